@@ -1,0 +1,27 @@
+"""streamtime: stream-processing semantics as SQL table functions for Spark.
+
+    import streamtime
+    spark = streamtime.session()          # or your own session, and streamtime.register(spark)
+    spark.sql("SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => INTERVAL 10 MINUTES)")
+
+The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"], order_by=["ts"], within=timedelta(minutes=10))`.
+"""
+
+from streamtime.analyzer import UnsupportedSparkError
+from streamtime.api import deduplicate, distinct_in_window
+from streamtime.registration import Registration, register, unregister
+from streamtime.session import session
+from streamtime.sql.errors import CallError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CallError",
+    "Registration",
+    "UnsupportedSparkError",
+    "deduplicate",
+    "distinct_in_window",
+    "register",
+    "session",
+    "unregister",
+]

@@ -1,0 +1,312 @@
+"""The analyzer door: Spark's analyzer calls a plan function while it resolves a table function. The only file here that knows JVM classes.
+
+How a call runs: the analyzer hands over the arguments. The rows of a TABLE argument become a DataFrame over a CTE reference whose definition
+is empty for now; the plan function builds on that; afterwards the empty definition is dropped and the real one put in its place. So a plan
+may use its input several times, and Spark itself re-aliases, inlines and shares it. Errors leave as Spark's own AnalysisException.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.logger import PySparkLogger
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from streamtime.describe import Description
+from streamtime.shelf import FUNCTIONS
+from streamtime.sql.call import Expression, Sort, Table, Value, bind
+from streamtime.sql.errors import CallError
+from streamtime.sql.spec import Spec
+
+KNOWN = ("4.2",)
+FREE_TEXT = "_LEGACY_ERROR_TEMP_3102"  # Spark's error condition whose text is its one parameter, `msg`
+
+JVM_CLASSES = {
+    "dataset": "org.apache.spark.sql.classic.Dataset",
+    "session": "org.apache.spark.sql.classic.SparkSession",
+    "expressions": "org.apache.spark.sql.classic.ExpressionUtils",
+    "with_cte": "org.apache.spark.sql.catalyst.plans.logical.WithCTE",
+    "cte_ref": "org.apache.spark.sql.catalyst.plans.logical.CTERelationRef",
+    "cte_def": "org.apache.spark.sql.catalyst.plans.logical.CTERelationDef",
+    "local_relation": "org.apache.spark.sql.catalyst.plans.logical.LocalRelation",
+    "info": "org.apache.spark.sql.catalyst.expressions.ExpressionInfo",
+    "analysis_exception": "org.apache.spark.sql.AnalysisException",
+    "option": "scala.Option",
+    "map": "scala.collection.immutable.Map$",
+    "python_utils": "org.apache.spark.api.python.PythonUtils",
+}
+
+
+REFUSAL = re.compile(rf"({'|'.join(s.name for s in FUNCTIONS)})[,:] ")
+
+
+class UnsupportedSparkError(RuntimeError):
+    """This Spark is not one that the analyzer door knows."""
+
+
+class Refusal(Py4JJavaError):  # type: ignore[misc]
+    """Carries a JVM exception from a callback to the analyzer."""
+
+    def __init__(self, java_exception: Any) -> None:
+        super().__init__("", java_exception)
+
+
+class Builder:
+    """A table function builder. `Function.call` may throw checked exceptions, so an AnalysisException passes through it intact."""
+
+    class Java:
+        """The Java interface of this Py4J proxy."""
+
+        implements = ("org.apache.spark.api.java.function.Function",)
+
+    def __init__(self, build: Callable[[Any], Any]) -> None:
+        self.build = build
+
+    def call(self, arguments: Any) -> Any:
+        """Seq[Expression] to LogicalPlan."""
+        return self.build(arguments)
+
+    def toString(self) -> str:
+        """For logs and debuggers."""
+        return "streamtime table function"
+
+
+class DropPlaceholder:
+    """scala.PartialFunction over plan nodes: removes the empty definitions that stood in for the inputs."""
+
+    class Java:
+        """The Java interface of this Py4J proxy."""
+
+        implements = ("scala.PartialFunction",)
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self.ids = set(ids)
+
+    def isDefinedAt(self, _node: Any) -> bool:
+        """Every node may be asked about."""
+        return True
+
+    def apply(self, node: Any) -> Any:
+        """The node without its placeholder."""
+        if node.nodeName() == "WithCTE" and all(d.id() in self.ids for d in items(node.cteDefs())):
+            return node.plan()
+        return node
+
+    def applyOrElse(self, node: Any, _default: Any) -> Any:
+        """As `apply`."""
+        return self.apply(node)
+
+    def toString(self) -> str:
+        """For logs and debuggers."""
+        return "streamtime placeholder"
+
+
+class QuietRefusals(logging.Filter):
+    """A refused call is the caller's to read, not the log's: without this, Py4J and PySpark each log it with a page of traceback."""
+
+    LOGGERS = ("py4j.clientserver", "SQLQueryContextLogger")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for a refusal."""
+        error = record.exc_info[1] if record.exc_info else None
+        return not (isinstance(error, Refusal) or REFUSAL.match(record.getMessage()))
+
+    def attach(self) -> None:
+        """Start to listen."""
+        PySparkLogger.getLogger("SQLQueryContextLogger")  # makes it, in PySpark's own class
+        for name in self.LOGGERS:
+            logging.getLogger(name).addFilter(self)
+
+    def detach(self) -> None:
+        """Leave no trace."""
+        for name in self.LOGGERS:
+            logging.getLogger(name).removeFilter(self)
+
+
+class AnalyzerDoor:
+    """Registers functions with Spark's registries: of the session at hand, and of every later session of this driver."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        version = ".".join(spark.version.split(".")[:2])
+        if version not in KNOWN:
+            raise UnsupportedSparkError(
+                f"streamtime calls Spark's analyzer, and knows how in Spark {', '.join(KNOWN)}; this session runs Spark {spark.version}. "
+                f"Install pyspark=={KNOWN[-1]}.0."
+            )
+        self.spark = spark
+        context = spark.sparkContext
+        self.gateway, self.jvm = context._gateway, context._jvm  # type: ignore[attr-defined]
+        ensure_callback_server_started(self.gateway)
+        self.propagated = self.gateway.python_parameters.propagate_java_exceptions
+        self.gateway.python_parameters.propagate_java_exceptions = True  # else a refusal arrives as a Python traceback
+        self.quiet = QuietRefusals()
+        self.quiet.attach()
+        self.classes = {short: self._class(name) for short, name in JVM_CLASSES.items()}
+        self.none = self.classes["option"].empty()
+        self.alive: dict[str, tuple[Any, Any]] = {}  # the JVM holds no strong reference to Python objects
+        self.closed = False
+
+    def _class(self, name: str) -> Any:
+        found: Any = self.jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    def _module(self, name: str) -> Any:
+        return getattr(self._class(name + "$"), "MODULE$")
+
+    def _seq(self, values: Sequence[Any]) -> Any:
+        return self.classes["python_utils"].toSeq(list(values))
+
+    def add(self, spec: Spec, description: Description) -> None:
+        """Register a function in both registries."""
+        builder = Builder(lambda arguments: self._build(spec, arguments))
+        function = self._module("org.apache.spark.api.java.JavaPairRDD").toScalaFunction(builder)
+        info = self.classes["info"](
+            f"streamtime.{spec.name}", None, spec.name.lower(), description.usage, description.arguments, description.examples,
+            description.note, "table_funcs", "4.2.0", "", "built-in",
+        )  # fmt: skip
+        self.alive[spec.name] = (builder, function)
+        for registry in self._registries():
+            registry.registerFunction(self._identifier(spec.name), info, function)
+
+    def close(self) -> None:
+        """Remove every function, and restore what registering changed."""
+        for name in self.alive:
+            for registry in self._registries():
+                registry.dropFunction(self._identifier(name))
+        self.gateway.python_parameters.propagate_java_exceptions = self.propagated
+        self.quiet.detach()
+        self.closed = True
+
+    def has(self, spark: SparkSession, name: str) -> bool:
+        """Whether that session's registry has our function."""
+        entry = spark._jsparkSession.sessionState().tableFunctionRegistry().lookupFunction(self._identifier(name))
+        return bool(entry.isDefined() and entry.get().getClassName() == f"streamtime.{name}")
+
+    def join(self, spark: SparkSession, specs: Sequence[tuple[Spec, Description]]) -> None:
+        """Register in a session that was opened before the pack was."""
+        self.spark = spark
+        for spec, description in specs:
+            self.add(spec, description)
+
+    def _registries(self) -> list[Any]:
+        builtin = self._module("org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry").builtin()
+        return [builtin, self.spark._jsparkSession.sessionState().tableFunctionRegistry()]
+
+    def _identifier(self, name: str) -> Any:
+        registry = self._module("org.apache.spark.sql.catalyst.analysis.FunctionRegistry")
+        return registry.builtinFunctionIdentifier(name.lower())
+
+    # -- one call
+
+    def _build(self, spec: Spec, arguments: Any) -> Any:
+        try:
+            if self.closed:
+                raise CallError(spec.name, None, "streamtime was unregistered", "Call streamtime.register(spark).")
+            return self._plan(spec, arguments)
+        except CallError as error:
+            raise Refusal(self._analysis_exception(str(error))) from None
+        except CapturedException as error:  # Spark's own, which PySpark turned into a Python one
+            raise Refusal(error._origin or self._analysis_exception(f"{spec.name}: {error}")) from None
+        except Py4JJavaError as error:
+            raise Refusal(error.java_exception) from None
+        except Exception as error:
+            logging.getLogger("streamtime").debug("%s failed", spec.name, exc_info=True)
+            message = f"{spec.name}: an error inside streamtime, {type(error).__name__}: {error}. Please report it with this query."
+            raise Refusal(self._analysis_exception(message)) from None
+
+    def _analysis_exception(self, message: str) -> Any:
+        no_context = self.gateway.new_array(self.jvm.org.apache.spark.QueryContext, 0)
+        parameters = getattr(self.classes["map"], "MODULE$").empty().updated("msg", message)
+        none, condition = self.none, self.classes["option"].apply(FREE_TEXT)
+        return self.classes["analysis_exception"](message, none, none, none, condition, parameters, no_context)
+
+    def _plan(self, spec: Spec, arguments: Any) -> Any:
+        session = SparkSession(self.spark.sparkContext, self.classes["session"].active())
+        tables: list[Table] = []
+        plans: list[tuple[int, Any]] = []
+        options: list[tuple[str | None, Value]] = []
+        for argument in items(arguments):
+            name, kind = None, argument.nodeName()
+            if kind == "NamedArgumentExpression":
+                name, argument = argument.key(), argument.value()
+                kind = argument.nodeName()
+            if kind == "FunctionTableSubqueryArgumentExpression":
+                plan = argument.plan()
+                cte = self._module("org.apache.spark.sql.catalyst.plans.logical.CTERelationDef").newId()
+                plans.append((cte, plan))
+                tables.append(self._table(session, argument, plan, cte))
+            else:
+                options.append((name, self._value(spec, name, argument)))
+        call = bind(spec, tables, options, session)
+        result = spec.plan(call)._jdf.queryExecution().analyzed()
+        if not plans:
+            return result
+        result = result.transformDownWithSubqueries(DropPlaceholder([cte for cte, _ in plans]))
+        return self.classes["with_cte"](result, self._seq([self._definition(plan, cte) for cte, plan in plans]))
+
+    def _table(self, session: SparkSession, argument: Any, plan: Any, cte: int) -> Table:
+        output, streaming = plan.output(), plan.isStreaming()
+        empty = self.classes["local_relation"](output, self._seq([]), streaming, self.none)
+        reference = self.classes["cte_ref"](cte, True, output, streaming, self.none, False, self.none, False)
+        placeholder = self.classes["with_cte"](reference, self._seq([self._definition(empty, cte)]))
+        frame = DataFrame(self.classes["dataset"].ofRows(session._jsparkSession, placeholder), session)
+        keys = tuple(self._expression(e) for e in items(argument.partitionByExpressions()))
+        order = tuple(self._sort(e) for e in items(argument.orderByExpressions()))
+        return Table(frame, keys, order)
+
+    def _definition(self, plan: Any, cte: int) -> Any:
+        return self.classes["cte_def"](plan, cte, self.none, False, self.none)
+
+    def _expression(self, expression: Any) -> Expression:
+        return Expression(expression.sql(), lambda: Column(self.classes["expressions"].column(expression)))
+
+    def _sort(self, order: Any) -> Sort:
+        if order.nodeName() != "SortOrder":
+            return Sort(self._expression(order))
+        ascending = order.direction().sql() == "ASC"
+        return Sort(self._expression(order.child()), ascending, order.nullOrdering().sql() == "NULLS FIRST")
+
+    def _value(self, spec: Spec, name: str | None, expression: Any) -> Value:
+        text = expression.sql()
+        argument = f"`{name}`" if name else None
+        if not expression.resolved() or not expression.foldable():
+            wrong_table = name is None and expression.nodeName() == "UnresolvedAttribute"
+            fix = f"A table is given as TABLE({text})." if wrong_table else "Options are constants; SQL over columns goes in quotes."
+            raise CallError(spec.name, argument, f"expected a constant, got {text}", fix)
+        try:
+            value = expression.eval(None)
+        except Py4JJavaError as error:
+            raise CallError(spec.name, argument, f"{text} cannot be computed: {error.java_exception.getMessage()}") from None
+        kind = expression.dataType()
+        return Value(self._python(value, kind), kind.sql(), text)
+
+    def _python(self, value: Any, kind: Any) -> Any:
+        sql = kind.sql()
+        if value is None or isinstance(value, bool):
+            return value
+        if sql == "STRING" or sql.startswith("STRING "):
+            return value.toString()
+        if sql.startswith("INTERVAL ") and "MONTH" not in sql and "YEAR" not in sql:
+            return datetime.timedelta(microseconds=value)
+        if sql.startswith("ARRAY<"):
+            element = kind.elementType()
+            if not element.sql().startswith("STRING"):
+                return [object()] * value.numElements()
+            return [None if value.isNullAt(i) else value.getUTF8String(i).toString() for i in range(value.numElements())]
+        return value if isinstance(value, (int, float)) else str(value)
+
+
+def items(seq: Any) -> Iterator[Any]:
+    """The elements of a Scala Seq."""
+    iterator = seq.iterator()
+    while iterator.hasNext():
+        yield iterator.next()

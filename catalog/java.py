@@ -1,0 +1,46 @@
+"""Finds Java and says what to do where it is missing or too old. Uses the standard library only, so that it can run before any install."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+OLDEST, INSTALL = 17, {
+    "apt-get": "sudo apt-get install openjdk-17-jre-headless",
+    "dnf": "sudo dnf install java-17-openjdk-headless",
+    "brew": "brew install openjdk@17",
+    "winget": "winget install EclipseAdoptium.Temurin.17.JRE",
+}
+
+
+class JavaError(RuntimeError):
+    """No usable Java; the message says what to do."""
+
+
+def check() -> int:
+    """The major version of the Java that Spark would use. Raises JavaError with the way out."""
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not program or not (shutil.which(program) or Path(program).exists()):
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no `java` on the PATH and JAVA_HOME is not set"
+        raise JavaError(f"Spark needs Java {OLDEST} or later, and {where}. {_advice()}")
+    try:
+        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        raise JavaError(f"Spark needs Java {OLDEST} or later, and `{program} -version` fails: {error}. {_advice()}") from None
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    if not found:
+        raise JavaError(f"Spark needs Java {OLDEST} or later, and `{program} -version` does not say what it is: {said.strip()!r}. {_advice()}")
+    major = int(found[2]) if found[1] == "1" and found[2] else int(found[1])
+    if major < OLDEST:
+        raise JavaError(f"Spark needs Java {OLDEST} or later, and {program} is Java {major}. {_advice()}")
+    return major
+
+
+def _advice() -> str:
+    known = next((command for tool, command in INSTALL.items() if shutil.which(tool)), None)
+    install = f"Install it with `{known}`" if known else f"Install a JDK or JRE {OLDEST} (for example Eclipse Temurin)"
+    return f"{install}, then open a new shell; or set JAVA_HOME to a Java {OLDEST} that is already there."

@@ -1,0 +1,130 @@
+"""session(): a local Spark session with Delta Lake ready, quiet, and quick on small data."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from streamtime import java
+from streamtime.registration import register
+
+DELTA = "4.4.0"
+JARS = (f"delta-spark_4.2_2.13-{DELTA}.jar", f"delta-storage-{DELTA}.jar")
+# Where pyspark itself prints or warns on the way up, a reader learns nothing
+LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = off
+"""
+# Resolves from Maven Central alone: a half-filled local Maven repository cannot get in the way
+IVY = """\
+<ivysettings>
+  <settings defaultResolver="central"/>
+  <caches defaultCacheDir="{cache}/ivy"/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+
+
+def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str] | None = None) -> SparkSession:
+    """A local session with Delta Lake and this pack's functions, for notebooks, tests and examples.
+
+    `cores` as in `local[cores]`; `memory` of the driver; `settings` are Spark settings that add to or replace those made here. The first
+    call on a machine fetches Delta's jars (10 MB) into a cache folder. If this process has a session already, that one is used, as it is.
+
+    Raises:
+        JavaError: no Java 17 or later; the message says what to do.
+        RuntimeError: Delta's jars could not be fetched.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        register(running)
+        return running
+    java.check()
+    folder = cache_folder()
+    log4j = folder / "log4j2.properties"
+    log4j.write_text(LOG4J)
+    made = {
+        "spark.app.name": "streamtime",
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in delta_jars()),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.python.unix.domain.socket.enabled": "true",  # 40 ms less per task that calls Python
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    } | (settings or {})
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whatever `python3` is first on the PATH
+    builder = SparkSession.builder.master(f"local[{cores}]")
+    for key, value in made.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def cache_folder() -> Path:
+    """Where jars and settings are kept between runs: $STREAMTIME_CACHE, or the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(os.environ.get("STREAMTIME_CACHE") or Path(base) / "streamtime")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def delta_jars() -> list[Path]:
+    """Delta's two jars, fetched with Spark's own Ivy if they are not in the cache."""
+    folder = cache_folder() / f"delta-{DELTA}"
+    jars = [folder / name for name in JARS]
+    if not all(jar.exists() for jar in jars):
+        print(f"streamtime: fetching Delta Lake {DELTA} (10 MB, once) ..", file=sys.stderr, flush=True)
+        _fetch(folder)
+    return jars
+
+
+def _fetch(folder: Path) -> None:
+    ivy = cache_folder() / "ivysettings.xml"
+    ivy.write_text(IVY.format(cache=cache_folder()))
+    # spark-submit resolves the packages before it notices that it has nothing to run
+    spark_home = Path(str(importlib.metadata.distribution("pyspark").locate_file("pyspark")))
+    coordinates = [f"io.delta:{name.removesuffix(f'-{DELTA}.jar')}:{DELTA}" for name in JARS]
+    command = [
+        str(spark_home / "bin" / ("spark-submit.cmd" if os.name == "nt" else "spark-submit")),
+        "--conf", f"spark.jars.ivySettings={os.environ.get('STREAMTIME_IVY_SETTINGS') or ivy}",
+        "--conf", f"spark.jars.ivy={cache_folder() / 'ivy'}",
+        "--packages", ",".join(coordinates),
+        "--exclude-packages", "org.apache.spark:*,org.apache.hadoop:*,io.unitycatalog:*,org.antlr:*,io.delta:delta-kernel-api,"
+        "io.delta:delta-kernel-defaults,io.delta:delta-kernel-unitycatalog,org.roaringbitmap:*,com.fasterxml.jackson.core:*,"
+        "com.fasterxml.jackson.datatype:*,org.slf4j:*,org.apache.parquet:*,com.github.luben:*,org.xerial.snappy:*,io.airlift:*",
+        "--class", "org.apache.hadoop.util.VersionInfo", "--master", "local[1]", "spark-internal",
+    ]  # fmt: skip
+    environment = os.environ | {"SPARK_HOME": str(spark_home)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    for jar in JARS:
+        found = sorted((cache_folder() / "ivy").rglob(f"*{jar}"))
+        if not found:
+            said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
+            raise RuntimeError(
+                f"Delta's jar {jar} could not be fetched from Maven Central. Behind a mirror, set STREAMTIME_IVY_SETTINGS to an Ivy settings "
+                f"file that names it; or put {' and '.join(JARS)} into {folder}. Ivy said:\n{said}"
+            )
+        partial = folder / f"{jar}.part"
+        partial.write_bytes(found[0].read_bytes())
+        partial.replace(folder / jar)

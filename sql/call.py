@@ -1,0 +1,144 @@
+"""A call, as every door delivers it, and its binding to a SPEC: all that can be wrong with options is said here (rules C1, C8)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from streamtime.sql.errors import CallError, did_you_mean, listed
+from streamtime.sql.spec import Refused, Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+DIRECTION = re.compile(r"\s+(ASC|DESC)(?:\s+NULLS\s+(FIRST|LAST))?\s*$|\s+NULLS\s+(FIRST|LAST)\s*$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A constant that came as an option: its Python value, its SQL type, and how it was written."""
+
+    python: Any
+    type: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A SQL expression over the input: its text for people, and the column that Spark resolves."""
+
+    text: str
+    column: Callable[[], Column]
+
+    @staticmethod
+    def parse(text: str) -> Expression:
+        """From SQL text."""
+        return Expression(text.strip(), lambda: F.expr(text))
+
+
+@dataclass(frozen=True)
+class Sort:
+    """One ORDER BY item."""
+
+    expression: Expression
+    ascending: bool = True
+    nulls_first: bool = True
+
+    @staticmethod
+    def parse(text: str) -> Sort:
+        """From SQL text such as `ts DESC NULLS LAST`; nulls come first going up and last going down, as in Spark."""
+        found = DIRECTION.search(text)
+        if not found:
+            return Sort(Expression.parse(text))
+        ascending = (found[1] or "ASC").upper() == "ASC"
+        nulls = (found[2] or found[3] or ("FIRST" if ascending else "LAST")).upper()
+        return Sort(Expression.parse(text[: found.start()]), ascending, nulls == "FIRST")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A TABLE argument: the rows, and the clauses that stood with it."""
+
+    frame: DataFrame
+    partition_by: tuple[Expression, ...] = ()
+    order_by: tuple[Sort, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A call whose options are known, typed and complete."""
+
+    spec: Spec
+    tables: tuple[Table, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+    session: Any = None
+
+    def __getitem__(self, option: str) -> Any:
+        """The value of an option, its default where the call did not give it."""
+        return self.options[option]
+
+    def refuse(self, argument: str | None, problem: str, fix: str | None = None) -> CallError:
+        """The error to raise for something that only the plan can know."""
+        return CallError(self.spec.name, argument, problem, fix)
+
+    @property
+    def keys(self) -> tuple[Expression, ...]:
+        """The key expressions, from the clause or the option."""
+        return self.tables[0].partition_by or tuple(Expression.parse(k) for k in self["keys"] or ())
+
+    @property
+    def order(self) -> tuple[Sort, ...]:
+        """The ORDER BY items, from the clause or the option."""
+        return self.tables[0].order_by or tuple(Sort.parse(o) for o in self["order_by"] or ())
+
+
+def bind(spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None, Value]], session: Any = None) -> Bound:
+    """Check the call against the SPEC. Raises CallError."""
+    if len(tables) != spec.tables:
+        fix = f"Write it as {spec.signature.split(', [')[0].rstrip(')')})." if spec.tables else None
+        raise CallError(spec.name, None, f"expected {spec.tables or 'no'} TABLE argument, got {len(tables) or 'none'}", fix)
+    given: dict[str, Any] = {}
+    for name, value in options:
+        if name is None:
+            fix = f"Options are: {listed(o.name for o in spec.options)}." if spec.options else None
+            raise CallError(spec.name, None, f"expected named options (name => value), got {value.text} without a name", fix)
+        option = spec.option(name)
+        if option is None:
+            known = [o.name for o in spec.options]
+            fix = did_you_mean(name, known) or (f"Options are: {listed(known)}." if known else None)
+            raise CallError(spec.name, f"`{name}`", "no such option", fix)
+        if option.name in given:
+            raise CallError(spec.name, f"`{option.name}`", "given twice", "Leave one out.")
+        given[option.name] = _read(spec, option.name, value)
+    for option in spec.options:
+        if option.required and given.get(option.name) is None:
+            raise CallError(spec.name, f"`{option.name}`", f"is required: {option.help}", f"Add {option.name} => {option.kind.sql}.")
+    for table in tables:
+        _check_clauses(spec, table, given)
+    return Bound(spec, tuple(tables), {o.name: given.get(o.name, o.default) for o in spec.options}, session)
+
+
+def _read(spec: Spec, name: str, value: Value) -> Any:
+    option = spec.option(name)
+    assert option is not None
+    try:
+        if value.python is None and value.type != "INTERVAL":
+            raise Refused(f"a constant {option.kind.sql}", "Leave the option out for its default.")
+        return option.kind.read(value)
+    except Refused as refused:
+        expected, fix = refused.args
+        raise CallError(spec.name, f"`{name}`", f"expected {expected}, got {value.text} ({value.type})", fix or None) from None
+
+
+def _check_clauses(spec: Spec, table: Table, given: dict[str, Any]) -> None:
+    for option, clause, written in (("keys", "PARTITION BY", table.partition_by), ("order_by", "ORDER BY", table.order_by)):
+        if written and given.get(option):
+            raise CallError(spec.name, f"`{option}`", f"given both as {clause} and as an option", "Leave one out.")
+    if not table.order_by and not given.get("order_by"):
+        fix = "Add ORDER BY ts (the event time, if nothing is late) after TABLE(..), or order_by => ARRAY('ts')."
+        raise CallError(spec.name, "ORDER BY", "is missing: the processing order has no default", fix)

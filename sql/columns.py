@@ -1,0 +1,93 @@
+"""Types of columns: which can be keys, which can be ordered, and how values of any type are compared for equality in a kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
+DIRECT = (
+    T.BooleanType,
+    T.ByteType,
+    T.ShortType,
+    T.IntegerType,
+    T.LongType,
+    T.DecimalType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
+    T.BinaryType,
+)
+
+
+def quoted(name: str) -> str:
+    """A column name as a SQL identifier, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def named(name: str) -> Column:
+    """The column of exactly that name."""
+    return F.col(quoted(name))
+
+
+def orderable(kind: T.DataType) -> bool:
+    """Whether Spark can sort by it (rule C4 leaves the others out of tie-breaking)."""
+    if isinstance(kind, T.StructType):
+        return all(orderable(f.dataType) for f in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return orderable(kind.elementType)
+    return not isinstance(kind, (T.MapType, T.VariantType, T.CalendarIntervalType)) and type(kind).__name__ not in (
+        "GeometryType",
+        "GeographyType",
+    )
+
+
+def collated(kind: T.DataType) -> bool:
+    """Whether it is a string that compares otherwise than byte by byte."""
+    return isinstance(kind, T.StringType) and kind.collation != "UTF8_BINARY"
+
+
+def direct(kind: T.DataType) -> bool:
+    """Whether equal values are equal in Arrow too, so that a kernel can take the column as it is."""
+    return isinstance(kind, DIRECT) or (isinstance(kind, T.StringType) and not collated(kind))
+
+
+def equality(column: Column, kind: T.DataType) -> Column:
+    """A column that is null where `column` is, and equal exactly where Spark's own GROUP BY says that the values are.
+
+    What Arrow compares as Spark does stays as it is; everything else becomes text or bytes, one to one.
+    """
+    if direct(kind):
+        return column
+    if collated(kind):
+        return F.collation_key(column) if hasattr(F, "collation_key") else F.call_function("collation_key", column)
+    return _text(column, kind)
+
+
+def _text(column: Column, kind: T.DataType) -> Column:
+    if isinstance(kind, T.StructType):
+        fields = [_text(column.getField(f.name), f.dataType) for f in kind.fields]
+        return F.when(column.isNotNull(), F.to_json(F.array(*fields)))
+    if isinstance(kind, T.ArrayType):
+        element = kind.elementType
+        return F.when(column.isNotNull(), F.to_json(F.transform(column, lambda item: _text(item, element))))
+    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        return F.when(column == 0, F.lit("0")).otherwise(column.cast("string"))  # 0.0 = -0.0, and NaN = NaN, as in GROUP BY
+    if isinstance(kind, T.TimestampType):
+        return F.unix_micros(column).cast("string")  # its text depends on the time zone, and repeats an hour in autumn
+    if isinstance(kind, T.BinaryType):
+        return F.hex(column)
+    if collated(kind):
+        return F.hex(F.call_function("collation_key", column))
+    return column.cast("string")
+
+
+def tie_break(name: str, kind: T.DataType, reverse: bool = False) -> Column:
+    """How a column breaks ties (rule C4): ascending, nulls first; a collated string by its bytes, so that equal means identical."""
+    column = F.collate(named(name), "UTF8_BINARY") if collated(kind) else named(name)
+    return column.desc_nulls_last() if reverse else column.asc_nulls_first()

@@ -1,0 +1,176 @@
+"""Keeps the first row of each key and drops its later duplicates within an interval of event time.
+
+## Semantics
+
+- **D1** A later row of the same key is a duplicate iff its event time lies within `within` of the **kept** row's, before or after,
+  both ends included. `within => INTERVAL 0 SECONDS` drops equal times only; without `within`, a key passes once for ever.
+- **D2** A dropped duplicate does not move or extend the kept row's time; `refresh => true` makes one with a larger time do so.
+- **D3** What identifies a duplicate is the `PARTITION BY`: a key, a key and an id (`PARTITION BY (key, id)`), or an id over the whole
+  table (`PARTITION BY id`). Without it, all rows are one identity.
+- **D5** A kept row expires when stream time has passed it by more than `within`. Stream time is the largest event time seen so far over
+  **all** keys; `clock_by` runs it separately per value.
+- **D6** A late row (older than stream time - `within`) with no live kept row passes but is not remembered: two late duplicates both pass.
+- **D7** `offset` names what identifies a source record: a row with the offset of the kept row is a redelivery and passes again. A null
+  offset is always deduplicated. Over several partitions use `offset => 'struct(partition, offset)'`.
+- **D8** `keep => 'last'` keeps the last row instead: the rules over the rows in reverse order with negated times, so that `stream_time`
+  is then the smallest event time from the row on. `keep => 'unique'` keeps rows that neither are dropped nor cause a drop; where a row
+  causes one, its `kept_time` is its own time.
+
+Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
+nothing is late (D5 and D6 do not show). `ORDER BY offset, time => 'ts'` replays arrival order, and lateness is exact, record by record.
+
+## Nulls, ties, late rows, empty input
+
+A row with a null in its identity always passes, is never remembered, and does advance stream time (D4). A row with a null time or a null
+first `ORDER BY` value is dropped as `null_time` (C12). Ties in `ORDER BY` are broken by the remaining columns, left to right, ascending,
+nulls first (C4). Late rows: D6. Empty input gives empty output.
+
+## Guarantees
+
+The result is a function of the set of input rows: not of files, partitions or cores (C4). `rows` and `dropped` together are exactly the
+input (C6). No guarantee is made about the order of output rows.
+
+## State and memory
+
+Without `within`: Spark's own `row_number() = 1`. With `within`, a row's fate depends on the fate of the rows before it, which no window
+function expresses: a kernel walks each key's rows, sorted by Spark, with one number of state; a key of any size needs constant memory.
+Only key and times travel to it. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from streamtime.sql import kernels
+from streamtime.sql.call import Expression
+from streamtime.sql.clock import stream_time, with_stream_time
+from streamtime.sql.columns import named
+from streamtime.sql.frame import PREFIX, prepare
+from streamtime.sql.outcome import outcome
+from streamtime.sql.spec import COMMON, Choice, Duration, Example, Flag, Option, Spec, Text
+from streamtime.udfs.deduplicate import Deduplicate
+from streamtime.udfs.groups import HIGHEST
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call import Bound
+    from streamtime.sql.frame import Frame
+
+KEPT = f"{PREFIX}kept_time"
+ALONE = f"{PREFIX}alone"
+
+
+def plan(call: Bound) -> DataFrame:
+    """DEDUPLICATE as a DataFrame."""
+    keep, within = call["keep"], call["within"]
+    if call["refresh"] and within is None:
+        raise call.refuse("`refresh`", "needs `within`: without it a kept row never expires", "Add within => INTERVAL 10 MINUTES.")
+    if call["offset"] and keep != "first":
+        raise call.refuse("`offset`", f"does not go with keep => '{keep}': redelivery (D7) is about the first row", "Leave one out.")
+    offset = (Expression.parse(call["offset"]),) if call["offset"] else ()
+    frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()), offset=offset)
+    rows_only = call["output"] == "rows"
+    if rows_only:
+        frame = frame.with_df(frame.df.where(frame.has_time))
+    time = frame.time.column if rows_only or frame.in_time_order else F.when(frame.has_time, frame.time.column)
+    decided = _for_ever if within is None and frame.keys else _within
+    frame, clock = decided(call, frame, time)
+    duplicate = F.when(named(KEPT).isNotNull(), "duplicate")
+    reason = duplicate if rows_only else F.when(~frame.has_time, "null_time").otherwise(duplicate)
+    return outcome(call, frame, reason, clock, ("null_time", "duplicate"), {}, {"kept_time": named(KEPT)})
+
+
+def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
+    """The kernel over rows sorted by key and processing order."""
+    reverse, clock_by = call["keep"] == "last", frame.extras.get("clock_by", ())
+    clocked = not frame.in_time_order
+    own_clock = clocked and call["output"] == "rows" and {c.name for c in clock_by} == {k.name for k in frame.keys}
+    clocked = clocked and not own_clock
+    if clocked:
+        frame = with_stream_time(frame, time, clock_by, reverse)
+    frame, identity = frame.with_identity()
+    offset = [frame.comparable(o) for o in frame.extras.get("offset", ())]
+    kernel = Deduplicate(
+        within=HIGHEST if call["within"] is None else call["within"],
+        refresh=bool(call["refresh"]),
+        unique=call["keep"] == "unique",
+        negate=reverse,
+        has_stream_time=clocked,
+        own_clock=own_clock,
+        offsets=len(offset),
+    )
+    clock = stream_time() if clocked else frame.time.column
+    kept = kernels.apply(kernel, [time, *([clock] if clocked else []), *offset, *identity], frame.time.type)
+    grouped = frame.df.repartition(*identity) if identity else frame.df.repartition(1)
+    return frame.with_df(grouped.sortWithinPartitions(*identity, *frame.sort(reverse=reverse)).withColumn(KEPT, kept)), clock
+
+
+def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
+    """A key passes once: Spark's own window functions say it all."""
+    rows_only, reverse, clock = call["output"] == "rows", call["keep"] == "last", frame.time.column
+    if not rows_only and not frame.in_time_order:
+        frame, clock = with_stream_time(frame, time, frame.extras.get("clock_by", ()), reverse), stream_time()
+    frame, identity = frame.with_identity()
+    order = frame.sort(reverse=reverse)
+    if rows_only and call["keep"] != "unique" and not frame.extras.get("offset"):
+        # each row with a null identity stands alone; written so, Spark cuts each key to one row before the shuffle
+        alone = F.when(~frame.has_key, F.monotonically_increasing_id())
+        df = frame.df.withColumn(ALONE, alone)
+        number = F.row_number().over(Window.partitionBy(*identity, named(ALONE)).orderBy(*order))
+        df = df.withColumn(KEPT, number).where(named(KEPT) == 1).drop(ALONE)
+        return frame.with_df(df.withColumn(KEPT, F.lit(None))), clock
+    key = Window.partitionBy(*identity, *([] if rows_only else [frame.has_time]))
+    ordered = key.orderBy(*order)
+    is_duplicate = F.count(F.lit(1)).over(key) > 1 if call["keep"] == "unique" else F.row_number().over(ordered) > 1
+    for offset in frame.extras.get("offset", ()):
+        same = frame.comparable(offset)
+        is_duplicate &= ~F.coalesce(F.first(same).over(ordered) == same, F.lit(False))
+    kept = F.when(frame.has_key & frame.has_time & is_duplicate, F.first(time).over(ordered))
+    return frame.with_df(frame.df.withColumn(KEPT, kept)), clock
+
+
+SPEC = Spec(
+    name="DEDUPLICATE",
+    summary="Keeps the first row of each key and drops its later duplicates within an interval of event time.",
+    rules="C1-C9, C11, C12, D1-D8 (KIP-655)",
+    page=__doc__,
+    plan=plan,
+    options=(
+        Option("within", Duration(), "how far in event time a duplicate may lie from the kept row, both ends included", default_text="for ever"),
+        Option(
+            "keep",
+            Choice(words=("first", "last", "unique")),
+            "which row of a group of duplicates passes; 'unique': none",
+            default="first",
+            default_text="'first'",
+        ),
+        Option("refresh", Flag(), "whether a dropped duplicate with a larger time extends the kept row's", default=False, default_text="false"),
+        Option("offset", Text(), "what identifies a source record: a redelivered one passes again", default_text="no redelivery"),
+        *COMMON,
+    ),
+    adds={
+        "'rows'": "none",
+        "'dropped', 'all'": "`reason` STRING (`null_time`, `duplicate`; null: passed), `stream_time` (type of the event time), "
+        "`lateness` INTERVAL DAY TO SECOND, `kept_time` (type of the event time; the kept row that it duplicates)",
+        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+    },
+    examples=(
+        Example(
+            "CREATE OR REPLACE TEMP VIEW clicks AS SELECT * FROM VALUES\n"
+            "  ('ann', TIMESTAMP '2024-05-01 10:00:00', '/home'),\n"
+            "  ('ann', TIMESTAMP '2024-05-01 10:09:00', '/home'),\n"
+            "  ('ann', TIMESTAMP '2024-05-01 10:11:00', '/cart'),\n"
+            "  ('bob', TIMESTAMP '2024-05-01 10:05:00', '/home') AS clicks(user_id, ts, page)",
+            "SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => INTERVAL 10 MINUTES) ORDER BY user_id, ts",
+        ),
+        Example(
+            "",
+            "SELECT user_id, ts, reason, kept_time\nFROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts,\n"
+            "                 within => INTERVAL 10 MINUTES, output => 'dropped')",
+        ),
+    ),
+)

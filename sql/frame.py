@@ -1,0 +1,220 @@
+"""The input of a function, made ready: its keys, processing order and event time resolved to columns (rules C1, C2, C4, C8, C11, C12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812
+
+from streamtime.sql.call import Expression
+from streamtime.sql.columns import TIMES, direct, equality, named, orderable, tie_break
+from streamtime.sql.errors import CallError, did_you_mean, listed, unlogged
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import types as T
+
+    from streamtime.sql.call import Bound
+
+PREFIX = "__streamtime_"
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A column of the prepared frame, by name, with its type and how the user wrote it."""
+
+    name: str
+    type: T.DataType
+    text: str
+
+    @property
+    def column(self) -> Column:
+        """The column."""
+        return named(self.name)
+
+
+@dataclass(frozen=True)
+class Order:
+    """One item of the processing order."""
+
+    ref: Ref
+    ascending: bool
+    nulls_first: bool
+
+    def sort(self, reverse: bool = False) -> Column:
+        """The sort expression, or its exact reverse."""
+        column, up, first = self.ref.column, self.ascending != reverse, self.nulls_first != reverse
+        if up:
+            return column.asc_nulls_first() if first else column.asc_nulls_last()
+        return column.desc_nulls_first() if first else column.desc_nulls_last()
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The prepared input. `df` has the input's columns, renamed only where two had one name, then helper columns."""
+
+    df: DataFrame
+    columns: tuple[Ref, ...]
+    originals: tuple[str, ...]
+    keys: tuple[Ref, ...]
+    order: tuple[Order, ...]
+    time: Ref
+    extras: dict[str, tuple[Ref, ...]]
+
+    @property
+    def in_time_order(self) -> bool:
+        """Whether rows are processed in event-time order, so that nothing can be late (rule C2)."""
+        return self.order[0].ref == self.time and self.order[0].ascending
+
+    @property
+    def has_time(self) -> Column:
+        """Whether a row has a place in time: neither its time nor its first order column is null (rule C12)."""
+        has = self.time.column.isNotNull()
+        return has if self.order[0].ref == self.time else has & self.order[0].ref.column.isNotNull()
+
+    @property
+    def has_key(self) -> Column:
+        """Whether no key is null."""
+        has = F.lit(True)
+        for key in self.keys:
+            has = has & key.column.isNotNull()
+        return has
+
+    def sort(self, *, within_key: bool = True, reverse: bool = False) -> list[Column]:
+        """The total order of rows: ORDER BY, then every other orderable column (rule C4); `reverse` turns all of it round."""
+        done = {o.ref.name for o in self.order} | ({k.name for k in self.keys} if within_key else set())
+        ties = [tie_break(c.name, c.type, reverse) for c in self.columns if c.name not in done and orderable(c.type)]
+        return [o.sort(reverse) for o in self.order] + ties
+
+    def original(self) -> list[Column]:
+        """The input's columns under their own names."""
+        pairs = zip(self.columns, self.originals, strict=True)
+        return [c.column if c.name == name else c.column.alias(name) for c, name in pairs]
+
+    def comparable(self, ref: Ref) -> Column:
+        """`ref` in a form that a kernel can compare for equality."""
+        return equality(ref.column, ref.type)
+
+    def with_identity(self) -> tuple[Frame, list[Column]]:
+        """The frame with its keys in comparable form, each computed once."""
+        computed = {f"{PREFIX}identity_{i}": k for i, k in enumerate(self.keys) if not direct(k.type)}
+        frame = self.with_df(self.df.withColumns({n: self.comparable(k) for n, k in computed.items()})) if computed else self
+        names = {k: n for n, k in computed.items()}
+        return frame, [named(names.get(k, k.name)) for k in self.keys]
+
+    def with_df(self, df: DataFrame) -> Frame:
+        """The same frame over other rows."""
+        return replace(self, df=df)
+
+
+def prepare(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
+    """Resolve the call's expressions over its one input. Raises CallError for whatever cannot be meant."""
+    if call.tables[0].frame.isStreaming:
+        raise call.refuse(None, "a streaming input is not possible in this version", "Use it on a table or view read in batch.")
+    df, originals = _unique(call)
+    wanted: list[tuple[str, Expression]] = [("PARTITION BY", k) for k in call.keys]
+    wanted += [("ORDER BY", o.expression) for o in call.order]
+    wanted += [("`time`", Expression.parse(call["time"]))] if call["time"] else []
+    for role, expressions in extras.items():
+        wanted += [(f"`{role}`", e) for e in expressions]
+    df, refs = _resolve(call, df, wanted)
+    columns = tuple(Ref(f.name, f.dataType, f.name) for f in df.schema.fields[: len(originals)])
+    return _roles(call, df, columns, originals, refs)
+
+
+def _roles(
+    call: Bound, df: DataFrame, columns: tuple[Ref, ...], originals: tuple[str, ...], refs: list[tuple[str, Ref]]
+) -> Frame:
+    keys = tuple(r for role, r in refs if role == "PARTITION BY")
+    ordered = [r for role, r in refs if role == "ORDER BY"]
+    order = tuple(Order(r, o.ascending, o.nulls_first) for r, o in zip(ordered, call.order, strict=True))
+    times = [r for role, r in refs if role == "`time`"]
+    time = times[0] if times else order[0].ref
+    for role, ref in refs:
+        if role not in ("ORDER BY", "`time`") and not orderable(ref.type):
+            raise call.refuse(role, f"values of type {_sql(ref.type)} cannot be compared (`{ref.text}`)", "Use a field of it.")
+        if role == "ORDER BY" and not orderable(ref.type):
+            raise call.refuse(role, f"values of type {_sql(ref.type)} cannot be ordered (`{ref.text}`)", "Use a field of it.")
+    if not isinstance(time.type, TIMES):
+        where, fix = ("`time`", f"Convert it, for example with timestamp_millis({time.text}).")
+        if not times:
+            where, fix = "ORDER BY", "Event time is the first ORDER BY expression unless you name it: add time => 'ts'."
+        raise call.refuse(where, f"expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got {_sql(time.type)} (`{time.text}`)", fix)
+    extras: dict[str, tuple[Ref, ...]] = {}
+    for role, ref in refs:
+        if role.startswith("`") and role != "`time`":
+            extras[role.strip("`")] = (*extras.get(role.strip("`"), ()), ref)
+    return Frame(df, columns, originals, keys, order, time, extras)
+
+
+def _unique(call: Bound) -> tuple[DataFrame, tuple[str, ...]]:
+    """The input with distinct column names, and the names it came with."""
+    df = call.tables[0].frame
+    names = df.columns
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name.lower()] = counts.get(name.lower(), 0) + 1
+    if reserved := [n for n in names if n.startswith(PREFIX)]:
+        raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it.")
+    if max(counts.values(), default=1) == 1:
+        return df, tuple(names)
+    renamed = [n if counts[n.lower()] == 1 else f"{PREFIX}input_{i}" for i, n in enumerate(names)]
+    return df.toDF(*renamed), tuple(names)
+
+
+def _resolve(call: Bound, df: DataFrame, wanted: list[tuple[str, Expression]]) -> tuple[DataFrame, list[tuple[str, Ref]]]:
+    """Each expression as a column of the frame: itself where it is one, a helper column where it is computed."""
+    by_name = {n.lower(): n for n in df.columns if not n.startswith(PREFIX)}
+    names: list[str] = []
+    helpers: dict[str, Expression] = {}
+    for _, expression in wanted:
+        plain = by_name.get(expression.text.strip("`").replace("``", "`").lower())
+        if plain is None:
+            same = next((h for h, e in helpers.items() if e.text == expression.text), None)
+            plain = same or f"{PREFIX}{len(helpers)}"
+            helpers[plain] = expression
+        names.append(plain)
+    if helpers:
+        df = _add(call, df, helpers, wanted, names)
+    schema = df.schema
+    return df, [(role, Ref(n, schema[n].dataType, e.text)) for (role, e), n in zip(wanted, names, strict=True)]
+
+
+def _add(
+    call: Bound, df: DataFrame, helpers: dict[str, Expression], wanted: list[tuple[str, Expression]], names: list[str]
+) -> DataFrame:
+    # coalesce() of one thing is that thing, but a generator such as explode() inside it is refused, not run
+    try:
+        with unlogged():
+            return df.select("*", *[F.coalesce(e.column()).alias(h) for h, e in helpers.items()])
+    except AnalysisException:
+        for helper, expression in helpers.items():
+            role = wanted[names.index(helper)][0]
+            _try(call, df, role, expression)
+        raise
+
+
+def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
+    try:
+        with unlogged():
+            df.select(F.coalesce(expression.column()))
+    except AnalysisException as error:
+        condition = error.getCondition() or ""
+        parameters = error.getMessageParameters() or {}
+        known = list(dict.fromkeys(call.tables[0].frame.columns))
+        name = parameters.get("objectName", expression.text).strip("`")
+        if condition.startswith("AMBIGUOUS") or [k.lower() for k in call.tables[0].frame.columns].count(name.lower()) > 1:
+            fix = "Give the columns different names in the TABLE argument."
+            raise CallError(call.spec.name, role, f"column `{name}` is ambiguous", fix) from None
+        if condition.startswith("UNRESOLVED_COLUMN"):
+            fix = did_you_mean(name.split("`.`")[-1], known) or f"The input has {listed(known)}."
+            raise CallError(call.spec.name, role, f"no column `{name.replace('`.`', '.')}` in the input", fix) from None
+        first = str(error).splitlines()[0]
+        raise CallError(call.spec.name, role, f"Spark cannot resolve `{expression.text}` over the input: {first}") from None
+
+
+def _sql(kind: T.DataType) -> str:
+    return kind.simpleString().upper()
+

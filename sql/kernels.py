@@ -1,0 +1,54 @@
+"""Runs a kernel inside Spark: as an Arrow function over the few columns it needs; all other columns never leave the JVM.
+
+The function is stateful along a partition, so it must see the rows exactly as sorted. Three things hold that together: it is marked
+as not deterministic, so the optimizer neither moves nor repeats it; the sort right below it stays, because a projection that is not
+deterministic keeps its order; and Spark feeds a task's rows in order and puts results back by position.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import functions as F  # noqa: N812
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql import types as T
+
+
+class Kernel(Protocol):
+    """What runs over a task's rows: batches of columns in, one column out, row by row."""
+
+    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        """Must give as many rows as it takes, in order."""
+
+
+def apply(kernel: Kernel, columns: list[Column], returns: T.DataType) -> Column:
+    """The kernel's result as a column, for rows that are already partitioned and sorted for it."""
+    _ship_by_value()
+    run, single = kernel.run, len(columns) == 1
+
+    def over_single(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return run((batch,) for batch in batches)
+
+    def over_many(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        return run(batches)
+
+    over_single.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
+    over_many.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
+    function = over_single if single else over_many
+    function.__name__ = type(kernel).__name__.lower()
+    return F.arrow_udf(function, returns).asNondeterministic()(*columns)
+
+
+def _ship_by_value() -> None:
+    """Send the kernels with the query, so that workers need no package of ours."""
+    from streamtime.udfs import deduplicate, groups, sessions, stream_time
+
+    for module in (groups, deduplicate, sessions, stream_time):
+        assert module.__name__ in sys.modules
+        cloudpickle.register_pickle_by_value(module)

@@ -1,0 +1,156 @@
+"""The slow, from-scratch meaning of each function: plain Python, row by row, written from the rules and from nothing else."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Judged:
+    """A row and what became of it."""
+
+    row: Row
+    reason: str | None = None
+    stream_time: int | None = None
+    kept_time: int | None = None
+    window: tuple[int, int] | None = None
+
+    @property
+    def lateness(self) -> int | None:
+        return None if self.stream_time is None else abs(self.stream_time - self.row["t"])
+
+
+def in_processing_order(rows: Sequence[Row], order: Sequence[str], descending: bool = False, reverse: bool = False) -> list[Row]:
+    """C4: ORDER BY, then the remaining columns left to right, ascending, nulls first."""
+
+    def compare(a: Row, b: Row) -> int:
+        for i, column in enumerate([*order, *(c for c in a if c not in order)]):
+            x, y = a[column], b[column]
+            if x == y:
+                continue
+            sign = -1 if descending and i < len(order) else 1
+            less = x is None or (y is not None and x < y)
+            return -sign if less else sign
+        return 0
+
+    ordered = sorted(rows, key=functools.cmp_to_key(compare))
+    return ordered[::-1] if reverse else ordered
+
+
+def with_stream_time(rows: Sequence[Row], clock: Callable[[Row], Any], moves: Callable[[Row], bool], sign: int) -> list[tuple[Row, int | None]]:
+    """C3: the largest event time so far, the row at hand included, per clock."""
+    clocks: dict[Any, int] = {}
+    found = []
+    for row in rows:
+        if moves(row):
+            clocks[clock(row)] = max(clocks.get(clock(row), row["t"] * sign), row["t"] * sign)
+        found.append((row, clocks.get(clock(row))))
+    return found
+
+
+def deduplicate(
+    rows: Sequence[Row],
+    *,
+    within: int | None,
+    order: Sequence[str] = ("t",),
+    keys: Sequence[str] = ("k",),
+    keep: str = "first",
+    refresh: bool = False,
+    offset: str | None = None,
+    clock_by: Sequence[str] = (),
+    descending: bool = False,
+) -> list[Judged]:
+    """D1 to D8. The event time is column `t`."""
+    last = keep == "last"
+    sign = -1 if last else 1
+    far = 10**30 if within is None else within
+    judged: list[Judged] = []
+    kept: dict[Any, tuple[int, Any, Judged]] = {}  # key -> (time, offset, the kept row)
+    causes: set[int] = set()
+    has_time = lambda r: r["t"] is not None and r[order[0]] is not None  # noqa: E731
+    ordered = in_processing_order(rows, order, descending, reverse=last)
+    for row, clock in with_stream_time(ordered, lambda r: tuple(r[c] for c in clock_by), has_time, sign):
+        this = Judged(row)
+        judged.append(this)
+        if not has_time(row):
+            this.reason = "null_time"
+            continue
+        assert clock is not None
+        this.stream_time = clock * sign
+        key = tuple(row[k] for k in keys)
+        if None in key:
+            continue
+        time = row["t"] * sign
+        live = kept.get(key)
+        if live is not None and clock - live[0] > far:
+            live = None  # by this row's clock; where a key's rows follow several clocks, another may still see it
+        if live is not None and abs(time - live[0]) <= far:
+            redelivered = offset is not None and row[offset] is not None and row[offset] == live[1]
+            if not redelivered:
+                this.reason, this.kept_time = "duplicate", live[0] * sign
+                causes.add(id(live[2]))
+            if refresh and time > live[0]:
+                kept[key] = (time, live[1], live[2])
+        elif time >= clock - far:
+            kept[key] = (time, row[offset] if offset else None, this)
+    if keep == "unique":
+        for one in judged:
+            if id(one) in causes:
+                one.reason, one.kept_time = "duplicate", one.row["t"]
+    return judged
+
+
+def distinct_in_windows(
+    rows: Sequence[Row], *, size: int, slide: int | None = None, grace: int = 0, order: Sequence[str] = ("t",), clock_by: Sequence[str] = ()
+) -> list[Judged]:
+    """D9 with tumbling and hopping windows: W1."""
+    slide = slide or size
+    seen: set[Any] = set()
+    judged: list[Judged] = []
+    has_time = lambda r: r["t"] is not None and r[order[0]] is not None  # noqa: E731
+    moves = lambda r: has_time(r) and r["k"] is not None  # noqa: E731
+    for row, clock in with_stream_time(in_processing_order(rows, order), lambda r: tuple(r[c] for c in clock_by), moves, 1):
+        if not moves(row):
+            judged.append(Judged(row, "null_key" if has_time(row) else "null_time", clock if has_time(row) else None))
+            continue
+        assert clock is not None
+        start = (row["t"] - size) // slide * slide + slide  # the earliest window that contains the row
+        while start <= row["t"]:
+            identity = (row["k"], start)
+            late = not start + size > clock - grace
+            reason = "late" if late else "duplicate" if identity in seen else None
+            if not late:
+                seen.add(identity)
+            judged.append(Judged(row, reason, clock, window=(start, start + size)))
+            start += slide
+    return judged
+
+
+def distinct_in_sessions(
+    rows: Sequence[Row], *, gap: int, grace: int = 0, order: Sequence[str] = ("t",), clock_by: Sequence[str] = ()
+) -> list[Judged]:
+    """D9 with session windows: W2, W3."""
+    sessions: dict[Any, list[list[int]]] = {}
+    judged: list[Judged] = []
+    has_time = lambda r: r["t"] is not None and r[order[0]] is not None  # noqa: E731
+    moves = lambda r: has_time(r) and r["k"] is not None  # noqa: E731
+    for row, clock in with_stream_time(in_processing_order(rows, order), lambda r: tuple(r[c] for c in clock_by), moves, 1):
+        if not moves(row):
+            judged.append(Judged(row, "null_key" if has_time(row) else "null_time", clock if has_time(row) else None))
+            continue
+        assert clock is not None
+        time = row["t"]
+        live = [s for s in sessions.get(row["k"], []) if not clock > s[1] + gap + grace]
+        joined = [s for s in live if s[0] - gap <= time <= s[1] + gap]
+        merged = [min([time, *(s[0] for s in joined)]), max([time, *(s[1] for s in joined)])]
+        if merged[1] < clock - grace - gap:
+            judged.append(Judged(row, "late", clock, window=(merged[0], merged[1])))
+            continue
+        sessions[row["k"]] = [s for s in live if s not in joined] + [merged]
+        judged.append(Judged(row, "duplicate" if joined else None, clock, window=(merged[0], merged[1])))
+    return judged

@@ -1,0 +1,240 @@
+"""The state transition of DEDUPLICATE (rules D1 to D8) over Arrow batches, sorted by key and processing order.
+
+One key's state is one number: the event time of its kept row. For a row with event time t, when stream time is s and the key's
+kept row lies at k (rule numbers in brackets):
+
+    live       = s - k <= within                 [D5]: by the row's own clock, where a key's rows follow several
+    duplicate  = live and |t - k| <= within      [D1]
+    stored     = not duplicate and t >= s - within   [D6]: then k becomes t
+
+Where a key's rows follow one clock, stream time only rises. Then, while k is live, t <= s <= k + within, so only the lower bound
+decides; and the first row with s > k + within ends its life. Hence each kept row has exactly one successor, which is found for all rows
+at once; only the kept rows are then walked one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs import groups
+from streamtime.udfs.groups import Flags, Ints
+
+
+@dataclass(frozen=True)
+class Deduplicate:
+    """Options, and which columns come in each batch: time, [stream time], [offset columns..], identity columns.."""
+
+    within: int
+    refresh: bool = False
+    unique: bool = False
+    negate: bool = False  # keep => 'last': times are negated, rows come in reverse order
+    has_stream_time: bool = False  # without it, rows come in event-time order and stream time is the row's own time
+    own_clock: bool = False  # stream time runs within each key
+    offsets: int = 0
+
+    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        """For each row the event time of the kept row that it duplicates; null where the row passes."""
+        held = Held() if self.unique else None
+        memory, boundaries = Memory(), groups.Boundaries()
+        like: pa.DataType | None = None
+        for columns in batches:
+            like = columns[0].type
+            verdicts = self._batch(columns, memory, boundaries)
+            yield from (self._emit(v, like) for v in (held.feed(verdicts) if held else [verdicts]))
+        if held and like is not None:
+            yield from (self._emit(v, like) for v in held.finish())
+
+    def _emit(self, verdicts: Verdicts, like: pa.DataType) -> pa.Array:
+        kept = -verdicts.kept if self.negate else verdicts.kept
+        return groups.times(kept, ~verdicts.dropped, like)
+
+    def _batch(self, columns: tuple[pa.Array, ...], memory: Memory, boundaries: groups.Boundaries) -> Verdicts:
+        first = 1 + self.has_stream_time
+        clocks, offsets, identity = columns[:first], columns[first : first + self.offsets], columns[first + self.offsets :]
+        length = len(columns[0])
+        rows = np.flatnonzero(groups.valid((columns[0], *identity), length))
+        verdicts = Verdicts.passing(length)
+        if not len(rows):
+            return verdicts
+        if len(rows) < length:  # rows without a time or with a null in their identity take no part [D4]
+            clocks, offsets, identity = ([c.take(pa.array(rows)) for c in some] for some in (clocks, offsets, identity))
+        starts = boundaries.starts(identity, len(rows))
+        sign = -1 if self.negate else 1
+        times = groups.micros(clocks[0]) * sign
+        stream = groups.micros(clocks[1]) * sign if self.has_stream_time else times
+        verdicts.put(rows, *self._decide(starts, times, stream, list(offsets), memory))
+        return verdicts
+
+    def _decide(
+        self, starts: Flags, times: Ints, stream: Ints, offsets: list[pa.Array], memory: Memory
+    ) -> tuple[Flags, Ints, Ints]:
+        """Which rows are duplicates, the kept time of each, and the row at which that is (-1: in an earlier batch)."""
+        group = groups.numbered(starts)
+        carried = not starts[0] and memory.kept is not None
+        if carried:  # the kept row of the batch before stands in front, as if it were the first row of this one
+            assert memory.kept is not None
+            group = np.concatenate(([0], group))
+            times = np.concatenate(([memory.kept], times))
+            stream = np.concatenate(([memory.largest if self.own_clock else memory.kept], stream))
+            offsets = [pa.concat_arrays([before, now]) for before, now in zip(memory.offsets, offsets, strict=True)]
+        if self.own_clock:
+            stream = groups.running_max(group, stream)
+        index = np.arange(len(times))
+        stored = times >= groups.minus(stream, self.within)
+        if carried:
+            stored[0] = True
+        if not self.own_clock and self.has_stream_time and falls(group, stream):
+            duplicate, kept, at = self._one_by_one(group, times, stream, carried)
+        elif self.refresh:
+            duplicate, kept, at = self._refreshed(group, times, stream, stored, index)
+        else:
+            duplicate, kept, at = self._chained(group, times, stream, stored, index)
+        last = int(at[-1])
+        moved = times[last:][duplicate[last:]] if self.refresh and last >= 0 else []
+        memory.remember(int(max([times[last], *moved])) if last >= 0 else None, int(stream[-1]), offsets, last)
+        if offsets:
+            duplicate &= ~same_offset(offsets, at)
+        cut = 1 if carried else 0
+        return duplicate[cut:], kept[cut:], at[cut:] - cut
+
+    def _chained(
+        self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints
+    ) -> tuple[Flags, Ints, Ints]:
+        length = len(times)
+        expiry = np.maximum(groups.search(group, stream, groups.plus(times, self.within)), index + 1)
+        upcoming = np.append(np.where(stored, index, length), length)  # the first row from here on that would be stored
+        upcoming = np.minimum.accumulate(upcoming[::-1])[::-1]
+        successor = upcoming[expiry].tolist()
+        chain, row = [], int(upcoming[0])
+        while row < length:
+            chain.append(row)
+            row = successor[row]
+        at = np.full(length, -1, np.int64)
+        at[chain] = chain
+        at = np.maximum.accumulate(at)
+        has = (at >= 0) & (group[at] == group)
+        at = np.where(has, at, -1)
+        kept = np.where(has, times[at], 0)
+        duplicate = has & (at != index) & (index < expiry[at]) & (times >= groups.minus(kept, self.within))
+        return duplicate, kept, at
+
+    def _one_by_one(
+        self, group: Ints, times: Ints, stream: Ints, carried: bool
+    ) -> tuple[Flags, Ints, Ints]:
+        # A key's rows follow several clocks (`clock_by` is not among the keys): stream time goes back, and nothing can be skipped
+        length = len(times)
+        duplicate, kept, at = np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -1, np.int64)
+        key, k, where = -1, None, -1
+        for row, (g, t, s) in enumerate(zip(group.tolist(), times.tolist(), stream.tolist(), strict=True)):
+            if g != key:
+                key, k, where = g, None, -1
+            if k is not None and s - k <= self.within and abs(t - k) <= self.within:
+                duplicate[row], kept[row] = True, k
+                k = max(k, t) if self.refresh else k
+            elif t >= s - self.within or (carried and row == 0):
+                k, where = t, row
+                kept[row] = k
+            elif k is not None:
+                kept[row] = k
+            at[row] = where
+        return duplicate, kept, at
+
+    def _refreshed(
+        self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints
+    ) -> tuple[Flags, Ints, Ints]:
+        # Every duplicate with a larger time moves k, so k is the largest time of the key so far: a late row that is not stored
+        # lies below s - within, hence is neither larger than a live k nor live itself.
+        largest = groups.running_max(group, times)
+        has = np.zeros(len(times), bool)
+        has[1:] = group[1:] == group[:-1]
+        kept = np.where(has, np.roll(largest, 1), 0)
+        duplicate = has & (stream <= groups.plus(kept, self.within)) & (times >= groups.minus(kept, self.within))
+        at = np.maximum.accumulate(np.where(stored & ~duplicate, index, -1))
+        at = np.where((at >= 0) & (group[at] == group), at, -1)
+        return duplicate, np.where(at == index, times, kept), at
+
+
+@dataclass
+class Memory:
+    """What is known of the key whose rows may go on in the next batch: constant in size."""
+
+    kept: int | None = None
+    largest: int = 0
+    offsets: tuple[pa.Array, ...] = ()
+
+    def remember(self, kept: int | None, largest: int, offsets: list[pa.Array], at: int) -> None:
+        """Keep the state of the last row's key."""
+        self.kept, self.largest = kept, largest
+        self.offsets = tuple(o.slice(at, 1) for o in offsets) if kept is not None else ()
+
+
+def falls(group: Ints, values: Ints) -> bool:
+    """Whether a value is smaller than the one before it in its group."""
+    return bool(((values[1:] < values[:-1]) & (group[1:] == group[:-1])).any())
+
+
+def same_offset(offsets: list[pa.Array], at: Ints) -> Flags:
+    """Whether a row has the offset of its kept row [D7]; a null offset is like no other."""
+    same = at >= 0
+    where = pa.array(np.maximum(at, 0))
+    for column in offsets:
+        same &= ~groups.differs(column, column.take(where)) & groups.valid([column], len(at))
+    return same
+
+
+@dataclass
+class Verdicts:
+    """Per row: is it dropped, the kept time, and the row that was kept (-1: in an earlier batch; -2: takes no part)."""
+
+    dropped: Flags
+    kept: Ints
+    at: Ints
+
+    @staticmethod
+    def passing(length: int) -> Verdicts:
+        """All rows pass."""
+        return Verdicts(np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -2, np.int64))
+
+    def put(self, rows: Ints, dropped: Flags, kept: Ints, at: Ints) -> None:
+        """Fill in the rows that took part; `at` counts among them."""
+        self.dropped[rows], self.kept[rows] = dropped, kept
+        self.at[rows] = np.where(at >= 0, rows[np.maximum(at, 0)], at)
+
+    def part(self, start: int, stop: int) -> Verdicts:
+        """Some of the rows."""
+        return Verdicts(self.dropped[start:stop], self.kept[start:stop], self.at[start:stop])
+
+
+class Held:
+    """keep => 'unique' [D8]: a kept row passes only if it causes no drop, which may show in a later batch; it is held till then."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Verdicts] = []
+
+    def feed(self, batch: Verdicts) -> Iterator[Verdicts]:
+        """The verdicts that are now certain, in order."""
+        index = np.arange(len(batch.at))
+        caused = np.zeros(len(index), bool)
+        caused[batch.at[batch.dropped & (batch.at >= 0)]] = True
+        batch.dropped |= caused
+        caused_earlier = bool((batch.dropped & (batch.at == -1)).any())
+        if self.waiting:
+            self.waiting[0].dropped[0] |= caused_earlier
+            if not caused_earlier and not (batch.at >= 0).any():
+                self.waiting.append(batch)
+                return
+            yield from self.finish()
+        newest = int(np.max(np.where(batch.at == index, index, -1), initial=-1))
+        if newest >= 0 and not batch.dropped[newest]:  # what this one causes may still come
+            self.waiting.append(batch.part(newest, len(index)))
+            batch = batch.part(0, newest)
+        yield batch
+
+    def finish(self) -> Iterator[Verdicts]:
+        """Everything that was held."""
+        yield from self.waiting
+        self.waiting = []

@@ -1,0 +1,127 @@
+"""Arithmetic over rows that lie grouped: one pass over all groups at once, and state across batches.
+
+Rows come in batches, sorted so that each group's rows are adjacent; the last group of a batch may go on in the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+MICROS_PER_DAY = 86_400_000_000
+
+
+class Boundaries:
+    """Tells where a new group begins, in batches of Arrow columns; remembers the last row of the batch before."""
+
+    def __init__(self) -> None:
+        self.last: list[Any] | None = None
+
+    def starts(self, columns: Sequence[pa.Array], length: int) -> Flags:
+        """True where the row's values differ from those of the row before; nulls are equal to nulls."""
+        starts = np.zeros(length, bool)
+        for column in columns:
+            starts[1:] |= differs(column.slice(1), column.slice(0, length - 1))
+        if self.last is None:
+            starts[0] = True
+        else:
+            starts[0] = any(differs(c.slice(0, 1), before)[0] for c, before in zip(columns, self.last, strict=True))
+        self.last = [c.slice(length - 1, 1) for c in columns]
+        return starts
+
+
+def differs(left: pa.Array, right: pa.Array) -> Flags:
+    """Row by row, whether two columns differ; null equals null."""
+    unequal = pc.not_equal(left, right)
+    if unequal.null_count:
+        unequal = pc.if_else(pc.is_valid(unequal), unequal, pc.xor(pc.is_null(left), pc.is_null(right)))
+    return as_flags(unequal)
+
+
+def as_flags(column: pa.Array) -> Flags:
+    """An Arrow boolean column without nulls as a NumPy one."""
+    flags: Flags = column.to_numpy(zero_copy_only=False)
+    return flags
+
+
+def valid(columns: Sequence[pa.Array], length: int) -> Flags:
+    """True where none of the columns is null."""
+    ok = np.ones(length, bool)
+    for column in columns:
+        if column.null_count:
+            ok &= as_flags(pc.is_valid(column))
+    return ok
+
+
+def micros(times: pa.Array) -> Ints:
+    """Event times (timestamps or dates) as microseconds since the epoch; what stands in place of a null means nothing."""
+    if pa.types.is_date32(times.type):
+        return as_ints(times.cast(pa.int32())).astype(np.int64) * MICROS_PER_DAY
+    return as_ints(times.cast(pa.int64()))
+
+
+def as_ints(column: pa.Array) -> Any:
+    """An Arrow integer column as a NumPy one, whatever its nulls hold."""
+    return column.fill_null(0).to_numpy(zero_copy_only=False)
+
+
+def times(values: Ints, is_null: Flags, like: pa.DataType) -> pa.Array:
+    """Microseconds as an Arrow column of a time type."""
+    if pa.types.is_date32(like):
+        return pa.array((values // MICROS_PER_DAY).astype(np.int32), mask=is_null).cast(like)
+    return pa.array(values, mask=is_null).cast(like)
+
+
+def plus(values: Ints, duration: int) -> Ints:
+    """Addition that stops at the largest number instead of wrapping round; `duration` is not negative."""
+    limit = HIGHEST - duration
+    return np.where(values > limit, HIGHEST, np.minimum(values, limit) + duration)
+
+
+def minus(values: Ints, duration: int) -> Ints:
+    """Subtraction that stops at the smallest number instead of wrapping round; `duration` is not negative."""
+    limit = LOWEST + duration
+    return np.where(values < limit, LOWEST, np.maximum(values, limit) - duration)
+
+
+def numbered(starts: Flags) -> Ints:
+    """Group numbers 0, 1, .. for a batch; whatever its first row, it belongs to group 0."""
+    numbers = np.cumsum(starts, dtype=np.int64)
+    return numbers - numbers[0]
+
+
+def search(group: Ints, values: Ints, targets: Ints) -> Ints:
+    """For each row i, the first row after all rows of its group with a value <= targets[i]. Values rise within a group."""
+    low, high = int(values.min()), int(values.max())
+    width = high - low + 2
+    if width * (int(group[-1]) + 1) < HIGHEST:
+        capped = np.minimum(np.maximum(targets, low - 1), high) - low
+        return np.searchsorted(group * width + (values - low), group * width + capped, side="right")
+    distinct = np.unique(values)  # too wide for one number: use ranks in place of values
+    width = len(distinct) + 1
+    ranks = np.searchsorted(distinct, values)
+    below = np.searchsorted(distinct, targets, side="right") - 1
+    return np.searchsorted(group * width + ranks, group * width + below, side="right")
+
+
+def running_max(group: Ints, values: Ints) -> Ints:
+    """The largest value so far, per group."""
+    low, high = int(values.min()), int(values.max())
+    width = high - low + 1
+    if width * (int(group[-1]) + 1) < HIGHEST:
+        offset = group * width - low
+        result: Ints = np.maximum.accumulate(values + offset) - offset
+        return result
+    distinct, ranks = np.unique(values, return_inverse=True)
+    offset = group * len(distinct)
+    largest: Ints = distinct[np.maximum.accumulate(ranks + offset) - offset]
+    return largest

@@ -1,0 +1,38 @@
+"""Stream time: the largest event time seen so far in processing order (rule C3), per group, over Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs import groups
+
+
+class StreamTime:
+    """Running maximum of event times. `earliest` turns it round: the smallest so far, for input in reverse order (D8)."""
+
+    def __init__(self, earliest: bool = False) -> None:
+        self.sign = -1 if earliest else 1
+
+    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        """Batches of (time, group columns..) in processing order; null times do not move it, and before the first it is null."""
+        boundaries, carried = groups.Boundaries(), groups.LOWEST
+        for times, *columns in batches:
+            length = len(times)
+            if not length:
+                yield times
+                continue
+            starts = boundaries.starts(columns, length)
+            moves = groups.valid([times], length)
+            values = np.where(moves, groups.micros(times) * self.sign, groups.LOWEST)
+            group = groups.numbered(starts)
+            if not starts[0]:
+                values[0] = max(int(values[0]), carried)
+            seen = values > groups.LOWEST
+            lowest = int(values[seen].min()) - 1 if seen.any() else 0
+            running = groups.running_max(group, np.where(seen, values, lowest))
+            unseen = running == lowest
+            carried = groups.LOWEST if unseen[-1] else int(running[-1])
+            yield groups.times(running * self.sign, unseen, times.type)
