@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -48,7 +49,9 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
     ranged = frame.df.withColumn(RANGE, _range(frame.df, first) if isinstance(first.type, CUTTABLE) else F.lit(0))
     ascending = frame.order[0].ascending != reverse
     before = _before(ranged, moves, ascending, reverse)
-    sorted_df = ranged.repartition(named(RANGE)).sortWithinPartitions(*order)
+    partitions = int(frame.df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+    spread = F.get(F.array(*[F.lit(label) for label in even_labels(RANGES, partitions)]), named(RANGE))
+    sorted_df = ranged.repartition(spread).sortWithinPartitions(*order)
     local = kernels.apply(StreamTime(earliest=reverse), [moves], frame.time.type)
     extreme = F.least if reverse else F.greatest
     return frame.with_df(
@@ -56,6 +59,36 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
         .withColumn(STREAM_TIME, extreme(stream_time(), F.get(before, named(RANGE))))
         .drop(RANGE)
     )
+
+
+@functools.cache
+def even_labels(count: int, partitions: int) -> tuple[int, ...]:
+    """Integers that Spark's hash partitioning spreads evenly; 0 to 15 themselves may fall onto few partitions."""
+    labels: list[int] = []
+    load = [0] * partitions
+    candidate = 0
+    while len(labels) < count:
+        target = _murmur3(candidate) % partitions
+        if load[target] == min(load):
+            load[target] += 1
+            labels.append(candidate)
+        candidate += 1
+    return tuple(labels)
+
+
+def _murmur3(value: int, seed: int = 42) -> int:
+    """Spark's `hash` of an INT."""
+    mask = 0xFFFFFFFF
+
+    def rotated(x: int, by: int) -> int:
+        return (x << by | x >> (32 - by)) & mask
+
+    k = rotated(value * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    h = (rotated(seed ^ k, 13) * 5 + 0xE6546B64 & mask) ^ 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
 
 
 def _range(df: DataFrame, ref: Ref) -> Column:

@@ -50,6 +50,7 @@ from streamtime.sql.clock import stream_time, with_stream_time
 from streamtime.sql.columns import named
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
+from streamtime.sql.sorting import hash_of, prefix
 from streamtime.sql.spec import COMMON, Choice, Duration, Example, Flag, Option, Spec, Text
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.groups import HIGHEST
@@ -94,19 +95,24 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
         frame = with_stream_time(frame, time, clock_by, reverse)
     frame, identity = frame.with_identity()
     offset = [frame.comparable(o) for o in frame.extras.get("offset", ())]
+    unique = call["keep"] == "unique"  # its kernel holds rows back, in one order
+    hashed = bool(identity) and not unique and not own_clock and (frame.in_time_order or not clock_by)
     kernel = Deduplicate(
         within=HIGHEST if call["within"] is None else call["within"],
         refresh=bool(call["refresh"]),
-        unique=call["keep"] == "unique",
+        unique=unique,
         negate=reverse,
         has_stream_time=clocked,
         own_clock=own_clock,
         offsets=len(offset),
+        hashed=hashed,
     )
     clock = stream_time() if clocked else frame.time.column
-    kept = kernels.apply(kernel, [time, *([clock] if clocked else []), *offset, *identity], frame.time.type)
+    columns = [time, *([clock] if clocked else []), *offset, *([hash_of(identity)] if hashed else []), *identity]
+    first = [prefix(identity, clock, frame.time.type, reverse)] if hashed else []
     grouped = frame.df.repartition(*identity) if identity else frame.df.repartition(1)
-    return frame.with_df(grouped.sortWithinPartitions(*identity, *frame.sort(reverse=reverse)).withColumn(KEPT, kept)), clock
+    ordered = grouped.sortWithinPartitions(*first, *identity, *frame.sort(reverse=reverse))
+    return frame.with_df(ordered.withColumn(KEPT, kernels.apply(kernel, columns, frame.time.type))), clock
 
 
 def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:

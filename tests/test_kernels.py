@@ -60,8 +60,11 @@ def test_the_kernel_equals_the_slow_definition(seed: int) -> None:
     expected = reference.deduplicate(rows, **options)
     in_order = options["order"] == ["t"]
     own_clock = not in_order and clock_by == ["k"]
-    expected.sort(key=lambda j: (j.row["k"] is not None, j.row["k"] or ""))  # stable: processing order within a key
+    hashed = options["keep"] != "unique" and random_.random() < 0.5
+    hashes = {None: 0, "a": 0, "b": 1, "c": 1, "d": random_.randint(1, 2)}  # some keys share a hash, and their rows mix
+    expected.sort(key=lambda j: hashes[j.row["k"]] if hashed else (j.row["k"] is not None, j.row["k"] or ""))  # stable
     kernel = Deduplicate(
+        hashed=hashed,
         within=options["within"],
         refresh=options["refresh"],
         unique=options["keep"] == "unique",
@@ -75,6 +78,8 @@ def test_the_kernel_equals_the_slow_definition(seed: int) -> None:
         columns.append(pa.array([j.stream_time for j in expected], MOMENT))
     if kernel.offsets:
         columns.append(pa.array([j.row["off"] for j in expected], pa.int64()))
+    if hashed:
+        columns.append(pa.array([hashes[j.row["k"]] for j in expected], pa.int32()))
     columns.append(pa.array([j.row["k"] for j in expected], pa.string()))
     result = list(kernel.run(iter(cut(random_, columns))))
     got = [v for batch in result for v in batch.cast(pa.int64()).to_pylist()]

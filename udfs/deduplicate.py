@@ -26,7 +26,7 @@ from streamtime.udfs.groups import Flags, Ints
 
 @dataclass(frozen=True)
 class Deduplicate:
-    """Options, and which columns come in each batch: time, [stream time], [offset columns..], identity columns.."""
+    """Options, and which columns come in each batch: time, [stream time], [offsets..], [hash of the identity], identity columns.."""
 
     within: int
     refresh: bool = False
@@ -35,15 +35,16 @@ class Deduplicate:
     has_stream_time: bool = False  # without it, rows come in event-time order and stream time is the row's own time
     own_clock: bool = False  # stream time runs within each key
     offsets: int = 0
+    hashed: bool = False  # rows are sorted by the identity's hash first: rows of identities with one hash may mix
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """For each row the event time of the kept row that it duplicates; null where the row passes."""
         held = Held() if self.unique else None
-        memory, boundaries = Memory(), groups.Boundaries()
+        keys: groups.Runs[Memory] = groups.Runs(Memory)
         like: pa.DataType | None = None
         for columns in batches:
             like = columns[0].type
-            verdicts = self._batch(columns, memory, boundaries)
+            verdicts = self._batch(columns, keys)
             yield from (self._emit(v, like) for v in (held.feed(verdicts) if held else [verdicts]))
         if held and like is not None:
             yield from (self._emit(v, like) for v in held.finish())
@@ -52,21 +53,26 @@ class Deduplicate:
         kept = -verdicts.kept if self.negate else verdicts.kept
         return groups.times(kept, ~verdicts.dropped, like)
 
-    def _batch(self, columns: tuple[pa.Array, ...], memory: Memory, boundaries: groups.Boundaries) -> Verdicts:
+    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[Memory]) -> Verdicts:
         first = 1 + self.has_stream_time
-        clocks, offsets, identity = columns[:first], columns[first : first + self.offsets], columns[first + self.offsets :]
+        clocks, offsets, runs = columns[:first], columns[first : first + self.offsets], columns[first + self.offsets :]
         length = len(columns[0])
-        rows = np.flatnonzero(groups.valid((columns[0], *identity), length))
+        rows = np.flatnonzero(groups.valid((columns[0], *runs), length))
         verdicts = Verdicts.passing(length)
         if not len(rows):
             return verdicts
         if len(rows) < length:  # rows without a time or with a null in their identity take no part [D4]
-            clocks, offsets, identity = ([c.take(pa.array(rows)) for c in some] for some in (clocks, offsets, identity))
-        starts = boundaries.starts(identity, len(rows))
+            clocks, offsets, runs = (tuple(c.take(pa.array(rows)) for c in some) for some in (clocks, offsets, runs))
         sign = -1 if self.negate else 1
         times = groups.micros(clocks[0]) * sign
         stream = groups.micros(clocks[1]) * sign if self.has_stream_time else times
-        verdicts.put(rows, *self._decide(starts, times, stream, list(offsets), memory))
+        for part in keys.parts(runs[:1] if self.hashed else (), runs[self.hashed :], len(rows)):
+            if part.rows is None:
+                verdicts.put(rows, *self._decide(part.starts, times, stream, list(offsets), part.memory))
+            else:
+                some = [o.take(pa.array(part.rows)) for o in offsets]
+                decided = self._decide(part.starts, times[part.rows], stream[part.rows], some, part.memory)
+                verdicts.put(rows[part.rows], *decided)
         return verdicts
 
     def _decide(

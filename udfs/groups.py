@@ -5,8 +5,9 @@ Rows come in batches, sorted so that each group's rows are adjacent; the last gr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,79 @@ class Boundaries:
             starts[0] = any(differs(c.slice(0, 1), before)[0] for c, before in zip(columns, self.last, strict=True))
         self.last = [c.slice(length - 1, 1) for c in columns]
         return starts
+
+
+M = TypeVar("M")
+
+
+@dataclass
+class Part(Generic[M]):
+    """Rows to be judged together: all rows of a batch (`rows` None) or some; the memory is that of the first, then the last group's."""
+
+    rows: npt.NDArray[np.intp] | None
+    starts: Flags
+    memory: M
+
+
+class Runs(Generic[M]):
+    """Hands out the rows of each batch by group, with the memory of groups that go on from the batch before.
+
+    Rows may be sorted by a hash of their group first: then a run of rows with one hash nearly always is one group, yet may mix several.
+    Mixed runs are taken apart group by group; all other rows stay together.
+    """
+
+    def __init__(self, new: Callable[[], M]) -> None:
+        self.new = new
+        self.group_starts, self.run_starts = Boundaries(), Boundaries()
+        self.memories: dict[tuple[Any, ...], M] = {}
+
+    def parts(self, hashes: Sequence[pa.Array], columns: Sequence[pa.Array], length: int) -> Iterator[Part[M]]:
+        """The parts of a batch. Without `hashes`, rows of a group are adjacent. A part must be judged before the next is asked for."""
+        starts = self.group_starts.starts(columns, length)
+        run_starts = self.run_starts.starts(hashes, length) if hashes else starts
+        if run_starts[0]:
+            self.memories = {}
+        mixed = starts & ~run_starts
+        if not mixed.any() and len(self.memories) <= 1:
+            memory = next(iter(self.memories.values()), None) or self.new()
+            yield Part(None, starts, memory)
+            self.memories = {self._key(columns, length - 1) if hashes else (): memory}
+            return
+        run = numbered(run_starts)
+        apart = np.zeros(run[-1] + 1, bool)
+        apart[run[mixed]] = True
+        apart[0] |= len(self.memories) > 1
+        together = np.flatnonzero(~apart[run])
+        memories = self.memories
+        if len(together):
+            memory = next(iter(memories.values())) if together[0] == 0 and memories else self.new()
+            yield Part(together, starts[together], memory)
+            if not apart[-1]:
+                self.memories = {self._key(columns, length - 1): memory}
+        for number in np.flatnonzero(apart):
+            if number:
+                memories = {}
+            if number == run[-1]:
+                self.memories = memories
+            rows = np.flatnonzero(run == number)
+            for members in self._by_group(columns, rows):
+                key = self._key(columns, int(members[0]))
+                going_on = key in memories
+                memory = memories.setdefault(key, self.new())
+                member_starts = np.zeros(len(members), bool)
+                member_starts[0] = not going_on
+                yield Part(members, member_starts, memory)
+
+    @staticmethod
+    def _key(columns: Sequence[pa.Array], row: int) -> tuple[Any, ...]:
+        return tuple(c[row].as_py() for c in columns)
+
+    @staticmethod
+    def _by_group(columns: Sequence[pa.Array], rows: npt.NDArray[np.intp]) -> list[npt.NDArray[np.intp]]:
+        codes = [c.take(pa.array(rows)).dictionary_encode().indices.to_numpy(zero_copy_only=False) for c in columns]
+        _, group = np.unique(np.stack(codes), axis=1, return_inverse=True)
+        group = group.ravel()
+        return [rows[group == g] for g in range(int(group.max()) + 1)]
 
 
 def differs(left: pa.Array, right: pa.Array) -> Flags:
