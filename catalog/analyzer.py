@@ -150,6 +150,8 @@ class AnalyzerDoor:
         self.quiet.attach()
         self.classes = {short: self._class(name) for short, name in JVM_CLASSES.items()}
         self.none = self.classes["option"].empty()
+        self.new_id = self._module(JVM_CLASSES["cte_def"]).newId
+        self.sessions: dict[str, SparkSession] = {}
         self.alive: dict[str, tuple[Any, Any]] = {}  # the JVM holds no strong reference to Python objects
         self.closed = False
 
@@ -230,7 +232,7 @@ class AnalyzerDoor:
         return self.classes["analysis_exception"](message, none, none, none, condition, parameters, no_context)
 
     def _plan(self, spec: Spec, arguments: Any) -> Any:
-        session = SparkSession(self.spark.sparkContext, self.classes["session"].active())
+        session = self._session()
         tables: list[Table] = []
         plans: list[tuple[int, Any]] = []
         options: list[tuple[str | None, Value]] = []
@@ -241,7 +243,7 @@ class AnalyzerDoor:
                 kind = argument.nodeName()
             if kind == "FunctionTableSubqueryArgumentExpression":
                 plan = argument.plan()
-                cte = self._module("org.apache.spark.sql.catalyst.plans.logical.CTERelationDef").newId()
+                cte = self.new_id()
                 plans.append((cte, plan))
                 tables.append(self._table(session, argument, plan, cte))
             else:
@@ -252,6 +254,14 @@ class AnalyzerDoor:
             return result
         result = result.transformDownWithSubqueries(DropPlaceholder([cte for cte, _ in plans]))
         return self.classes["with_cte"](result, self._seq([self._definition(plan, cte) for cte, plan in plans]))
+
+    def _session(self) -> SparkSession:
+        """The session that is analysing: each client of a server has its own."""
+        active = self.classes["session"].active()
+        key = active.sessionUUID()
+        if key not in self.sessions:
+            self.sessions[key] = SparkSession(self.spark.sparkContext, active)
+        return self.sessions[key]
 
     def _table(self, session: SparkSession, argument: Any, plan: Any, cte: int) -> Table:
         output, streaming = plan.output(), plan.isStreaming()

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from streamtime.sql import kernels
-from streamtime.sql.columns import named
+from streamtime.sql.columns import expression, named, quoted
 from streamtime.sql.frame import PREFIX
 from streamtime.udfs.stream_time import StreamTime
 
@@ -19,15 +19,11 @@ if TYPE_CHECKING:
     from streamtime.sql.frame import Frame, Ref
 
 STREAM_TIME = f"{PREFIX}stream_time"
+BOUNDS = f"{PREFIX}bounds"
 RANGE = f"{PREFIX}range"
 RANGES = 16  # one nested `if` over 15 boundaries compiles well; 63 of them did not
 SAMPLED_ROWS = 1_000  # a 1 % sample smaller than this is not worth cutting: one task sorts 100,000 rows at once
 CUTTABLE = (T.IntegralType, T.FractionalType, T.TimestampType, T.TimestampNTZType, T.DateType)
-
-
-def stream_time() -> Column:
-    """The column that `with_stream_time` adds."""
-    return named(STREAM_TIME)
 
 
 def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], reverse: bool = False) -> Frame:
@@ -46,19 +42,15 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
         running = kernels.apply(StreamTime(earliest=reverse), [moves, *clocks], frame.time.type)
         return frame.with_df(sorted_df.withColumn(STREAM_TIME, running))
     first = frame.order[0].ref
-    ranged = frame.df.withColumn(RANGE, _range(frame.df, first) if isinstance(first.type, CUTTABLE) else F.lit(0))
-    ascending = frame.order[0].ascending != reverse
-    before = _before(ranged, moves, ascending, reverse)
+    ranged = _ranged(frame.df, first) if isinstance(first.type, CUTTABLE) else frame.df.withColumn(RANGE, F.lit(0))
+    before = _before(ranged, moves, frame.order[0].ascending != reverse, reverse)
     partitions = int(frame.df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
-    spread = F.get(F.array(*[F.lit(label) for label in even_labels(RANGES, partitions)]), named(RANGE))
+    spread = expression(f"get(array{even_labels(RANGES, partitions)}, {quoted(RANGE)})")
     sorted_df = ranged.repartition(spread).sortWithinPartitions(*order)
-    local = kernels.apply(StreamTime(earliest=reverse), [moves], frame.time.type)
     extreme = F.least if reverse else F.greatest
-    return frame.with_df(
-        sorted_df.withColumn(STREAM_TIME, local)
-        .withColumn(STREAM_TIME, extreme(stream_time(), F.get(before, named(RANGE))))
-        .drop(RANGE)
-    )
+    reached = extreme(moves, F.get(before, named(RANGE)))  # what the ranges before have seen; both functions skip nulls
+    running = kernels.apply(StreamTime(earliest=reverse), [reached], frame.time.type)
+    return frame.with_df(sorted_df.withColumn(STREAM_TIME, running).drop(RANGE))
 
 
 @functools.cache
@@ -91,26 +83,28 @@ def _murmur3(value: int, seed: int = 42) -> int:
     return h - (1 << 32) if h >> 31 else h
 
 
-def _range(df: DataFrame, ref: Ref) -> Column:
-    """The range that a row's first order value falls into: 0 to RANGES - 1 going up, all 0 where the input is small."""
+def _ranged(df: DataFrame, ref: Ref) -> DataFrame:
+    """With the range that a row's first order value falls into: 0 to RANGES - 1 going up, all 0 where the input is small."""
     steps = [i / RANGES for i in range(1, RANGES)]
     sample = df.where(F.pmod(F.xxhash64(ref.column), F.lit(100)) == 0)
     bounds = sample.agg(
         F.when(F.count(F.lit(1)) >= SAMPLED_ROWS, F.percentile_approx(ref.column, steps, 200)).alias("bounds")
     ).scalar()
 
-    def cut(low: int, high: int) -> Column:
+    def cut(low: int, high: int) -> str:
         if low == high:
-            return F.lit(low)
+            return str(low)
         middle = (low + high) // 2  # an unknown bound compares as null, hence goes to range 0
-        return F.when(ref.column >= F.get(bounds, F.lit(middle)), cut(middle + 1, high)).otherwise(cut(low, middle))
+        return f"if({value} >= get({quoted(BOUNDS)}, {middle}), {cut(middle + 1, high)}, {cut(low, middle)})"
 
-    return cut(0, RANGES - 1)
+    value = quoted(ref.name)
+    # one column for the bounds: the subquery in each of the 15 comparisons would be planned 15 times
+    return df.withColumn(BOUNDS, bounds).withColumn(RANGE, expression(cut(0, RANGES - 1))).drop(BOUNDS)
 
 
 def _before(ranged: DataFrame, moves: Column, ascending: bool, reverse: bool) -> Column:
     """An array: for each range, the extreme of the times in all ranges before it in processing order."""
     extreme = F.min if reverse else F.max
     maxima = ranged.groupBy(named(RANGE).alias("r")).agg(extreme(moves).alias("m"))
-    is_before = [F.col("r") < i if ascending else F.col("r") > i for i in range(RANGES)]
-    return maxima.agg(F.array(*[extreme(F.when(b, F.col("m"))) for b in is_before]).alias("before")).scalar()
+    extremes = [f"{'min' if reverse else 'max'}(if(r {'<' if ascending else '>'} {i}, m, null))" for i in range(RANGES)]
+    return maxima.agg(expression(f"array({', '.join(extremes)})").alias("before")).scalar()

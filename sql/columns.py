@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
 
+from pyspark import SparkContext
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 DIRECT = (
@@ -30,9 +29,32 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def expression(text: str) -> Column:
+    """SQL text as a column. The same text gives the same object: each would cost several calls into the JVM, at every analysis."""
+    return _expression(text, SparkContext._active_spark_context)
+
+
+@functools.lru_cache(maxsize=4096)
+def _expression(text: str, _context: SparkContext | None) -> Column:
+    return F.expr(text)
+
+
 def named(name: str) -> Column:
     """The column of exactly that name."""
-    return F.col(quoted(name))
+    return expression(quoted(name))
+
+
+def sorted_by(text: str, ascending: bool = True, nulls_first: bool = True) -> Column:
+    """SQL text as a sort order."""
+    return _sorted_by(text, ascending, nulls_first, SparkContext._active_spark_context)
+
+
+@functools.lru_cache(maxsize=4096)
+def _sorted_by(text: str, ascending: bool, nulls_first: bool, _context: SparkContext | None) -> Column:
+    column = F.expr(text)
+    if ascending:
+        return column.asc_nulls_first() if nulls_first else column.asc_nulls_last()
+    return column.desc_nulls_first() if nulls_first else column.desc_nulls_last()
 
 
 def orderable(kind: T.DataType) -> bool:
@@ -89,5 +111,5 @@ def _text(column: Column, kind: T.DataType) -> Column:
 
 def tie_break(name: str, kind: T.DataType, reverse: bool = False) -> Column:
     """How a column breaks ties (rule C4): ascending, nulls first; a collated string by its bytes, so that equal means identical."""
-    column = F.collate(named(name), "UTF8_BINARY") if collated(kind) else named(name)
-    return column.desc_nulls_last() if reverse else column.asc_nulls_first()
+    text = f"collate({quoted(name)}, 'UTF8_BINARY')" if collated(kind) else quoted(name)
+    return sorted_by(text, ascending=not reverse, nulls_first=not reverse)

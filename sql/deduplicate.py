@@ -46,7 +46,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from streamtime.sql import kernels
 from streamtime.sql.call import Expression
-from streamtime.sql.clock import stream_time, with_stream_time
+from streamtime.sql.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.columns import named
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
@@ -77,11 +77,13 @@ def plan(call: Bound) -> DataFrame:
     rows_only = call["output"] == "rows"
     if rows_only:
         frame = frame.with_df(frame.df.where(frame.has_time))
-    time = frame.time.column if rows_only or frame.in_time_order else F.when(frame.has_time, frame.time.column)
+    time = frame.time.column if rows_only or frame.order[0].ref == frame.time else F.when(frame.has_time, frame.time.column)
     decided = _for_ever if within is None and frame.keys else _within
     frame, clock = decided(call, frame, time)
-    duplicate = F.when(named(KEPT).isNotNull(), "duplicate")
-    reason = duplicate if rows_only else F.when(~frame.has_time, "null_time").otherwise(duplicate)
+    if rows_only:
+        reason = named(KEPT)
+    else:
+        reason = F.when(~frame.has_time, "null_time").when(named(KEPT).isNotNull(), "duplicate")
     return outcome(call, frame, reason, clock, ("null_time", "duplicate"), {}, {"kept_time": named(KEPT)})
 
 
@@ -107,11 +109,11 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
         offsets=len(offset),
         hashed=hashed,
     )
-    clock = stream_time() if clocked else frame.time.column
-    columns = [time, *([clock] if clocked else []), *offset, *([hash_of(identity)] if hashed else []), *identity]
-    first = [prefix(identity, clock, frame.time.type, reverse)] if hashed else []
-    grouped = frame.df.repartition(*identity) if identity else frame.df.repartition(1)
-    ordered = grouped.sortWithinPartitions(*first, *identity, *frame.sort(reverse=reverse))
+    clock, keys = named(STREAM_TIME if clocked else frame.time.name), [named(i) for i in identity]
+    columns = [time, *([clock] if clocked else []), *offset, *([hash_of(identity)] if hashed else []), *keys]
+    first = [prefix(identity, STREAM_TIME if clocked else frame.time.name, frame.time.type, reverse)] if hashed else []
+    grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
+    ordered = grouped.sortWithinPartitions(*first, *keys, *frame.sort(reverse=reverse))
     return frame.with_df(ordered.withColumn(KEPT, kernels.apply(kernel, columns, frame.time.type))), clock
 
 
@@ -119,16 +121,16 @@ def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     """A key passes once: Spark's own window functions say it all."""
     rows_only, reverse, clock = call["output"] == "rows", call["keep"] == "last", frame.time.column
     if not rows_only and not frame.in_time_order:
-        frame, clock = with_stream_time(frame, time, frame.extras.get("clock_by", ()), reverse), stream_time()
-    frame, identity = frame.with_identity()
+        frame, clock = with_stream_time(frame, time, frame.extras.get("clock_by", ()), reverse), named(STREAM_TIME)
+    frame, names = frame.with_identity()
+    identity = [named(n) for n in names]
     order = frame.sort(reverse=reverse)
     if rows_only and call["keep"] != "unique" and not frame.extras.get("offset"):
         # each row with a null identity stands alone; written so, Spark cuts each key to one row before the shuffle
         alone = F.when(~frame.has_key, F.monotonically_increasing_id())
         df = frame.df.withColumn(ALONE, alone)
         number = F.row_number().over(Window.partitionBy(*identity, named(ALONE)).orderBy(*order))
-        df = df.withColumn(KEPT, number).where(named(KEPT) == 1).drop(ALONE)
-        return frame.with_df(df.withColumn(KEPT, F.lit(None))), clock
+        return frame.with_df(df.withColumn(KEPT, F.nullif(number, F.lit(1)))), clock
     key = Window.partitionBy(*identity, *([] if rows_only else [frame.has_time]))
     ordered = key.orderBy(*order)
     is_duplicate = F.count(F.lit(1)).over(key) > 1 if call["keep"] == "unique" else F.row_number().over(ordered) > 1

@@ -43,7 +43,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from streamtime.sql import kernels
 from streamtime.sql.call import Expression
-from streamtime.sql.clock import stream_time, with_stream_time
+from streamtime.sql.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.columns import named
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
@@ -71,8 +71,9 @@ def plan(call: Bound) -> DataFrame:
     clock = frame.time.column
     if not frame.in_time_order:
         frame = with_stream_time(frame, F.when(judged, frame.time.column), frame.extras.get("clock_by", ()))
-        clock = stream_time()
-    frame, identity = frame.with_identity()
+        clock = named(STREAM_TIME)
+    frame, names = frame.with_identity()
+    identity = [named(n) for n in names]
     if call["size"] is not None:
         frame = _time_windows(call, frame, judged, clock, identity)
     elif frame.in_time_order and identity:

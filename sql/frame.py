@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 
 from streamtime.sql.call import Expression
-from streamtime.sql.columns import TIMES, direct, equality, named, orderable, tie_break
+from streamtime.sql.columns import TIMES, direct, equality, expression, named, orderable, quoted, sorted_by, tie_break
 from streamtime.sql.errors import CallError, did_you_mean, listed, unlogged
 
 if TYPE_CHECKING:
@@ -45,10 +46,7 @@ class Order:
 
     def sort(self, reverse: bool = False) -> Column:
         """The sort expression, or its exact reverse."""
-        column, up, first = self.ref.column, self.ascending != reverse, self.nulls_first != reverse
-        if up:
-            return column.asc_nulls_first() if first else column.asc_nulls_last()
-        return column.desc_nulls_first() if first else column.desc_nulls_last()
+        return sorted_by(quoted(self.ref.name), self.ascending != reverse, self.nulls_first != reverse)
 
 
 @dataclass(frozen=True)
@@ -71,16 +69,12 @@ class Frame:
     @property
     def has_time(self) -> Column:
         """Whether a row has a place in time: neither its time nor its first order column is null (rule C12)."""
-        has = self.time.column.isNotNull()
-        return has if self.order[0].ref == self.time else has & self.order[0].ref.column.isNotNull()
+        return _all_present(dict.fromkeys((self.time.name, self.order[0].ref.name)))
 
     @property
     def has_key(self) -> Column:
         """Whether no key is null."""
-        has = F.lit(True)
-        for key in self.keys:
-            has = has & key.column.isNotNull()
-        return has
+        return _all_present(k.name for k in self.keys)
 
     def sort(self, *, within_key: bool = True, reverse: bool = False) -> list[Column]:
         """The total order of rows: ORDER BY, then every other orderable column (rule C4); `reverse` turns all of it round."""
@@ -97,16 +91,20 @@ class Frame:
         """`ref` in a form that a kernel can compare for equality."""
         return equality(ref.column, ref.type)
 
-    def with_identity(self) -> tuple[Frame, list[Column]]:
-        """The frame with its keys in comparable form, each computed once."""
+    def with_identity(self) -> tuple[Frame, list[str]]:
+        """The frame with its keys in comparable form, each computed once, and the names of these columns."""
         computed = {f"{PREFIX}identity_{i}": k for i, k in enumerate(self.keys) if not direct(k.type)}
         frame = self.with_df(self.df.withColumns({n: self.comparable(k) for n, k in computed.items()})) if computed else self
         names = {k: n for n, k in computed.items()}
-        return frame, [named(names.get(k, k.name)) for k in self.keys]
+        return frame, [names.get(k, k.name) for k in self.keys]
 
     def with_df(self, df: DataFrame) -> Frame:
         """The same frame over other rows."""
         return replace(self, df=df)
+
+
+def _all_present(names: Iterable[str]) -> Column:
+    return expression(" AND ".join(f"{quoted(n)} IS NOT NULL" for n in names) or "true")
 
 
 def prepare(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
@@ -117,8 +115,8 @@ def prepare(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
     wanted: list[tuple[str, Expression]] = [("PARTITION BY", k) for k in call.keys]
     wanted += [("ORDER BY", o.expression) for o in call.order]
     wanted += [("`time`", Expression.parse(call["time"]))] if call["time"] else []
-    for role, expressions in extras.items():
-        wanted += [(f"`{role}`", e) for e in expressions]
+    for role, given in extras.items():
+        wanted += [(f"`{role}`", e) for e in given]
     df, refs = _resolve(call, df, wanted)
     columns = tuple(Ref(f.name, f.dataType, f.name) for f in df.schema.fields[: len(originals)])
     return _roles(call, df, columns, originals, refs)

@@ -7,12 +7,13 @@ deterministic keeps its order; and Spark feeds a task's rows in order and puts r
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
-from pyspark import cloudpickle
+from pyspark import SparkContext, cloudpickle
 from pyspark.sql import functions as F  # noqa: N812
 
 if TYPE_CHECKING:
@@ -29,20 +30,26 @@ class Kernel(Protocol):
 
 def apply(kernel: Kernel, columns: list[Column], returns: T.DataType) -> Column:
     """The kernel's result as a column, for rows that are already partitioned and sorted for it."""
+    return _function(kernel, len(columns) == 1, returns, SparkContext._active_spark_context)(*columns)
+
+
+@functools.lru_cache(maxsize=256)
+def _function(kernel: Kernel, single: bool, returns: T.DataType, _context: SparkContext | None) -> Callable[..., Column]:
+    """The Spark function of a kernel: made once per application, since to pickle it takes as long as a small query."""
     _ship_by_value()
-    run, single = kernel.run, len(columns) == 1
 
     def over_single(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        return run((batch,) for batch in batches)
+        return kernel.run((batch,) for batch in batches)
 
     def over_many(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        return run(batches)
+        return kernel.run(batches)
 
     over_single.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
     over_many.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
     function = over_single if single else over_many
     function.__name__ = type(kernel).__name__.lower()
-    return F.arrow_udf(function, returns).asNondeterministic()(*columns)
+    made: Callable[..., Column] = F.arrow_udf(function, returns).asNondeterministic()
+    return made
 
 
 def _ship_by_value() -> None:

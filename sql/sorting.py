@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+
+from streamtime.sql.columns import expression, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -21,19 +22,20 @@ LOWER_HALF = 2**32 - 1
 SINCE_1950 = 631_152_000  # seconds before 1970: the lower half then reaches to 2086; times outside of it are only sorted slower
 
 
-def hash_of(identity: Sequence[Column]) -> Column:
-    """The key's hash, as an INT."""
-    return F.hash(*identity)
+def hash_of(identity: Sequence[str]) -> Column:
+    """The key's hash, as an INT. `identity` are column names."""
+    return expression(f"hash({', '.join(map(quoted, identity))})")
 
 
-def prefix(identity: Sequence[Column], rising: Column, kind: T.DataType, reverse: bool = False) -> Column:
+def prefix(identity: Sequence[str], rising: str, kind: T.DataType, reverse: bool = False) -> Column:
     """The number to sort by first. `rising` is a time that never falls (with `reverse`: never rises) within a key's processing order."""
+    time = quoted(rising)
     if isinstance(kind, T.TimestampType):
-        coarse = F.unix_seconds(rising) + SINCE_1950
+        coarse = f"unix_seconds({time}) + {SINCE_1950}"
     elif isinstance(kind, T.TimestampNTZType):  # by the hour: no function counts its seconds without asking for a time zone
-        coarse = F.unix_date(rising.cast("date")).cast("long") * 24 + F.hour(rising) + 2**31
+        coarse = f"unix_date(CAST({time} AS DATE)) * 24L + hour({time}) + {2**31}"
     else:
-        coarse = F.unix_date(rising).cast("long") + 2**31
-    within = F.least(F.greatest(coarse, F.lit(0).cast("long")), F.lit(LOWER_HALF).cast("long"))
-    lower = F.coalesce(LOWER_HALF - within if reverse else within, F.lit(0).cast("long"))
-    return F.shiftleft(hash_of(identity).cast("long"), 32) + lower
+        coarse = f"unix_date({time}) + {2**31}"
+    lower = f"least(greatest({coarse}, 0L), {LOWER_HALF}L)"
+    lower = f"coalesce({f'{LOWER_HALF}L - {lower}' if reverse else lower}, 0L)"
+    return expression(f"shiftleft(CAST(hash({', '.join(map(quoted, identity))}) AS BIGINT), 32) + {lower}")
