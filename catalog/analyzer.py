@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from streamtime.describe import Description
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call import Expression, Sort, Table, Value, bind
-from streamtime.sql.errors import CallError
+from streamtime.sql.errors import CallError, gist, unlogged
 from streamtime.sql.spec import Spec
 
 KNOWN = ("4.2",)
@@ -211,7 +211,9 @@ class AnalyzerDoor:
 
     def _build(self, spec: Spec, arguments: Any) -> Any:
         try:
-            if self.closed:
+            if self.closed:  # a session that was opened in between still has the function: take it out there too
+                self._class(JVM_CLASSES["session"]).active().sessionState().tableFunctionRegistry().dropFunction(self._identifier(spec.name))
+                self.gateway.python_parameters.propagate_java_exceptions = True
                 raise CallError(spec.name, None, "streamtime was unregistered", "Call streamtime.register(spark).")
             return self._plan(spec, arguments)
         except CallError as error:
@@ -293,9 +295,10 @@ class AnalyzerDoor:
             fix = f"A table is given as TABLE({text})." if wrong_table else "Options are constants; SQL over columns goes in quotes."
             raise CallError(spec.name, argument, f"expected a constant, got {text}", fix)
         try:
-            value = expression.eval(None)
-        except Py4JJavaError as error:
-            raise CallError(spec.name, argument, f"{text} cannot be computed: {error.java_exception.getMessage()}") from None
+            with unlogged():
+                value = expression.eval(None)
+        except (CapturedException, Py4JJavaError) as error:
+            raise CallError(spec.name, argument, f"{text} cannot be computed: {gist(error)}") from None
         kind = expression.dataType()
         return Value(self._python(value, kind), kind.sql(), text)
 

@@ -71,6 +71,8 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # call sites cost a millisecond per column expression
         "spark.python.unix.domain.socket.enabled": "true",  # 40 ms less per task that calls Python
         "spark.databricks.delta.snapshotPartitions": "2",
+        # Delta 4.4.0's parser leaves `:name` parameters unbound in Spark 4.2; this lets the analyzer bind them, as in Spark 3.5
+        "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     } | (settings or {})

@@ -35,6 +35,12 @@ def listed(names: Iterable[str], most: int = 12) -> str:
     return ", ".join(f"`{n}`" for n in names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
+def gist(error: Exception, most: int = 160) -> str:
+    """The first line of an error that says something, cut to a readable length."""
+    line = next((text.strip() for text in str(error).splitlines() if text.strip()), type(error).__name__)
+    return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + " .."
+
+
 @contextmanager
 def unlogged() -> Iterator[None]:
     """Keeps PySpark from logging the errors of this thread, where asking Spark for an error is how a call is checked."""

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from streamtime.sql.call import Expression
 from streamtime.sql.columns import TIMES, direct, equality, expression, named, orderable, quoted, sorted_by, tie_break
-from streamtime.sql.errors import CallError, did_you_mean, listed, unlogged
+from streamtime.sql.errors import CallError, did_you_mean, gist, listed, unlogged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -197,7 +197,7 @@ def _add(
 def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
     try:
         with unlogged():
-            df.select(F.coalesce(expression.column()))
+            df.select("*", F.coalesce(expression.column()))
     except AnalysisException as error:
         condition = error.getCondition() or ""
         parameters = error.getMessageParameters() or {}
@@ -209,8 +209,10 @@ def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
         if condition.startswith("UNRESOLVED_COLUMN"):
             fix = did_you_mean(name.split("`.`")[-1], known) or f"The input has {listed(known)}."
             raise CallError(call.spec.name, role, f"no column `{name.replace('`.`', '.')}` in the input", fix) from None
-        first = str(error).splitlines()[0]
-        raise CallError(call.spec.name, role, f"Spark cannot resolve `{expression.text}` over the input: {first}") from None
+        if condition == "MISSING_GROUP_BY":
+            problem = f"an aggregate cannot stand here (`{expression.text}`)"
+            raise CallError(call.spec.name, role, problem, "Compute it in the TABLE argument.") from None
+        raise CallError(call.spec.name, role, f"Spark cannot resolve `{expression.text}` over the input: {gist(error)}") from None
 
 
 def _sql(kind: T.DataType) -> str:

@@ -1,0 +1,49 @@
+"""One Spark session for the whole run; each test gets a clean log and a schema of its own where it asks for one."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    import streamtime
+
+    folder = tmp_path_factory.mktemp("spark")
+    session = streamtime.session(
+        cores=2,
+        memory="4g",
+        settings={
+            "spark.sql.shuffle.partitions": "3",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder),
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+            f"-Dlog4j2.configurationFile=file:{_log_settings(folder)}",
+        },
+    )
+    yield session
+    session.stop()
+
+
+def _log_settings(folder: Path) -> Path:
+    from streamtime.session import LOG4J
+
+    path = folder / "log4j2.properties"
+    path.write_text(LOG4J)
+    return path
+
+
+@pytest.fixture
+def schema(spark: SparkSession) -> Iterator[str]:
+    name = f"test_{uuid.uuid4().hex[:8]}"
+    spark.sql(f"CREATE SCHEMA {name}")
+    yield name
+    spark.sql(f"DROP SCHEMA {name} CASCADE")

@@ -1,0 +1,74 @@
+"""Golden SQL conversations: `golden/*.sql` is what is asked, `golden/*.out` what was answered. STREAMTIME_GOLDEN=write makes the answers anew."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from sqlglot.tokens import Tokenizer, TokenType
+
+GOLDEN = Path(__file__).parent / "golden"
+FREE = ("DEDUPLICATE", "DISTINCT_IN_WINDOW", "FUNCTION_CATALOG")
+
+
+def statements(text: str) -> Iterator[str]:
+    """The statements of a SQL text, as written; semicolons in strings and comments do not count."""
+    start = 0
+    for token in Tokenizer(dialect="spark").tokenize(text):
+        if token.token_type is TokenType.SEMICOLON:
+            yield text[start : token.start].strip()
+            start = token.end + 1
+
+
+def answer(spark: SparkSession, statement: str) -> str:
+    try:
+        df = spark.sql(statement)
+    except AnalysisException as error:
+        first = re.split(r"(?<=pos \d);|(?<=pos \d\d);|(?<=pos \d\d\d);|;\n", str(error))[0]
+        return f"{type(error).__name__}: {re.sub(r'#[0-9]+', '#N', first).strip()}"
+    if not df.columns:
+        return "ok"
+    rows = [" | ".join("NULL" if v is None else str(v) for v in row) for row in df.collect()]
+    if "ORDER BY" not in statement.rpartition(")")[2]:
+        rows.sort()
+    return "\n".join([df.schema.simpleString(), *rows])
+
+
+def conversation(spark: SparkSession, text: str) -> str:
+    spoken = [(re.sub(r"^(--.*\n)+", "", statement), answer(spark, statement)) for statement in statements(text)]
+    return "\n\n".join(f"{asked};\n{answered}" for asked, answered in spoken) + "\n"
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in GOLDEN.glob("*.sql")))
+def test_conversation(spark: SparkSession, name: str) -> None:
+    got = conversation(spark, (GOLDEN / f"{name}.sql").read_text())
+    out = GOLDEN / f"{name}.out"
+    if os.environ.get("STREAMTIME_GOLDEN") == "write":
+        out.write_text(got)
+    assert got == out.read_text()
+
+
+def test_a_hundred_wrong_calls_are_refused_in_words(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    setup, *calls = statements((GOLDEN / "wrong_calls.sql").read_text())
+    spark.sql(setup)
+    ours = 0
+    for call in calls:
+        capfd.readouterr()
+        with pytest.raises(AnalysisException) as caught:
+            spark.sql(call)  # analysis alone: no action follows
+        message = str(caught.value)
+        assert "Traceback" not in message, call
+        assert "py4j" not in message.lower(), call
+        by_us = message.startswith(FREE)
+        ours += by_us
+        if by_us:
+            assert len(message) < 450, call
+            assert capfd.readouterr() == ("", ""), call
+            assert re.search(r"; line \d+ pos \d+", message), call
+    assert ours >= 100
+    assert len(calls) - ours <= 16  # what Spark itself refuses before it asks us: syntax, unknown tables, bare columns
