@@ -37,7 +37,8 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
     """
     order = frame.sort(within_key=False, reverse=reverse)
     if clock_by:
-        clocks = [frame.comparable(c) for c in clock_by]
+        frame, names = frame.comparable(clock_by)
+        clocks = [named(n) for n in names]
         sorted_df = frame.df.repartition(*clocks).sortWithinPartitions(*clocks, *order)
         running = kernels.apply(StreamTime(earliest=reverse), [moves, *clocks], frame.time.type)
         return frame.with_df(sorted_df.withColumn(STREAM_TIME, running))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from pyspark import SparkContext
-from pyspark.sql import Column
+from pyspark.sql import Column, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
@@ -79,16 +79,28 @@ def direct(kind: T.DataType) -> bool:
     return isinstance(kind, DIRECT) or (isinstance(kind, T.StringType) and not collated(kind))
 
 
-def equality(column: Column, kind: T.DataType) -> Column:
-    """A column that is null where `column` is, and equal exactly where Spark's own GROUP BY says that the values are.
+def equality(name: str, kind: T.DataType) -> Column:
+    """A column that is null where the named one is, and equal exactly where Spark's own GROUP BY says that the values are.
 
-    What Arrow compares as Spark does stays as it is; everything else becomes text or bytes, one to one.
+    What Arrow compares as Spark does stays as it is. Other values become text, one to one. Under a collation, values that count as equal
+    become the text of the least of them, which takes a shuffle of its own.
     """
+    column = named(name)
     if direct(kind):
         return column
-    if collated(kind):
-        return F.collation_key(column) if hasattr(F, "collation_key") else F.call_function("collation_key", column)
-    return _text(column, kind)
+    text = _text(column, kind)
+    if not has_collation(kind):
+        return text
+    return F.first(text).over(Window.partitionBy(column).orderBy(text))
+
+
+def has_collation(kind: T.DataType) -> bool:
+    """Whether a string with a collation is anywhere in it."""
+    if isinstance(kind, T.StructType):
+        return any(has_collation(f.dataType) for f in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return has_collation(kind.elementType)
+    return collated(kind)
 
 
 def _text(column: Column, kind: T.DataType) -> Column:
@@ -105,7 +117,7 @@ def _text(column: Column, kind: T.DataType) -> Column:
     if isinstance(kind, T.BinaryType):
         return F.hex(column)
     if collated(kind):
-        return F.hex(F.call_function("collation_key", column))
+        return F.collate(column, "UTF8_BINARY")
     return column.cast("string")
 
 

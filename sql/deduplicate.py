@@ -95,8 +95,8 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     clocked = clocked and not own_clock
     if clocked:
         frame = with_stream_time(frame, time, clock_by, reverse)
-    frame, identity = frame.with_identity()
-    offset = [frame.comparable(o) for o in frame.extras.get("offset", ())]
+    frame, identity = frame.comparable(frame.keys)
+    frame, offset = frame.comparable(frame.extras.get("offset", ()))
     unique = call["keep"] == "unique"  # its kernel holds rows back, in one order
     hashed = bool(identity) and not unique and not own_clock and (frame.in_time_order or not clock_by)
     kernel = Deduplicate(
@@ -110,7 +110,7 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
         hashed=hashed,
     )
     clock, keys = named(STREAM_TIME if clocked else frame.time.name), [named(i) for i in identity]
-    columns = [time, *([clock] if clocked else []), *offset, *([hash_of(identity)] if hashed else []), *keys]
+    columns = [time, *([clock] if clocked else []), *map(named, offset), *([hash_of(identity)] if hashed else []), *keys]
     first = [prefix(identity, STREAM_TIME if clocked else frame.time.name, frame.time.type, reverse)] if hashed else []
     grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
     ordered = grouped.sortWithinPartitions(*first, *keys, *frame.sort(reverse=reverse))
@@ -122,7 +122,8 @@ def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     rows_only, reverse, clock = call["output"] == "rows", call["keep"] == "last", frame.time.column
     if not rows_only and not frame.in_time_order:
         frame, clock = with_stream_time(frame, time, frame.extras.get("clock_by", ()), reverse), named(STREAM_TIME)
-    frame, names = frame.with_identity()
+    frame, names = frame.comparable(frame.keys)
+    frame, offset = frame.comparable(frame.extras.get("offset", ()))
     identity = [named(n) for n in names]
     order = frame.sort(reverse=reverse)
     if rows_only and call["keep"] != "unique" and not frame.extras.get("offset"):
@@ -134,8 +135,7 @@ def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     key = Window.partitionBy(*identity, *([] if rows_only else [frame.has_time]))
     ordered = key.orderBy(*order)
     is_duplicate = F.count(F.lit(1)).over(key) > 1 if call["keep"] == "unique" else F.row_number().over(ordered) > 1
-    for offset in frame.extras.get("offset", ()):
-        same = frame.comparable(offset)
+    for same in map(named, offset):
         is_duplicate &= ~F.coalesce(F.first(same).over(ordered) == same, F.lit(False))
     kept = F.when(frame.has_key & frame.has_time & is_duplicate, F.first(time).over(ordered))
     return frame.with_df(frame.df.withColumn(KEPT, kept)), clock

@@ -72,7 +72,7 @@ def plan(call: Bound) -> DataFrame:
     if not frame.in_time_order:
         frame = with_stream_time(frame, F.when(judged, frame.time.column), frame.extras.get("clock_by", ()))
         clock = named(STREAM_TIME)
-    frame, names = frame.with_identity()
+    frame, names = frame.comparable(frame.keys)
     identity = [named(n) for n in names]
     if call["size"] is not None:
         frame = _time_windows(call, frame, judged, clock, identity)

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from pyspark.logger import PySparkLogger
+
 
 class CallError(ValueError):
     """A call of a function is wrong. Raised when the query is analysed, never while it runs.
@@ -49,7 +51,7 @@ def unlogged() -> Iterator[None]:
     def elsewhere(record: logging.LogRecord) -> bool:
         return record.thread != thread
 
-    loggers = [logging.getLogger(n) for n in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    loggers = [PySparkLogger.getLogger(n) for n in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
     for logger in loggers:
         logger.addFilter(elsewhere)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -87,16 +87,12 @@ class Frame:
         pairs = zip(self.columns, self.originals, strict=True)
         return [c.column if c.name == name else c.column.alias(name) for c, name in pairs]
 
-    def comparable(self, ref: Ref) -> Column:
-        """`ref` in a form that a kernel can compare for equality."""
-        return equality(ref.column, ref.type)
-
-    def with_identity(self) -> tuple[Frame, list[str]]:
-        """The frame with its keys in comparable form, each computed once, and the names of these columns."""
-        computed = {f"{PREFIX}identity_{i}": k for i, k in enumerate(self.keys) if not direct(k.type)}
-        frame = self.with_df(self.df.withColumns({n: self.comparable(k) for n, k in computed.items()})) if computed else self
-        names = {k: n for n, k in computed.items()}
-        return frame, [names.get(k, k.name) for k in self.keys]
+    def comparable(self, refs: Sequence[Ref]) -> tuple[Frame, list[str]]:
+        """The frame with these columns in a form that a kernel can compare for equality, each computed once, and their names."""
+        computed = {r.name: f"{PREFIX}equal_{r.name}" for r in refs if not direct(r.type)}
+        missing = {n: equality(r.name, r.type) for r in refs if (n := computed.get(r.name)) and n not in self.df.columns}
+        frame = self.with_df(self.df.withColumns(missing)) if missing else self
+        return frame, [computed.get(r.name, r.name) for r in refs]
 
     def with_df(self, df: DataFrame) -> Frame:
         """The same frame over other rows."""
