@@ -1,8 +1,9 @@
 """The analyzer door: Spark's analyzer calls a plan function while it resolves a table function. The only file here that knows JVM classes.
 
-How a call runs: the analyzer hands over the arguments. The rows of a TABLE argument become a DataFrame over a CTE reference whose definition
-is empty for now; the plan function builds on that; afterwards the empty definition is dropped and the real one put in its place. So a plan
-may use its input several times, and Spark itself re-aliases, inlines and shares it. Errors leave as Spark's own AnalysisException.
+How a call runs: the analyzer hands over the arguments. The rows of a TABLE argument become a DataFrame over a CTE reference whose
+definition is empty for now; the plan function builds on that; afterwards the empty definition is dropped and the real one put in its
+place. So a plan may use its input several times, and Spark itself re-aliases, inlines and shares it. Errors leave as Spark's own
+AnalysisException.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
-from pyspark.logger import PySparkLogger
 from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from streamtime.describe import Description
@@ -26,6 +28,7 @@ from streamtime.sql.errors import CallError, gist, unlogged
 from streamtime.sql.spec import Spec
 
 KNOWN = ("4.2",)
+MOST_SESSIONS = 32
 FREE_TEXT = "_LEGACY_ERROR_TEMP_3102"  # Spark's error condition whose text is its one parameter, `msg`
 
 JVM_CLASSES = {
@@ -142,10 +145,12 @@ class AnalyzerDoor:
             )
         self.spark = spark
         context = spark.sparkContext
-        self.gateway, self.jvm = context._gateway, context._jvm  # type: ignore[attr-defined]
-        ensure_callback_server_started(self.gateway)
-        self.propagated = self.gateway.python_parameters.propagate_java_exceptions
-        self.gateway.python_parameters.propagate_java_exceptions = True  # else a refusal arrives as a Python traceback
+        self.gateway: Any = context._gateway
+        self.jvm: Any = context._jvm
+        ensure_callback_server_started(self.gateway)  # type: ignore[no-untyped-call]
+        callbacks = self.gateway.python_parameters  # type: ignore[union-attr]
+        self.propagated = callbacks.propagate_java_exceptions
+        callbacks.propagate_java_exceptions = True  # else a refusal arrives as a Python traceback
         self.quiet = QuietRefusals()
         self.quiet.attach()
         self.classes = {short: self._class(name) for short, name in JVM_CLASSES.items()}
@@ -212,7 +217,9 @@ class AnalyzerDoor:
     def _build(self, spec: Spec, arguments: Any) -> Any:
         try:
             if self.closed:  # a session that was opened in between still has the function: take it out there too
-                self._class(JVM_CLASSES["session"]).active().sessionState().tableFunctionRegistry().dropFunction(self._identifier(spec.name))
+                self._class(JVM_CLASSES["session"]).active().sessionState().tableFunctionRegistry().dropFunction(
+                    self._identifier(spec.name)
+                )
                 self.gateway.python_parameters.propagate_java_exceptions = True
                 raise CallError(spec.name, None, "streamtime was unregistered", "Call streamtime.register(spark).")
             return self._plan(spec, arguments)
@@ -262,7 +269,9 @@ class AnalyzerDoor:
         active = self.classes["session"].active()
         key = active.sessionUUID()
         if key not in self.sessions:
-            self.sessions[key] = SparkSession(self.spark.sparkContext, active)
+            if len(self.sessions) >= MOST_SESSIONS:  # a server's sessions come and go, and must not be kept alive from here
+                self.sessions.clear()
+            self.sessions[key] = SparkSession(SparkContext._active_spark_context, active)  # type: ignore[arg-type]
         return self.sessions[key]
 
     def _table(self, session: SparkSession, argument: Any, plan: Any, cte: int) -> Table:

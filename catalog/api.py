@@ -41,6 +41,7 @@ class TableFunction:
         self.__signature__ = inspect.Signature(parameters, return_annotation=DataFrame)
 
     def __call__(self, df: DataFrame, /, **options: Any) -> DataFrame:
+        """The function over `df`, as a DataFrame."""
         values = [(n, Value(v, SQL_TYPES.get(type(v), type(v).__name__), repr(v))) for n, v in options.items() if v is not None]
         return self.spec.plan(bind(self.spec, [Table(df)], values, df.sparkSession))
 

@@ -8,12 +8,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
-OLDEST, INSTALL = 17, {
-    "apt-get": "sudo apt-get install openjdk-17-jre-headless",
-    "dnf": "sudo dnf install java-17-openjdk-headless",
-    "brew": "brew install openjdk@17",
-    "winget": "winget install EclipseAdoptium.Temurin.17.JRE",
-}
+OLDEST, INSTALL = (
+    17,
+    {
+        "apt-get": "sudo apt-get install openjdk-17-jre-headless",
+        "dnf": "sudo dnf install java-17-openjdk-headless",
+        "brew": "brew install openjdk@17",
+        "winget": "winget install EclipseAdoptium.Temurin.17.JRE",
+    },
+)
 
 
 class JavaError(RuntimeError):
@@ -33,7 +36,9 @@ def check() -> int:
         raise JavaError(f"Spark needs Java {OLDEST} or later, and `{program} -version` fails: {error}. {_advice()}") from None
     found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
     if not found:
-        raise JavaError(f"Spark needs Java {OLDEST} or later, and `{program} -version` does not say what it is: {said.strip()!r}. {_advice()}")
+        raise JavaError(
+            f"Spark needs Java {OLDEST} or later, and `{program} -version` does not say what it is: {said.strip()!r}. {_advice()}"
+        )
     major = int(found[2]) if found[1] == "1" and found[2] else int(found[1])
     if major < OLDEST:
         raise JavaError(f"Spark needs Java {OLDEST} or later, and {program} is Java {major}. {_advice()}")

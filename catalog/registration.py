@@ -44,7 +44,7 @@ def register(spark: SparkSession) -> Registration:
             "For Spark Connect, call register in the server's driver process; clients then have the functions."
         )
     names = tuple(s.name for s in FUNCTIONS)
-    door = _doors.get(id(spark.sparkContext._gateway))  # type: ignore[attr-defined]
+    door = _doors.get(id(spark.sparkContext._gateway))
     already = door is not None and all(door.has(spark, n) for n in names)
     if not already:
         if door is None:
@@ -55,7 +55,7 @@ def register(spark: SparkSession) -> Registration:
         except BaseException:
             door.close()
             raise
-        _doors[id(spark.sparkContext._gateway)] = door  # type: ignore[attr-defined]
+        _doors[id(spark.sparkContext._gateway)] = door
     return Registration(names, spark.version, already)
 
 
@@ -64,7 +64,7 @@ def unregister(spark: SparkSession) -> None:
 
     A session that was opened in between still lists them; a call there says that the pack was unregistered.
     """
-    door = _doors.pop(id(spark.sparkContext._gateway), None)  # type: ignore[attr-defined]
+    door = _doors.pop(id(spark.sparkContext._gateway), None)
     if door is not None:
         door.spark = spark
         door.close()

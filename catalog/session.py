@@ -127,8 +127,8 @@ def _fetch(folder: Path) -> None:
         if not found:
             said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
             raise RuntimeError(
-                f"Delta's jar {jar} could not be fetched from Maven Central. Behind a mirror, set STREAMTIME_IVY_SETTINGS to an Ivy settings "
-                f"file that names it; or put {' and '.join(JARS)} into {folder}. Ivy said:\n{said}"
+                f"Delta's jar {jar} could not be fetched from Maven Central. Behind a mirror, set STREAMTIME_IVY_SETTINGS to an Ivy "
+                f"settings file that names it; or put {' and '.join(JARS)} into {folder}. Ivy said:\n{said}"
             )
         partial = folder / f"{jar}.part"
         partial.write_bytes(found[0].read_bytes())

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streamtime.sql.errors import CallError, did_you_mean, listed
 from streamtime.sql.spec import Refused, Spec
@@ -136,7 +136,10 @@ def _read(spec: Spec, name: str, value: Value) -> Any:
 
 
 def _check_clauses(spec: Spec, table: Table, given: dict[str, Any]) -> None:
-    for option, clause, written in (("keys", "PARTITION BY", table.partition_by), ("order_by", "ORDER BY", table.order_by)):
+    for option, clause, written in (
+        ("keys", "PARTITION BY", table.partition_by),
+        ("order_by", "ORDER BY", table.order_by),
+    ):
         if written and given.get(option):
             raise CallError(spec.name, f"`{option}`", f"given both as {clause} and as an option", "Leave one out.")
     if not table.order_by and not given.get("order_by"):

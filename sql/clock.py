@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.columns import expression, named, quoted
@@ -88,9 +88,7 @@ def _ranged(df: DataFrame, ref: Ref) -> DataFrame:
     """With the range that a row's first order value falls into: 0 to RANGES - 1 going up, all 0 where the input is small."""
     steps = [i / RANGES for i in range(1, RANGES)]
     sample = df.where(F.pmod(F.xxhash64(ref.column), F.lit(100)) == 0)
-    bounds = sample.agg(
-        F.when(F.count(F.lit(1)) >= SAMPLED_ROWS, F.percentile_approx(ref.column, steps, 200)).alias("bounds")
-    ).scalar()
+    bounds = sample.agg(F.when(F.count(F.lit(1)) >= SAMPLED_ROWS, F.percentile_approx(ref.column, steps, 200)).alias("bounds")).scalar()
 
     def cut(low: int, high: int) -> str:
         if low == high:

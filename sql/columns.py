@@ -6,8 +6,8 @@ import functools
 
 from pyspark import SparkContext
 from pyspark.sql import Column, Window
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 DIRECT = (

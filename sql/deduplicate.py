@@ -42,7 +42,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streamtime.sql import kernels
 from streamtime.sql.call import Expression
@@ -77,12 +77,11 @@ def plan(call: Bound) -> DataFrame:
     rows_only = call["output"] == "rows"
     if rows_only:
         frame = frame.with_df(frame.df.where(frame.has_time))
-    time = frame.time.column if rows_only or frame.order[0].ref == frame.time else F.when(frame.has_time, frame.time.column)
+    time = frame.time.column if rows_only or frame.ordered_by_time else F.when(frame.has_time, frame.time.column)
     decided = _for_ever if within is None and frame.keys else _within
     frame, clock = decided(call, frame, time)
-    if rows_only:
-        reason = named(KEPT)
-    else:
+    reason = named(KEPT)
+    if not rows_only:
         reason = F.when(~frame.has_time, "null_time").when(named(KEPT).isNotNull(), "duplicate")
     return outcome(call, frame, reason, clock, ("null_time", "duplicate"), {}, {"kept_time": named(KEPT)})
 
@@ -110,7 +109,13 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
         hashed=hashed,
     )
     clock, keys = named(STREAM_TIME if clocked else frame.time.name), [named(i) for i in identity]
-    columns = [time, *([clock] if clocked else []), *map(named, offset), *([hash_of(identity)] if hashed else []), *keys]
+    columns = [
+        time,
+        *([clock] if clocked else []),
+        *map(named, offset),
+        *([hash_of(identity)] if hashed else []),
+        *keys,
+    ]
     first = [prefix(identity, STREAM_TIME if clocked else frame.time.name, frame.time.type, reverse)] if hashed else []
     grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
     ordered = grouped.sortWithinPartitions(*first, *keys, *frame.sort(reverse=reverse))
@@ -148,7 +153,12 @@ SPEC = Spec(
     page=__doc__,
     plan=plan,
     options=(
-        Option("within", Duration(), "how far in event time a duplicate may lie from the kept row, both ends included", default_text="for ever"),
+        Option(
+            "within",
+            Duration(),
+            "how far in event time a duplicate may lie from the kept row, both ends included",
+            default_text="for ever",
+        ),
         Option(
             "keep",
             Choice(words=("first", "last", "unique")),
@@ -156,8 +166,19 @@ SPEC = Spec(
             default="first",
             default_text="'first'",
         ),
-        Option("refresh", Flag(), "whether a dropped duplicate with a larger time extends the kept row's", default=False, default_text="false"),
-        Option("offset", Text(), "what identifies a source record: a redelivered one passes again", default_text="no redelivery"),
+        Option(
+            "refresh",
+            Flag(),
+            "whether a dropped duplicate with a larger time extends the kept row's",
+            default=False,
+            default_text="false",
+        ),
+        Option(
+            "offset",
+            Text(),
+            "what identifies a source record: a redelivered one passes again",
+            default_text="no redelivery",
+        ),
         *COMMON,
     ),
     adds={

@@ -38,8 +38,8 @@ import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.call import Expression
@@ -92,12 +92,18 @@ def _check(call: Bound) -> None:
     if (size is None) == (gap is None):
         came = "neither" if size is None else "both"
         raise call.refuse(
-            None, f"expected either `size` (time windows) or `gap` (session windows), got {came}", "Add size => INTERVAL 10 MINUTES, or gap => ..."
+            None,
+            f"expected either `size` (time windows) or `gap` (session windows), got {came}",
+            "Add size => INTERVAL 10 MINUTES, or gap => ...",
         )
     if slide is not None and size is None:
         raise call.refuse("`slide`", "goes with `size`; sessions do not slide", "Leave it out.")
     if slide is not None and slide > size:
-        raise call.refuse("`slide`", "expected an interval of at most `size`, got a larger one", "Rows between the windows would be lost.")
+        raise call.refuse(
+            "`slide`",
+            "expected an interval of at most `size`, got a larger one",
+            "Rows between the windows would be lost.",
+        )
 
 
 def _time_windows(call: Bound, frame: Frame, judged: Column, clock: Column, identity: list[Column]) -> Frame:
@@ -150,9 +156,7 @@ def _sessions(call: Bound, frame: Frame, judged: Column, clock: Column, identity
     )
     code = F.col(f"{VERDICT}.verdict")
     verdict = F.when(code == LATE, "late").when(~code.isin(OPENED, ASIDE), "duplicate")
-    return frame.with_df(
-        df.withColumns({START: F.col(f"{VERDICT}.start"), END: F.col(f"{VERDICT}.end")}).withColumn(VERDICT, verdict)
-    )
+    return frame.with_df(df.withColumns({START: F.col(f"{VERDICT}.start"), END: F.col(f"{VERDICT}.end")}).withColumn(VERDICT, verdict))
 
 
 SPEC = Spec(
@@ -165,13 +169,19 @@ SPEC = Spec(
         Option("size", Duration(positive=True), "the length of a time window", default_text="none"),
         Option("slide", Duration(positive=True), "how far apart windows start, at most `size`", default_text="size"),
         Option("gap", Duration(), "the largest distance between neighbours in a session, included", default_text="none"),
-        Option("grace", Duration(), "how long past its end a window still accepts rows", default=0, default_text="INTERVAL 0 SECONDS"),
+        Option(
+            "grace",
+            Duration(),
+            "how long past its end a window still accepts rows",
+            default=0,
+            default_text="INTERVAL 0 SECONDS",
+        ),
         *COMMON,
     ),
     adds={
         "'rows'": "`window_start`, `window_end` (type of the event time; TIMESTAMP_NTZ where that is DATE and `size` is given)",
-        "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `late`, `duplicate`; null: passed), `stream_time` (type of the event "
-        "time), `lateness` INTERVAL DAY TO SECOND, `window_start`, `window_end`",
+        "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `late`, `duplicate`; null: passed), `stream_time` (type of the "
+        "event time), `lateness` INTERVAL DAY TO SECOND, `window_start`, `window_end`",
         "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
     },
     examples=(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from streamtime.sql.call import Expression
 from streamtime.sql.columns import TIMES, direct, equality, expression, named, orderable, quoted, sorted_by, tie_break
@@ -62,9 +62,14 @@ class Frame:
     extras: dict[str, tuple[Ref, ...]]
 
     @property
+    def ordered_by_time(self) -> bool:
+        """Whether the first ORDER BY expression is the event time, up or down."""
+        return self.order[0].ref.name == self.time.name
+
+    @property
     def in_time_order(self) -> bool:
         """Whether rows are processed in event-time order, so that nothing can be late (rule C2)."""
-        return self.order[0].ref == self.time and self.order[0].ascending
+        return self.ordered_by_time and self.order[0].ascending
 
     @property
     def has_time(self) -> Column:
@@ -118,9 +123,7 @@ def prepare(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
     return _roles(call, df, columns, originals, refs)
 
 
-def _roles(
-    call: Bound, df: DataFrame, columns: tuple[Ref, ...], originals: tuple[str, ...], refs: list[tuple[str, Ref]]
-) -> Frame:
+def _roles(call: Bound, df: DataFrame, columns: tuple[Ref, ...], originals: tuple[str, ...], refs: list[tuple[str, Ref]]) -> Frame:
     keys = tuple(r for role, r in refs if role == "PARTITION BY")
     ordered = [r for role, r in refs if role == "ORDER BY"]
     order = tuple(Order(r, o.ascending, o.nulls_first) for r, o in zip(ordered, call.order, strict=True))
@@ -135,7 +138,11 @@ def _roles(
         where, fix = ("`time`", f"Convert it, for example with timestamp_millis({time.text}).")
         if not times:
             where, fix = "ORDER BY", "Event time is the first ORDER BY expression unless you name it: add time => 'ts'."
-        raise call.refuse(where, f"expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got {_sql(time.type)} (`{time.text}`)", fix)
+        raise call.refuse(
+            where,
+            f"expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got {_sql(time.type)} (`{time.text}`)",
+            fix,
+        )
     extras: dict[str, tuple[Ref, ...]] = {}
     for role, ref in refs:
         if role.startswith("`") and role != "`time`":
@@ -163,12 +170,12 @@ def _resolve(call: Bound, df: DataFrame, wanted: list[tuple[str, Expression]]) -
     by_name = {n.lower(): n for n in df.columns if not n.startswith(PREFIX)}
     names: list[str] = []
     helpers: dict[str, Expression] = {}
-    for _, expression in wanted:
-        plain = by_name.get(expression.text.strip("`").replace("``", "`").lower())
+    for _, asked in wanted:
+        plain = by_name.get(asked.text.strip("`").replace("``", "`").lower())
         if plain is None:
-            same = next((h for h, e in helpers.items() if e.text == expression.text), None)
+            same = next((h for h, e in helpers.items() if e.text == asked.text), None)
             plain = same or f"{PREFIX}{len(helpers)}"
-            helpers[plain] = expression
+            helpers[plain] = asked
         names.append(plain)
     if helpers:
         df = _add(call, df, helpers, wanted, names)
@@ -176,17 +183,14 @@ def _resolve(call: Bound, df: DataFrame, wanted: list[tuple[str, Expression]]) -
     return df, [(role, Ref(n, schema[n].dataType, e.text)) for (role, e), n in zip(wanted, names, strict=True)]
 
 
-def _add(
-    call: Bound, df: DataFrame, helpers: dict[str, Expression], wanted: list[tuple[str, Expression]], names: list[str]
-) -> DataFrame:
+def _add(call: Bound, df: DataFrame, helpers: dict[str, Expression], wanted: list[tuple[str, Expression]], names: list[str]) -> DataFrame:
     # coalesce() of one thing is that thing, but a generator such as explode() inside it is refused, not run
     try:
         with unlogged():
             return df.select("*", *[F.coalesce(e.column()).alias(h) for h, e in helpers.items()])
     except AnalysisException:
-        for helper, expression in helpers.items():
-            role = wanted[names.index(helper)][0]
-            _try(call, df, role, expression)
+        for helper, wrong in helpers.items():
+            _try(call, df, wanted[names.index(helper)][0], wrong)
         raise
 
 
@@ -213,4 +217,3 @@ def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
 
 def _sql(kind: T.DataType) -> str:
     return kind.simpleString().upper()
-

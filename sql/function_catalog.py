@@ -43,8 +43,7 @@ def rows(specs: Sequence[Spec]) -> list[Row]:
             for i in range(s.tables)
         ]
         options: list[Row] = [
-            (s.name, o.name, s.tables + i, o.kind.sql, o.required, o.default_text or None, o.help, s.rules)
-            for i, o in enumerate(s.options)
+            (s.name, o.name, s.tables + i, o.kind.sql, o.required, o.default_text or None, o.help, s.rules) for i, o in enumerate(s.options)
         ]
         found += tables + options or [(s.name, None, 0, None, None, None, s.summary, s.rules)]
     return found
@@ -70,5 +69,10 @@ def spec(shelf: Callable[[], Sequence[Spec]]) -> Spec:
         plan=plan,
         tables=0,
         adds={"always": ", ".join(f"`{f.split()[0]}` {f.split()[1]}" for f in SCHEMA.split(", "))},
-        examples=(Example("", "SELECT argument, type, default FROM FUNCTION_CATALOG() WHERE function = 'DEDUPLICATE' ORDER BY position"),),
+        examples=(
+            Example(
+                "",
+                "SELECT argument, type, default FROM FUNCTION_CATALOG() WHERE function = 'DEDUPLICATE' ORDER BY position",
+            ),
+        ),
     )

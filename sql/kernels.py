@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 from pyspark import SparkContext, cloudpickle
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.functions import arrow_udf
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql import types as T
 
 
-class Kernel(Protocol):
+class Kernel(Hashable, Protocol):
     """What runs over a task's rows: batches of columns in, one column out, row by row."""
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
@@ -48,7 +48,7 @@ def _function(kernel: Kernel, single: bool, returns: T.DataType, _context: Spark
     over_many.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
     function = over_single if single else over_many
     function.__name__ = type(kernel).__name__.lower()
-    made: Callable[..., Column] = F.arrow_udf(function, returns).asNondeterministic()
+    made: Callable[..., Column] = arrow_udf(function, returns).asNondeterministic()  # type: ignore[call-overload]
     return made
 
 
@@ -58,4 +58,4 @@ def _ship_by_value() -> None:
 
     for module in (groups, deduplicate, sessions, stream_time):
         assert module.__name__ in sys.modules
-        cloudpickle.register_pickle_by_value(module)
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,7 +18,13 @@ REPORT = ("reason", "stream_time", "lateness")
 
 
 def outcome(
-    call: Bound, frame: Frame, reason: Column, clock: Column, reasons: Sequence[str], adds: dict[str, Column], details: dict[str, Column]
+    call: Bound,
+    frame: Frame,
+    reason: Column,
+    clock: Column,
+    reasons: Sequence[str],
+    adds: dict[str, Column],
+    details: dict[str, Column],
 ) -> DataFrame:
     """The output that the call asks for, from judged rows.
 
@@ -43,7 +49,11 @@ def refuse_clash(call: Bound, frame: Frame, added: tuple[str, ...]) -> None:
     taken = {n.lower(): n for n in frame.originals}
     for name in added:
         if name in taken:
-            raise call.refuse(None, f"the input already has a column `{taken[name]}`, which this call adds", "Rename it in the TABLE argument.")
+            raise call.refuse(
+                None,
+                f"the input already has a column `{taken[name]}`, which this call adds",
+                "Rename it in the TABLE argument.",
+            )
 
 
 def lateness(frame: Frame, clock: Column) -> Column:
@@ -61,7 +71,11 @@ def _metrics(call: Bound, frame: Frame, reason: Column, clock: Column, reasons: 
     low, high = F.min(F.when(frame.has_time, frame.time.column)), F.max(F.when(frame.has_time, frame.time.column))
     totals = [F.count_if(reason == r).alias(f"{r}_drop_total") for r in reasons]
     one = frame.df.agg(
-        *totals, F.avg(seconds).alias("late_avg"), F.max(seconds).alias("late_max"), low.alias("low"), high.alias("high")
+        *totals,
+        F.avg(seconds).alias("late_avg"),
+        F.max(seconds).alias("late_max"),
+        low.alias("low"),
+        high.alias("high"),
     )
     span = F.unix_micros(F.col("high").cast("timestamp")) - F.unix_micros(F.col("low").cast("timestamp"))
     rows = []
@@ -69,7 +83,10 @@ def _metrics(call: Bound, frame: Frame, reason: Column, clock: Column, reasons: 
         total = F.col(f"{r}_drop_total").cast("double")
         rows.append((f"{r}_drop_total", total, "rows"))
         rows.append((f"{r}_drop_rate", F.when(span > 0, total / (span / 1e6)), "rows per second of event time"))
-    rows += [("record_lateness_avg", F.col("late_avg"), "seconds"), ("record_lateness_max", F.col("late_max"), "seconds")]
+    rows += [
+        ("record_lateness_avg", F.col("late_avg"), "seconds"),
+        ("record_lateness_max", F.col("late_max"), "seconds"),
+    ]
     entries = [F.struct(F.lit(m).alias("metric"), v.alias("value"), F.lit(u).alias("unit")) for m, v, u in rows]
     label = F.lit(call["name"] or call.spec.name).alias("name")
     return one.select(label, F.inline(F.array(*entries)))

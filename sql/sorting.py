@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types as T
 
 from streamtime.sql.columns import expression, quoted
 

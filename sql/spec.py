@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MICROSECOND = datetime.timedelta(microseconds=1)
 
 
-class Refused(Exception):  # noqa: N818 - not an error of its own: bind() turns it into a CallError
+class Refused(Exception):
     """What a kind says of a value it does not take: (what was expected, how to fix it)."""
 
 
@@ -163,7 +163,10 @@ CLAUSE_OPTIONS = ("keys", "order_by")
 
 KEYS = Option("keys", Texts(), "the keys, where the PARTITION BY clause cannot be written", default_text="the PARTITION BY clause")
 ORDER_BY = Option(
-    "order_by", Texts(), "the processing order, where the ORDER BY clause cannot be written", default_text="the ORDER BY clause"
+    "order_by",
+    Texts(),
+    "the processing order, where the ORDER BY clause cannot be written",
+    default_text="the ORDER BY clause",
 )
 TIME = Option("time", Text(), "event time: TIMESTAMP, TIMESTAMP_NTZ or DATE", default_text="the first ORDER BY expression")
 CLOCK_BY = Option(

@@ -42,7 +42,9 @@ def in_processing_order(rows: Sequence[Row], order: Sequence[str], descending: b
     return ordered[::-1] if reverse else ordered
 
 
-def with_stream_time(rows: Sequence[Row], clock: Callable[[Row], Any], moves: Callable[[Row], bool], sign: int) -> list[tuple[Row, int | None]]:
+def with_stream_time(
+    rows: Sequence[Row], clock: Callable[[Row], Any], moves: Callable[[Row], bool], sign: int
+) -> list[tuple[Row, int | None]]:
     """C3: the largest event time so far, the row at hand included, per clock."""
     clocks: dict[Any, int] = {}
     found = []
@@ -106,7 +108,13 @@ def deduplicate(
 
 
 def distinct_in_windows(
-    rows: Sequence[Row], *, size: int, slide: int | None = None, grace: int = 0, order: Sequence[str] = ("t",), clock_by: Sequence[str] = ()
+    rows: Sequence[Row],
+    *,
+    size: int,
+    slide: int | None = None,
+    grace: int = 0,
+    order: Sequence[str] = ("t",),
+    clock_by: Sequence[str] = (),
 ) -> list[Judged]:
     """D9 with tumbling and hopping windows: W1."""
     slide = slide or size

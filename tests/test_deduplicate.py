@@ -49,7 +49,12 @@ def test_every_case_is_there() -> None:
 def test_case(spark: SparkSession, case: dict[str, Any], way: str) -> None:
     rows = [r | {"n": i + 1, "ts": moment(r["ts"])} for i, r in enumerate(case["input"])]
     df = view(spark, rows, "key STRING, value STRING, ts TIMESTAMP, n INT")
-    identity = {"id = key": "key", "id = null": "CAST(NULL AS STRING)", "id = value": "value", "id = key|value": "concat(key, '|', value)"}
+    identity = {
+        "id = key": "key",
+        "id = null": "CAST(NULL AS STRING)",
+        "id = value": "value",
+        "id = key|value": "concat(key, '|', value)",
+    }
     keys = ["key"] if case["params"]["mode"] == "by_key" else ["key", identity[case["params"]["id_selector"]]]
     within = datetime.timedelta(milliseconds=case["params"]["interval_ms"])
     interval = f"INTERVAL {case['params']['interval_ms'] / 1000} SECONDS"
@@ -59,7 +64,9 @@ def test_case(spark: SparkSession, case: dict[str, Any], way: str) -> None:
         got = spark.sql(f"SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY {clause} ORDER BY n, time => 'ts', within => {interval})")
     elif way == "options":
         array = ", ".join('"' + k + '"' for k in keys)
-        got = spark.sql(f"SELECT * FROM DEDUPLICATE(TABLE(t), keys => ARRAY({array}), order_by => ARRAY('n'), time => 'ts', within => {interval})")
+        got = spark.sql(
+            f"SELECT * FROM DEDUPLICATE(TABLE(t), keys => ARRAY({array}), order_by => ARRAY('n'), time => 'ts', within => {interval})"
+        )
     else:
         got = streamtime.deduplicate(df, keys=keys, order_by=["n"], time="ts", within=within)
     assert sorted(r.n for r in got.collect()) == [e["after"] for e in case["expected"]]
@@ -80,10 +87,17 @@ def some_rows(random_: random.Random, count: int) -> list[dict[str, Any]]:
 
 def sql_of(options: dict[str, Any], output: str) -> str:
     order = ", ".join(c + (" DESC" if options.get("descending") else "") for c in options["order"])
-    parts = [f"TABLE(t) PARTITION BY k ORDER BY ({order})", "time => 't'", f"output => '{output}'", f"keep => '{options['keep']}'"]
+    parts = [
+        f"TABLE(t) PARTITION BY k ORDER BY ({order})",
+        "time => 't'",
+        f"output => '{output}'",
+        f"keep => '{options['keep']}'",
+    ]
     if options["within"] is not None:
         parts.append(f"within => INTERVAL '{options['within'] / 1e6:.6f}' SECOND")
-    parts += [f"{o} => {v}" for o, v in (("refresh", options.get("refresh") and "true"), ("offset", options.get("offset") and "'off'")) if v]
+    parts += [
+        f"{o} => {v}" for o, v in (("refresh", options.get("refresh") and "true"), ("offset", options.get("offset") and "'off'")) if v
+    ]
     if options["clock_by"]:
         parts.append("clock_by => ARRAY(" + ", ".join(f"'{c}'" for c in options["clock_by"]) + ")")
     return f"SELECT * FROM DEDUPLICATE({', '.join(parts)})"
@@ -114,7 +128,7 @@ def test_random_input_equals_the_slow_definition_and_nothing_is_lost(spark: Spar
     df.repartition(random_.randint(1, 4)).createOrReplaceTempView("t")
     text = sql_of(options, "{}").replace("'{}'", "'all'")
     got = Counter(
-        (r.k, micros(r.t), r.off, r.p, r.reason, micros(r.stream_time), r.lateness and r.lateness // datetime.timedelta(microseconds=1) or
+        (r.k, micros(r.t), r.off, r.p, r.reason, micros(r.stream_time), (r.lateness and r.lateness // datetime.timedelta(microseconds=1)) or
          (0 if r.lateness is not None else None), micros(r.kept_time))
         for r in spark.sql(text).collect()
     )  # fmt: skip
@@ -137,15 +151,30 @@ def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(spark: SparkSes
     monkeypatch.setattr(clock, "SAMPLED_ROWS", 20)  # so that 6,000 rows are cut, as 100,000 are by default
     random_ = random.Random(1)
     rows = [
-        {"k": random_.randint(0, 40), "t": i // 2 + random_.randint(-400, 0), "off": i if i % 7 else i - 1, "p": random_.randint(0, 1)}
+        {
+            "k": random_.randint(0, 40),
+            "t": i // 2 + random_.randint(-400, 0),
+            "off": i if i % 7 else i - 1,
+            "p": random_.randint(0, 1),
+        }
         for i in range(6_000)
     ]
-    df = view(spark, [r | {"t": moment(r["t"], 1)} for r in random_.sample(rows, len(rows))], "k INT, t TIMESTAMP, off INT, p INT")
+    df = view(
+        spark,
+        [r | {"t": moment(r["t"], 1)} for r in random_.sample(rows, len(rows))],
+        "k INT, t TIMESTAMP, off INT, p INT",
+    )
     for keep, descending in (("first", False), ("last", False), ("first", True)):
         judged = reference.deduplicate(rows, within=150, order=["off"], keep=keep, descending=descending)
         order = ["off DESC"] if descending else ["off"]
         got = streamtime.deduplicate(
-            df, keys=["k"], order_by=order, time="t", within=datetime.timedelta(microseconds=150), keep=keep, output="all"
+            df,
+            keys=["k"],
+            order_by=order,
+            time="t",
+            within=datetime.timedelta(microseconds=150),
+            keep=keep,
+            output="all",
         )
         found = Counter((r.k, r.off, micros(r.stream_time), r.reason, micros(r.kept_time)) for r in got.collect())
         assert found == Counter((j.row["k"], j.row["off"], j.stream_time, j.reason, j.kept_time) for j in judged)
@@ -153,7 +182,9 @@ def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(spark: SparkSes
 
 def test_shuffling_the_input_never_changes_the_output_not_even_with_ties(spark: SparkSession) -> None:
     random_ = random.Random(3)
-    rows = [{"k": random_.randint(0, 3), "t": moment(random_.randint(0, 5), 1), "v": random_.choice([None, "x", "y", "z"])} for _ in range(300)]
+    rows = [
+        {"k": random_.randint(0, 3), "t": moment(random_.randint(0, 5), 1), "v": random_.choice([None, "x", "y", "z"])} for _ in range(300)
+    ]
     results = set()
     for _ in range(4):
         random_.shuffle(rows)
@@ -196,7 +227,9 @@ def test_unique_under_a_limit_looks_ahead_all_the_same(spark: SparkSession, with
 def test_metrics_count_what_was_dropped_and_how_late_rows_were(spark: SparkSession) -> None:
     rows = [{"k": k, "t": moment(t), "n": i} for i, (k, t) in enumerate([("a", 0), ("a", 4000), ("b", 10_000), ("a", 2000), ("c", None)])]
     view(spark, rows, "k STRING, t TIMESTAMP, n INT")
-    call = "DEDUPLICATE(TABLE(t) PARTITION BY k ORDER BY n, time => 't', within => INTERVAL 20 SECONDS, output => 'metrics', name => 'clicks')"
+    call = (
+        "DEDUPLICATE(TABLE(t) PARTITION BY k ORDER BY n, time => 't', within => INTERVAL 20 SECONDS, output => 'metrics', name => 'clicks')"
+    )
     got = {r.metric: (r.name, r.value, r.unit) for r in spark.sql(f"SELECT * FROM {call}").collect()}
     assert got == {
         "null_time_drop_total": ("clicks", 1.0, "rows"),

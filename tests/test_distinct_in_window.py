@@ -66,7 +66,11 @@ def test_random_input_equals_the_slow_definition(spark: SparkSession, seed: int)
         window = f"size => INTERVAL '{options['size'] / 1e6:.6f}' SECOND"
         window += f", slide => INTERVAL '{options['slide'] / 1e6:.6f}' SECOND" if options["slide"] else ""
     in_order = options["order"] == ["t"]
-    df = view(spark, [r | {"t": moment(r["t"], 1)} for r in random_.sample(rows, len(rows))], "k STRING, t TIMESTAMP, off INT, p INT")
+    df = view(
+        spark,
+        [r | {"t": moment(r["t"], 1)} for r in random_.sample(rows, len(rows))],
+        "k STRING, t TIMESTAMP, off INT, p INT",
+    )
     df.repartition(random_.randint(1, 3)).createOrReplaceTempView("t")
     clock_by = ", clock_by => ARRAY('p')" if options["clock_by"] else ""
     text = (
@@ -85,9 +89,7 @@ def test_random_input_equals_the_slow_definition(spark: SparkSession, seed: int)
 
 
 def test_windows_are_aligned_to_the_epoch_also_before_1970_and_in_every_time_zone(spark: SparkSession) -> None:
-    sql = (
-        "SELECT window_start FROM DISTINCT_IN_WINDOW(TABLE(SELECT 'a' AS k, {} AS ts) PARTITION BY k ORDER BY ts, size => INTERVAL 1 DAY)"
-    )
+    sql = "SELECT window_start FROM DISTINCT_IN_WINDOW(TABLE(SELECT 'a' AS k, {} AS ts) PARTITION BY k ORDER BY ts, size => INTERVAL 1 DAY)"
     before = spark.conf.get("spark.sql.session.timeZone")
     try:
         for zone in ("UTC", "Europe/Berlin"):

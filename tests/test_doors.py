@@ -35,20 +35,41 @@ def values(spark: SparkSession, text: str) -> list[str]:
         (f"SELECT v FROM {CALL.format('events')}", ["a", "c", "d"]),
         (f"SELECT d.v FROM {CALL.format('events')} AS d WHERE d.k = 1", ["a", "c"]),
         (f"WITH e AS (SELECT * FROM events) SELECT v FROM {CALL.format('e')}", ["a", "c", "d"]),
-        (f"WITH e AS (SELECT * FROM events) SELECT a.v FROM {CALL.format('e')} a JOIN {CALL.format('e')} b USING (k, ts)", ["a", "c", "d"]),
-        (f"WITH d AS (SELECT * FROM {CALL.format('events')}) SELECT x.v FROM d x JOIN d y ON x.k = y.k", ["a", "a", "c", "c", "d"]),
+        (
+            f"WITH e AS (SELECT * FROM events) SELECT a.v FROM {CALL.format('e')} a JOIN {CALL.format('e')} b USING (k, ts)",
+            ["a", "c", "d"],
+        ),
+        (
+            f"WITH d AS (SELECT * FROM {CALL.format('events')}) SELECT x.v FROM d x JOIN d y ON x.k = y.k",
+            ["a", "a", "c", "c", "d"],
+        ),
         (f"SELECT v FROM {CALL.format('SELECT * FROM ' + CALL.format('events'))}", ["a", "c", "d"]),
         (f"SELECT e.v FROM events e JOIN {CALL.format('events')} d ON e.k = d.k AND e.ts = d.ts", ["a", "c", "d"]),
-        (f"SELECT v FROM events e WHERE EXISTS (SELECT 1 FROM {CALL.format('events')} d WHERE d.v = e.v)", ["a", "c", "d"]),
+        (
+            f"SELECT v FROM events e WHERE EXISTS (SELECT 1 FROM {CALL.format('events')} d WHERE d.v = e.v)",
+            ["a", "c", "d"],
+        ),
         (f"SELECT v FROM events WHERE v NOT IN (SELECT v FROM {CALL.format('events')})", ["b"]),
         (f"SELECT string((SELECT count(*) FROM {CALL.format('events')}))", ["3"]),
-        (f"SELECT v FROM {CALL.format('SELECT * FROM events WHERE k = 2')} UNION ALL SELECT v FROM {CALL.format('events')}", list("acdd")),
+        (
+            f"SELECT v FROM {CALL.format('SELECT * FROM events WHERE k = 2')} UNION ALL SELECT v FROM {CALL.format('events')}",
+            list("acdd"),
+        ),
         (f"SELECT max(v) FROM {CALL.format('events')} GROUP BY k HAVING count(*) > 1", ["c"]),
-        ("SELECT v FROM DEDUPLICATE(TABLE(events) WITH SINGLE PARTITION ORDER BY ts, within => INTERVAL 3 SECONDS)", ["a", "b", "c"]),
+        (
+            "SELECT v FROM DEDUPLICATE(TABLE(events) WITH SINGLE PARTITION ORDER BY ts, within => INTERVAL 3 SECONDS)",
+            ["a", "b", "c"],
+        ),
         ("SELECT v FROM DEDUPLICATE(TABLE(events) WITH SINGLE PARTITION ORDER BY ts)", ["a"]),
         ("SELECT v FROM DEDUPLICATE(TABLE(events) PARTITION BY (k, v) ORDER BY (ts, v))", ["a", "b", "c", "d"]),
-        ("SELECT v FROM DEDUPLICATE(TABLE(events) PARTITION BY k % 1 ORDER BY ts DESC, time => 'ts', within => INTERVAL 1 MINUTE)", ["c"]),
-        ("SELECT v FROM DEDUPLICATE(TABLE(events), keys => ARRAY('k'), order_by => ARRAY('ts DESC NULLS LAST'), time => 'ts')", ["c", "d"]),
+        (
+            "SELECT v FROM DEDUPLICATE(TABLE(events) PARTITION BY k % 1 ORDER BY ts DESC, time => 'ts', within => INTERVAL 1 MINUTE)",
+            ["c"],
+        ),
+        (
+            "SELECT v FROM DEDUPLICATE(TABLE(events), keys => ARRAY('k'), order_by => ARRAY('ts DESC NULLS LAST'), time => 'ts')",
+            ["c", "d"],
+        ),
     ],
 )
 def test_a_call_stands_wherever_a_table_may(spark: SparkSession, text: str, expected: list[str]) -> None:
@@ -80,13 +101,20 @@ def test_explain_cache_and_describe(spark: SparkSession) -> None:
     assert spark.table("cached").count() == 3
     spark.sql("UNCACHE TABLE cached")
     described = "\n".join(r[0] for r in spark.sql("DESCRIBE FUNCTION EXTENDED deduplicate").collect())
-    for word in ("Keeps the first row of each key", "within - INTERVAL DAY TO SECOND", "TABLE(clicks) PARTITION BY user_id", "KIP-655"):
+    for word in (
+        "Keeps the first row of each key",
+        "within - INTERVAL DAY TO SECOND",
+        "TABLE(clicks) PARTITION BY user_id",
+        "KIP-655",
+    ):
         assert word in described
     assert spark.sql("SHOW FUNCTIONS LIKE 'deduplicate'").count() == 1
 
 
 def test_parameters_fill_options_and_rows(spark: SparkSession) -> None:
-    call = "SELECT v FROM DEDUPLICATE(TABLE(SELECT * FROM events WHERE k = :k) PARTITION BY k ORDER BY ts, within => :within, output => :out)"
+    call = (
+        "SELECT v FROM DEDUPLICATE(TABLE(SELECT * FROM events WHERE k = :k) PARTITION BY k ORDER BY ts, within => :within, output => :out)"
+    )
     import datetime
 
     got = spark.sql(call, args={"k": 1, "within": datetime.timedelta(seconds=10), "out": "rows"}).collect()
@@ -167,7 +195,7 @@ def test_a_spark_it_does_not_know_is_named(spark: SparkSession) -> None:
 
     with pytest.raises(streamtime.UnsupportedSparkError, match=r"knows how in Spark 4\.2; this session runs Spark 5\.1\.2"):
         AnalyzerDoor(Other())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="expected a Spark session with a JVM, got builtins.str"):
+    with pytest.raises(TypeError, match=r"expected a Spark session with a JVM, got builtins\.str"):
         streamtime.register("spark")  # type: ignore[arg-type]
 
 

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from sqlglot.tokens import Tokenizer, TokenType
+
+from streamtime.script import statements
 
 GOLDEN = Path(__file__).parent / "golden"
 FREE = ("DEDUPLICATE", "DISTINCT_IN_WINDOW", "FUNCTION_CATALOG")
-
-
-def statements(text: str) -> Iterator[str]:
-    """The statements of a SQL text, as written; semicolons in strings and comments do not count."""
-    start = 0
-    for token in Tokenizer(dialect="spark").tokenize(text):
-        if token.token_type is TokenType.SEMICOLON:
-            yield text[start : token.start].strip()
-            start = token.end + 1
 
 
 def answer(spark: SparkSession, statement: str) -> str:
@@ -40,7 +31,7 @@ def answer(spark: SparkSession, statement: str) -> str:
 
 
 def conversation(spark: SparkSession, text: str) -> str:
-    spoken = [(re.sub(r"^(--.*\n)+", "", statement), answer(spark, statement)) for statement in statements(text)]
+    spoken = [(statement.sql, answer(spark, statement.sql)) for statement in statements(text)]
     return "\n\n".join(f"{asked};\n{answered}" for asked, answered in spoken) + "\n"
 
 
@@ -54,7 +45,7 @@ def test_conversation(spark: SparkSession, name: str) -> None:
 
 
 def test_a_hundred_wrong_calls_are_refused_in_words(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
-    setup, *calls = statements((GOLDEN / "wrong_calls.sql").read_text())
+    setup, *calls = (s.sql for s in statements((GOLDEN / "wrong_calls.sql").read_text()))
     spark.sql(setup)
     ours = 0
     for call in calls:

@@ -150,8 +150,20 @@ def test_search_and_running_max_agree_with_loops_however_far_values_spread() -> 
 
 def test_durations_saturate_instead_of_wrapping_round() -> None:
     edge = np.array([groups.LOWEST + 1, -1, 0, 1, groups.HIGHEST - 1])
-    assert groups.plus(edge, groups.HIGHEST).tolist() == [0, groups.HIGHEST - 1, groups.HIGHEST, groups.HIGHEST, groups.HIGHEST]
-    assert groups.minus(edge, groups.HIGHEST).tolist() == [groups.LOWEST, groups.LOWEST, -groups.HIGHEST, 1 - groups.HIGHEST, -1]
+    assert groups.plus(edge, groups.HIGHEST).tolist() == [
+        0,
+        groups.HIGHEST - 1,
+        groups.HIGHEST,
+        groups.HIGHEST,
+        groups.HIGHEST,
+    ]
+    assert groups.minus(edge, groups.HIGHEST).tolist() == [
+        groups.LOWEST,
+        groups.LOWEST,
+        -groups.HIGHEST,
+        1 - groups.HIGHEST,
+        -1,
+    ]
 
 
 def test_kernels_import_no_spark() -> None:

@@ -75,9 +75,7 @@ class Deduplicate:
                 verdicts.put(rows[part.rows], *decided)
         return verdicts
 
-    def _decide(
-        self, starts: Flags, times: Ints, stream: Ints, offsets: list[pa.Array], memory: Memory
-    ) -> tuple[Flags, Ints, Ints]:
+    def _decide(self, starts: Flags, times: Ints, stream: Ints, offsets: list[pa.Array], memory: Memory) -> tuple[Flags, Ints, Ints]:
         """Which rows are duplicates, the kept time of each, and the row at which that is (-1: in an earlier batch)."""
         group = groups.numbered(starts)
         carried = not starts[0] and memory.kept is not None
@@ -100,16 +98,14 @@ class Deduplicate:
         else:
             duplicate, kept, at = self._chained(group, times, stream, stored, index)
         last = int(at[-1])
-        moved = times[last:][duplicate[last:]] if self.refresh and last >= 0 else []
-        memory.remember(int(max([times[last], *moved])) if last >= 0 else None, int(stream[-1]), offsets, last)
+        moved = times[last:][duplicate[last:]].tolist() if self.refresh and last >= 0 else []
+        memory.remember(max([int(times[last]), *moved]) if last >= 0 else None, int(stream[-1]), offsets, last)
         if offsets:
             duplicate &= ~same_offset(offsets, at)
         cut = 1 if carried else 0
         return duplicate[cut:], kept[cut:], at[cut:] - cut
 
-    def _chained(
-        self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints
-    ) -> tuple[Flags, Ints, Ints]:
+    def _chained(self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints) -> tuple[Flags, Ints, Ints]:
         length = len(times)
         expiry = np.maximum(groups.search(group, stream, groups.plus(times, self.within)), index + 1)
         upcoming = np.append(np.where(stored, index, length), length)  # the first row from here on that would be stored
@@ -128,9 +124,7 @@ class Deduplicate:
         duplicate = has & (at != index) & (index < expiry[at]) & (times >= groups.minus(kept, self.within))
         return duplicate, kept, at
 
-    def _one_by_one(
-        self, group: Ints, times: Ints, stream: Ints, carried: bool
-    ) -> tuple[Flags, Ints, Ints]:
+    def _one_by_one(self, group: Ints, times: Ints, stream: Ints, carried: bool) -> tuple[Flags, Ints, Ints]:
         # A key's rows follow several clocks (`clock_by` is not among the keys): stream time goes back, and nothing can be skipped
         length = len(times)
         duplicate, kept, at = np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -1, np.int64)
@@ -149,9 +143,7 @@ class Deduplicate:
             at[row] = where
         return duplicate, kept, at
 
-    def _refreshed(
-        self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints
-    ) -> tuple[Flags, Ints, Ints]:
+    def _refreshed(self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints) -> tuple[Flags, Ints, Ints]:
         # Every duplicate with a larger time moves k, so k is the largest time of the key so far: a late row that is not stored
         # lies below s - within, hence is neither larger than a live k nor live itself.
         largest = groups.running_max(group, times)

@@ -139,8 +139,10 @@ def valid(columns: Sequence[pa.Array], length: int) -> Flags:
 def micros(times: pa.Array) -> Ints:
     """Event times (timestamps or dates) as microseconds since the epoch; what stands in place of a null means nothing."""
     if pa.types.is_date32(times.type):
-        return as_ints(times.cast(pa.int32())).astype(np.int64) * MICROS_PER_DAY
-    return as_ints(times.cast(pa.int64()))
+        days: Ints = as_ints(times.cast(pa.int32())).astype(np.int64)
+        return days * MICROS_PER_DAY
+    found: Ints = as_ints(times.cast(pa.int64()))
+    return found
 
 
 def as_ints(column: pa.Array) -> Any:
@@ -169,8 +171,9 @@ def minus(values: Ints, duration: int) -> Ints:
 
 def numbered(starts: Flags) -> Ints:
     """Group numbers 0, 1, .. for a batch; whatever its first row, it belongs to group 0."""
-    numbers = np.cumsum(starts, dtype=np.int64)
-    return numbers - numbers[0]
+    numbers: Ints = np.cumsum(starts, dtype=np.int64)
+    numbers -= numbers[0]
+    return numbers
 
 
 def search(group: Ints, values: Ints, targets: Ints) -> Ints:
@@ -179,12 +182,14 @@ def search(group: Ints, values: Ints, targets: Ints) -> Ints:
     width = high - low + 2
     if width * (int(group[-1]) + 1) < HIGHEST:
         capped = np.minimum(np.maximum(targets, low - 1), high) - low
-        return np.searchsorted(group * width + (values - low), group * width + capped, side="right")
+        found: Ints = np.searchsorted(group * width + (values - low), group * width + capped, side="right")
+        return found
     distinct = np.unique(values)  # too wide for one number: use ranks in place of values
     width = len(distinct) + 1
     ranks = np.searchsorted(distinct, values)
     below = np.searchsorted(distinct, targets, side="right") - 1
-    return np.searchsorted(group * width + ranks, group * width + below, side="right")
+    ranked: Ints = np.searchsorted(group * width + ranks, group * width + below, side="right")
+    return ranked
 
 
 def running_max(group: Ints, values: Ints) -> Ints:

@@ -46,7 +46,11 @@ class FirstInSession:
         sessions, boundaries = Sessions(self.gap, self.grace), groups.Boundaries()
         for times, clock, *identity in batches:
             length = len(times)
-            verdict, start, end = np.full(length, ASIDE, np.int8), np.zeros(length, np.int64), np.zeros(length, np.int64)
+            verdict, start, end = (
+                np.full(length, ASIDE, np.int8),
+                np.zeros(length, np.int64),
+                np.zeros(length, np.int64),
+            )
             rows = np.flatnonzero(groups.valid((times, *identity), length))
             if len(rows):
                 picked = pa.array(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -10,14 +11,15 @@ import pyarrow as pa
 from streamtime.udfs import groups
 
 
+@dataclass(frozen=True)
 class StreamTime:
     """Running maximum of event times. `earliest` turns it round: the smallest so far, for input in reverse order (D8)."""
 
-    def __init__(self, earliest: bool = False) -> None:
-        self.sign = -1 if earliest else 1
+    earliest: bool = False
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Batches of (time, group columns..) in processing order; null times do not move it, and before the first it is null."""
+        sign = -1 if self.earliest else 1
         boundaries, carried = groups.Boundaries(), groups.LOWEST
         for times, *columns in batches:
             length = len(times)
@@ -26,7 +28,7 @@ class StreamTime:
                 continue
             starts = boundaries.starts(columns, length)
             moves = groups.valid([times], length)
-            values = np.where(moves, groups.micros(times) * self.sign, groups.LOWEST)
+            values = np.where(moves, groups.micros(times) * sign, groups.LOWEST)
             group = groups.numbered(starts)
             if not starts[0]:
                 values[0] = max(int(values[0]), carried)
@@ -35,4 +37,4 @@ class StreamTime:
             running = groups.running_max(group, np.where(seen, values, lowest))
             unseen = running == lowest
             carried = groups.LOWEST if unseen[-1] else int(running[-1])
-            yield groups.times(running * self.sign, unseen, times.type)
+            yield groups.times(running * sign, unseen, times.type)

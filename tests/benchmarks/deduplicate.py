@@ -1,0 +1,203 @@
+"""DEDUPLICATE against bare shuffle + sort and Spark's own operators, side by side in one process: `python3 run.py benchmark`.
+
+Every contestant reads the same Parquet file and writes to the noop sink. Rounds are interleaved, the first is not counted, medians are
+compared. Prints a table of ratios; writes results.json and results.png beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import streamtime
+
+HERE = Path(__file__).parent
+MILLION = 1_000_000
+SPAN = 10 * 86_400 * 1_000_000  # microseconds of event time in the even and few data sets, whatever their size
+WITHIN = "within => INTERVAL 6 HOURS"
+
+
+def data(spark: SparkSession, folder: Path, name: str, rows: int, keys: int, hot: bool = False) -> None:
+    """A view over a Parquet file: k, ts, off (the arrival order: up to an hour of disorder), x; its rows lie in random order."""
+    key = F.pmod(F.xxhash64("id"), F.lit(keys))
+    if hot:
+        key = F.when(F.col("id") % 2 == 0, F.lit(0)).otherwise(key)
+    ts = F.col("id") * F.lit(SPAN // rows) + F.pmod(F.xxhash64("id", F.lit(1)), F.lit(3_600_000_000))
+    made = spark.range(rows, numPartitions=8).select(
+        key.cast("long").alias("k"), F.timestamp_micros(ts).alias("ts"), F.col("id").alias("off"), F.rand(1).alias("x")
+    )
+    shuffled = F.xxhash64("off")
+    made.repartition(8, shuffled).sortWithinPartitions(shuffled).write.parquet(str(folder / name))
+    spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
+
+
+def contestants(spark: SparkSession, view: str) -> dict[str, Callable[[], DataFrame]]:
+    """What is compared on one data set."""
+    call = f"SELECT * FROM DEDUPLICATE(TABLE({view}) PARTITION BY k ORDER BY {{}})"
+    first = f"SELECT *, row_number() OVER (PARTITION BY k ORDER BY ts, off, x) AS n FROM {view}"
+    return {
+        "shuffle + sort": lambda: spark.table(view).repartition("k").sortWithinPartitions("k", "ts"),
+        "DEDUPLICATE within": lambda: spark.sql(call.format(f"ts, {WITHIN}")),
+        "DEDUPLICATE within, late rows": lambda: spark.sql(call.format(f"off, time => 'ts', {WITHIN}")),
+        "DEDUPLICATE for ever": lambda: spark.sql(call.format("ts")),
+        "row_number() = 1": lambda: spark.sql(f"SELECT * EXCEPT (n) FROM ({first}) WHERE n = 1"),
+        "dropDuplicates": lambda: spark.table(view).dropDuplicates(["k"]),
+    }
+
+
+def fold(spark: SparkSession, view: str) -> DataFrame:
+    """The same interval deduplication as one SQL aggregate over collected rows: all of a key's rows at once in memory."""
+    step = (
+        "IF(a.kept IS NULL OR r.ts > a.kept + INTERVAL 6 HOURS, "
+        "named_struct('kept', r.ts, 'out', concat(a.out, array(r))), named_struct('kept', a.kept, 'out', a.out))"
+    )
+    empty = "named_struct('kept', CAST(NULL AS TIMESTAMP), 'out', CAST(array() AS ARRAY<STRUCT<ts: TIMESTAMP, off: BIGINT, x: DOUBLE>>))"
+    return spark.sql(
+        f"SELECT k, inline(aggregate(array_sort(collect_list(struct(ts, off, x))), {empty}, (a, r) -> {step}, a -> a.out)) FROM {view} GROUP BY k"
+    )
+
+
+class Memory:
+    """The largest resident size of this process tree's JVM and of its largest Python worker, in MB, sampled."""
+
+    def __init__(self) -> None:
+        self.jvm = self.worker = 0.0
+        self.stop = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self.stop.wait(0.2):
+            for status in Path("/proc").glob("[0-9]*/status"):
+                try:
+                    command = (status.parent / "cmdline").read_text()
+                    size = int(status.read_text().split("VmRSS:")[1].split()[0]) / 1024
+                except (OSError, IndexError, ValueError):
+                    continue
+                if "pyspark.daemon" in command:
+                    self.worker = max(self.worker, size)
+                elif "org.apache.spark.deploy.SparkSubmit" in command:
+                    self.jvm = max(self.jvm, size)
+
+
+def seconds(make: Callable[[], DataFrame]) -> float:
+    began = time.perf_counter()
+    make().write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - began
+
+
+def interleaved(runs: dict[str, Callable[[], DataFrame]], rounds: int) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(rounds + 1):
+        for name, make in runs.items():
+            took = seconds(make)
+            if number:
+                found[name].append(took)
+    return found
+
+
+def small(spark: SparkSession, rounds: int = 40) -> dict[str, list[float]]:
+    """Ten rows, analysis included: what a person at a prompt waits for."""
+    spark.sql("CREATE OR REPLACE TEMP VIEW ten AS SELECT id % 4 AS k, timestamp_seconds(id) AS ts, id AS off, 0.5D AS x FROM range(10)")
+    queries = {name: make for name, make in contestants(spark, "ten").items() if name not in ("shuffle + sort", "dropDuplicates")}
+    found: dict[str, list[float]] = {name: [] for name in queries}
+    for number in range(rounds + 20):
+        for name, make in queries.items():
+            began = time.perf_counter()
+            make().collect()
+            if number >= 20:
+                found[name].append(time.perf_counter() - began)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5 * MILLION)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--growth", default="1,5,20", help="millions of rows, for the growth of cost")
+    options = parser.parse_args()
+    spark = streamtime.session(cores=options.cores, memory="6g")
+    memory = Memory()
+    results: dict[str, dict[str, list[float]]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shapes = {"500k keys": (500_000, False), "50 keys": (50, False), "one hot key": (500_000, True)}
+        for shape, (keys, hot) in shapes.items():
+            view = shape.replace(" ", "_")
+            print(f"[{shape}: {options.rows:,} rows, {options.rounds} rounds ..]", flush=True)
+            data(spark, folder, view, options.rows, keys, hot)
+            runs = contestants(spark, view)
+            if not hot:
+                runs["SQL fold"] = lambda view=view: fold(spark, view)  # type: ignore[misc]
+            if shape == "50 keys":
+                runs.pop("SQL fold")  # 100,000 rows in one array, copied at each step: it does not end
+            results[shape] = interleaved(runs, options.rounds)
+        print("[growth ..]", flush=True)
+        growth: dict[str, list[float]] = {}
+        for millions in map(int, options.growth.split(",")):
+            data(spark, folder, f"g{millions}", millions * MILLION, 100_000 * millions)
+            sized = {n: m for n, m in contestants(spark, f"g{millions}").items() if n in ("shuffle + sort", "DEDUPLICATE within")}
+            for contestant, times in interleaved(sized, options.rounds).items():
+                growth[f"{contestant}, {millions}M"] = times
+        results["growth"] = growth
+        print("[ten rows ..]", flush=True)
+        results["ten rows"] = small(spark)
+    memory.stop.set()
+    report(results, {"jvm_mb": round(memory.jvm), "python_worker_mb": round(memory.worker)}, options)
+    spark.stop()
+
+
+def report(results: dict[str, dict[str, list[float]]], memory: dict[str, int], options: argparse.Namespace) -> None:
+    medians = {shape: {n: statistics.median(t) for n, t in times.items()} for shape, times in results.items()}
+    print()
+    for shape, times in medians.items():
+        base = times.get("shuffle + sort") or times.get("row_number() = 1")
+        print(shape)
+        for name, took in times.items():
+            ratio = f"{took / base:8.2f}x" if base else f"{took / float(name.rpartition(' ')[2][:-1]):8.3f} s per million rows"
+            print(f"  {name:32} {took:8.3f} s {ratio}")
+    print(f"peak memory: {memory}")
+    machine = {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    written = {
+        "date": datetime.now(UTC).date().isoformat(), "machine": machine, "rows": options.rows, "rounds": options.rounds,
+        "peak_memory": memory, "median_seconds": medians, "seconds": results,
+    }  # fmt: skip
+    (HERE / "results.json").write_text(json.dumps(written, indent=1) + "\n")
+    picture(medians)
+
+
+def picture(medians: dict[str, dict[str, float]]) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shapes = [s for s in medians if "shuffle + sort" in medians[s]]
+    names = [n for n in medians[shapes[0]] if n != "shuffle + sort"]
+    figure, axes = plt.subplots(figsize=(9, 4))
+    for i, name in enumerate(names):
+        heights = [medians[s].get(name, 0) / medians[s]["shuffle + sort"] for s in shapes]
+        bars = axes.bar([j + i * 0.13 for j in range(len(shapes))], heights, 0.12, label=name)
+        axes.bar_label(bars, [f"{h:.1f}" if h else "" for h in heights], fontsize=7)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set_xticks([j + 0.13 * (len(names) - 1) / 2 for j in range(len(shapes))], shapes)
+    axes.set_ylabel("time, bare shuffle + sort = 1")
+    axes.legend(fontsize=7, ncols=2)
+    figure.tight_layout()
+    figure.savefig(HERE / "results.png", dpi=120)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""What a fresh machine meets: the quickstart, the wheel, and a Java that is missing or too old."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from streamtime import java
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_quickstart_tells_its_story_and_its_postconditions_hold() -> None:
+    done = subprocess.run([sys.executable, "examples/quickstart.py"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for line in ("  336,776  8,255", "  EWR     10,940", "14 of 14 hold"):
+        assert line in done.stdout
+    assert "FAILED" not in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_the_wheel_holds_the_three_folders_as_one_package(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    for name in ("streamtime/__init__.py", "streamtime/py.typed", "streamtime/sql/deduplicate.py", "streamtime/udfs/deduplicate.py"):
+        assert name in names
+    assert not [n for n in names if n.startswith("tests")]
+    probe = "import sys; sys.path.insert(0, sys.argv[1]); import streamtime; print(streamtime.__file__)"
+    said = subprocess.run([sys.executable, "-I", "-c", probe, str(wheel)], capture_output=True, text=True, check=True).stdout
+    assert ".whl" in said
+
+
+def program(folder: Path, says: str) -> None:
+    (folder / "bin").mkdir()
+    path = folder / "bin" / "java"
+    path.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        ('openjdk version "1.8.0_392"', "is Java 8"),
+        ('openjdk version "11.0.21" 2023-10-17', "is Java 11"),
+        ("something else", "does not say what it is"),
+    ],
+)
+def test_an_old_java_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, message: str) -> None:
+    program(tmp_path, says)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(java.JavaError, match=message) as caught:
+        java.check()
+    assert "JAVA_HOME" in str(caught.value)
+
+
+def test_a_missing_java_is_said_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(java.JavaError, match="has no bin/java"):
+        java.check()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(java.JavaError, match=r"no `java` on the PATH .*nstall"):
+        java.check()
+
+
+def test_a_new_java_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, 'openjdk version "21.0.1" 2023-10-17')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java.check() == 21

@@ -1,0 +1,90 @@
+"""What is derived from the SPECs: pages, help, the Python API; and the conventions that keep the structure."""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import inspect
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import streamtime
+from streamtime.pages import pages
+from streamtime.shelf import FUNCTIONS
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_reference_pages_are_what_the_code_says(spark: SparkSession) -> None:
+    """Run `python3 run.py pages` after changing a docstring or a SPEC."""
+    assert {p.name: p.read_text() for p in (ROOT / "docs" / "reference").glob("*.md")} == pages(spark)
+
+
+def test_every_page_has_every_section() -> None:
+    for spec in FUNCTIONS:
+        for section in ("## Semantics", "## Nulls, ties, late rows, empty input", "## Guarantees", "## State and memory"):
+            assert section in spec.page, (spec.name, section)
+        assert spec.examples, spec.name
+        assert spec.summary == spec.page.splitlines()[0], spec.name
+
+
+def test_the_catalog_lists_every_argument_of_every_registered_function(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT * FROM FUNCTION_CATALOG()").collect()
+    listed = {(r.function, r.argument) for r in rows}
+    expected = {(s.name, o.name) for s in FUNCTIONS for o in s.options} | {(s.name, "input") for s in FUNCTIONS if s.tables}
+    assert listed == expected | {("FUNCTION_CATALOG", None)}
+    assert all(r.description and r.rules for r in rows)
+    for spec in FUNCTIONS:
+        assert spark.sql(f"DESCRIBE FUNCTION {spec.name}").count() > 1
+
+
+def test_the_python_api_has_the_options_of_the_spec(spark: SparkSession) -> None:
+    for spec in FUNCTIONS:
+        if not spec.tables:
+            continue
+        function = getattr(streamtime, spec.name.lower())
+        assert [*inspect.signature(function).parameters] == ["df", *(o.name for o in spec.options)]
+        assert spec.summary in function.__doc__
+    df = spark.range(3).selectExpr("id AS k", "timestamp_seconds(id) AS ts")
+    with pytest.raises(streamtime.CallError, match=r"DEDUPLICATE, `withn`: no such option. Did you mean `within`\?"):
+        streamtime.deduplicate(df, keys=["k"], order_by=["ts"], withn=1)
+    with pytest.raises(streamtime.CallError, match="expected an interval, got 10 "):
+        streamtime.deduplicate(df, keys=["k"], order_by=["ts"], within=10)
+    with pytest.raises(streamtime.CallError, match="ORDER BY: is missing"):
+        streamtime.deduplicate(df, keys=["k"])
+    within = datetime.timedelta(seconds=1)
+    assert streamtime.deduplicate(df, order_by=["ts"], within=within).count() == 2
+
+
+def test_a_streaming_input_is_refused_in_words(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load().selectExpr("value AS k", "timestamp AS ts")
+    stream.createOrReplaceTempView("ticks")
+    with pytest.raises(Exception, match="DEDUPLICATE: a streaming input is not possible in this version"):
+        spark.sql("SELECT * FROM DEDUPLICATE(TABLE(ticks) PARTITION BY k ORDER BY ts)")
+
+
+def imports(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    found = {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    return found | {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+
+
+def test_imports_go_one_way_and_the_jvm_stays_in_one_file() -> None:
+    for path in (ROOT / "udfs").glob("*.py"):
+        assert not any(i.startswith(("pyspark", "py4j", "streamtime.sql")) for i in imports(path)), path
+    for path in (ROOT / "sql").glob("*.py"):
+        ours = {i for i in imports(path) if i.startswith("streamtime")}
+        assert all(i.startswith(("streamtime.sql", "streamtime.udfs")) for i in ours), path
+        text = path.read_text()
+        assert "_jvm" not in text, path
+        assert "_jdf" not in text, path
+    for path in (ROOT / "catalog").glob("*.py"):
+        if path.name != "analyzer.py":
+            assert "org.apache.spark.sql.c" not in path.read_text(), path
+
+
+def test_no_file_grows_into_two() -> None:
+    for path in [p for folder in ("catalog", "sql", "udfs") for p in (ROOT / folder).glob("*.py")]:
+        assert len(path.read_text().splitlines()) < 400, path
