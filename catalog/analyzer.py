@@ -291,10 +291,9 @@ class AnalyzerDoor:
         return Expression(expression.sql(), lambda: Column(self.classes["expressions"].column(expression)))
 
     def _sort(self, order: Any) -> Sort:
-        if order.nodeName() != "SortOrder":
-            return Sort(self._expression(order))
-        ascending = order.direction().sql() == "ASC"
-        return Sort(self._expression(order.child()), ascending, order.nullOrdering().sql() == "NULLS FIRST")
+        read = Sort.parse(order.sql())  # one call into the JVM in place of six
+        column = self.classes["expressions"].column
+        return Sort(Expression(read.expression.text, lambda: Column(column(order.child()))), read.ascending, read.nulls_first)
 
     def _value(self, spec: Spec, name: str | None, expression: Any) -> Value:
         text = expression.sql()

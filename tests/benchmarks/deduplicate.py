@@ -142,7 +142,7 @@ def main() -> None:
             if not hot:
                 runs["SQL fold"] = lambda view=view: fold(spark, view)  # type: ignore[misc]
             if shape == "50 keys":
-                runs.pop("SQL fold")  # 100,000 rows in one array, copied at each step: it does not end
+                runs.pop("SQL fold")  # 100,000 rows in one array, copied at each kept row
             results[shape] = interleaved(runs, options.rounds)
         print("[growth ..]", flush=True)
         growth: dict[str, list[float]] = {}
