@@ -1,9 +1,9 @@
 """The analyzer door: Spark's analyzer calls a plan function while it resolves a table function. The only file here that knows JVM classes.
 
-How a call runs: the analyzer hands over the arguments. The rows of a TABLE argument become a DataFrame over a CTE reference whose
-definition is empty for now; the plan function builds on that; afterwards the empty definition is dropped and the real one put in its
-place. So a plan may use its input several times, and Spark itself re-aliases, inlines and shares it. Errors leave as Spark's own
-AnalysisException.
+How a call runs: the analyzer hands over the arguments. A plan that is a chain of operators over its input goes back as just that chain
+(`streamtime.planframe`). Otherwise the rows of a TABLE argument become a DataFrame over a CTE reference whose definition is empty for
+now; the plan function builds on that; afterwards the empty definition is dropped and the real one put in its place. So a plan may use
+its input several times, and Spark itself re-aliases, inlines and shares it. Errors leave as Spark's own AnalysisException.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from streamtime.describe import Description
+from streamtime.planframe import Nodes, Operator, PlanFrame
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call import Expression, Sort, Table, Value, bind
 from streamtime.sql.errors import CallError, gist, unlogged
@@ -41,6 +42,11 @@ JVM_CLASSES = {
     "local_relation": "org.apache.spark.sql.catalyst.plans.logical.LocalRelation",
     "info": "org.apache.spark.sql.catalyst.expressions.ExpressionInfo",
     "analysis_exception": "org.apache.spark.sql.AnalysisException",
+    "star": "org.apache.spark.sql.catalyst.analysis.UnresolvedStar",
+    "filter": "org.apache.spark.sql.catalyst.plans.logical.Filter",
+    "project": "org.apache.spark.sql.catalyst.plans.logical.Project",
+    "repartition": "org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression",
+    "sort": "org.apache.spark.sql.catalyst.plans.logical.Sort",
     "option": "scala.Option",
     "map": "scala.collection.immutable.Map$",
     "python_utils": "org.apache.spark.api.python.PythonUtils",
@@ -155,6 +161,9 @@ class AnalyzerDoor:
         self.quiet.attach()
         self.classes = {short: self._class(name) for short, name in JVM_CLASSES.items()}
         self.none = self.classes["option"].empty()
+        convert = self._module("org.apache.spark.sql.classic.ColumnNodeToExpressionConverter").apply
+        self.nodes = Nodes(self.classes, convert, self._seq, self.none)
+        self.active, self.column = self.classes["session"].active, self.classes["expressions"].column
         self.new_id = self._module(JVM_CLASSES["cte_def"]).newId
         self.sessions: dict[str, SparkSession] = {}
         self.alive: dict[str, tuple[Any, Any]] = {}  # the JVM holds no strong reference to Python objects
@@ -244,6 +253,7 @@ class AnalyzerDoor:
         session = self._session()
         tables: list[Table] = []
         plans: list[tuple[int, Any]] = []
+        became: list[Operator] = []
         options: list[tuple[str | None, Value]] = []
         for argument in items(arguments):
             name, kind = None, argument.nodeName()
@@ -254,11 +264,16 @@ class AnalyzerDoor:
                 plan = argument.plan()
                 cte = self.new_id()
                 plans.append((cte, plan))
-                tables.append(self._table(session, argument, plan, cte))
+                tables.append(self._table(session, argument, plan, cte, became))
             else:
                 options.append((name, self._value(spec, name, argument)))
         call = bind(spec, tables, options, session)
-        result = spec.plan(call)._jdf.queryExecution().analyzed()
+        planned: Any = spec.plan(call)
+        if isinstance(planned, PlanFrame):
+            if not became:  # a chain over the input: the analyzer resolves it as it is
+                return planned.on(plans[0][1])
+            planned = planned.frame()
+        result = planned._jdf.queryExecution().analyzed()
         if not plans:
             return result
         result = result.transformDownWithSubqueries(DropPlaceholder([cte for cte, _ in plans]))
@@ -266,7 +281,7 @@ class AnalyzerDoor:
 
     def _session(self) -> SparkSession:
         """The session that is analysing: each client of a server has its own."""
-        active = self.classes["session"].active()
+        active = self.active()
         key = active.sessionUUID()
         if key not in self.sessions:
             if len(self.sessions) >= MOST_SESSIONS:  # a server's sessions come and go, and must not be kept alive from here
@@ -274,12 +289,16 @@ class AnalyzerDoor:
             self.sessions[key] = SparkSession(SparkContext._active_spark_context, active)  # type: ignore[arg-type]
         return self.sessions[key]
 
-    def _table(self, session: SparkSession, argument: Any, plan: Any, cte: int) -> Table:
-        output, streaming = plan.output(), plan.isStreaming()
-        empty = self.classes["local_relation"](output, self._seq([]), streaming, self.none)
-        reference = self.classes["cte_ref"](cte, True, output, streaming, self.none, False, self.none, False)
-        placeholder = self.classes["with_cte"](reference, self._seq([self._definition(empty, cte)]))
-        frame = DataFrame(self.classes["dataset"].ofRows(session._jsparkSession, placeholder), session)
+    def _table(self, session: SparkSession, argument: Any, plan: Any, cte: int, became: list[Operator]) -> Table:
+        def become(operators: Operator) -> DataFrame:
+            became.append(operators)
+            output, streaming = plan.output(), plan.isStreaming()
+            empty = self.classes["local_relation"](output, self._seq([]), streaming, self.none)
+            reference = self.classes["cte_ref"](cte, True, output, streaming, self.none, False, self.none, False)
+            placeholder = self.classes["with_cte"](reference, self._seq([self._definition(empty, cte)]))
+            return DataFrame(self.classes["dataset"].ofRows(session._jsparkSession, operators(placeholder)), session)
+
+        frame: Any = PlanFrame(session, plan, become, self.nodes)
         keys = tuple(self._expression(e) for e in items(argument.partitionByExpressions()))
         order = tuple(self._sort(e) for e in items(argument.orderByExpressions()))
         return Table(frame, keys, order)
@@ -288,17 +307,17 @@ class AnalyzerDoor:
         return self.classes["cte_def"](plan, cte, self.none, False, self.none)
 
     def _expression(self, expression: Any) -> Expression:
-        return Expression(expression.sql(), lambda: Column(self.classes["expressions"].column(expression)))
+        return Expression(expression.sql(), lambda: Column(self.column(expression)))
 
     def _sort(self, order: Any) -> Sort:
         read = Sort.parse(order.sql())  # one call into the JVM in place of six
-        column = self.classes["expressions"].column
-        return Sort(Expression(read.expression.text, lambda: Column(column(order.child()))), read.ascending, read.nulls_first)
+        expression = Expression(read.expression.text, lambda: Column(self.column(order.child())))
+        return Sort(expression, read.ascending, read.nulls_first)
 
     def _value(self, spec: Spec, name: str | None, expression: Any) -> Value:
         text = expression.sql()
         argument = f"`{name}`" if name else None
-        if not expression.resolved() or not expression.foldable():
+        if not expression.foldable():
             wrong_table = name is None and expression.nodeName() == "UnresolvedAttribute"
             fix = f"A table is given as TABLE({text})." if wrong_table else "Options are constants; SQL over columns goes in quotes."
             raise CallError(spec.name, argument, f"expected a constant, got {text}", fix)
@@ -328,6 +347,5 @@ class AnalyzerDoor:
 
 def items(seq: Any) -> Iterator[Any]:
     """The elements of a Scala Seq."""
-    iterator = seq.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
+    for index in range(seq.length()):
+        yield seq.apply(index)

@@ -39,7 +39,7 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
     if clock_by:
         frame, names = frame.comparable(clock_by)
         clocks = [named(n) for n in names]
-        sorted_df = frame.df.repartition(*clocks).sortWithinPartitions(*clocks, *order)
+        sorted_df = frame.df.repartition(*clocks).sortWithinPartitions(*[c.asc_nulls_first() for c in clocks], *order)
         running = kernels.apply(StreamTime(earliest=reverse), [moves, *clocks], frame.time.type)
         return frame.with_df(sorted_df.withColumn(STREAM_TIME, running))
     first = frame.order[0].ref

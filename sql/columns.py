@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Hashable, Sequence
 
 from pyspark import SparkContext
 from pyspark.sql import Column, Window
@@ -37,6 +38,20 @@ def expression(text: str) -> Column:
 @functools.lru_cache(maxsize=4096)
 def _expression(text: str, _context: SparkContext | None) -> Column:
     return F.expr(text)
+
+
+def remembered(what: Hashable, columns: Sequence[Column], make: Callable[[], Column]) -> Column:
+    """What `make` gives, made once for these very columns."""
+    key = (what, *map(id, columns))
+    known = _remembered.get(key)
+    if known is None:
+        if len(_remembered) > 1024:
+            _remembered.clear()
+        known = _remembered[key] = (list(columns), make())
+    return known[1]
+
+
+_remembered: dict[Hashable, tuple[list[Column], Column]] = {}  # what is remembered is held, so that an id stays its own
 
 
 def named(name: str) -> Column:

@@ -47,7 +47,7 @@ from pyspark.sql import functions as F
 from streamtime.sql import kernels
 from streamtime.sql.call import Expression
 from streamtime.sql.clock import STREAM_TIME, with_stream_time
-from streamtime.sql.columns import named
+from streamtime.sql.columns import expression, named, quoted, remembered, sorted_by
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
 from streamtime.sql.sorting import hash_of, prefix
@@ -118,7 +118,7 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     ]
     first = [prefix(identity, STREAM_TIME if clocked else frame.time.name, frame.time.type, reverse)] if hashed else []
     grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
-    ordered = grouped.sortWithinPartitions(*first, *keys, *frame.sort(reverse=reverse))
+    ordered = grouped.sortWithinPartitions(*first, *[sorted_by(quoted(i)) for i in identity], *frame.sort(reverse=reverse))
     return frame.with_df(ordered.withColumn(KEPT, kernels.apply(kernel, columns, frame.time.type))), clock
 
 
@@ -133,10 +133,14 @@ def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     order = frame.sort(reverse=reverse)
     if rows_only and call["keep"] != "unique" and not frame.extras.get("offset"):
         # each row with a null identity stands alone; written so, Spark cuts each key to one row before the shuffle
-        alone = F.when(~frame.has_key, F.monotonically_increasing_id())
-        df = frame.df.withColumn(ALONE, alone)
-        number = F.row_number().over(Window.partitionBy(*identity, named(ALONE)).orderBy(*order))
-        return frame.with_df(df.withColumn(KEPT, F.nullif(number, F.lit(1)))), clock
+        present = " AND ".join(f"{quoted(n)} IS NOT NULL" for n in names)
+        df = frame.df.withColumn(ALONE, expression(f"if({present}, NULL, monotonically_increasing_id())"))
+        keys = [*identity, named(ALONE)]
+
+        def later() -> Column:
+            return F.nullif(F.row_number().over(Window.partitionBy(*keys).orderBy(*order)), F.lit(1))
+
+        return frame.with_df(df.withColumn(KEPT, remembered("later", [*keys, *order], later))), clock
     key = Window.partitionBy(*identity, *([] if rows_only else [frame.has_time]))
     ordered = key.orderBy(*order)
     is_duplicate = F.count(F.lit(1)).over(key) > 1 if call["keep"] == "unique" else F.row_number().over(ordered) > 1

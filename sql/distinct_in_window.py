@@ -151,7 +151,7 @@ def _sessions(call: Bound, frame: Frame, judged: Column, clock: Column, identity
     grouped = frame.df.repartition(*identity) if identity else frame.df.repartition(1)
     kernel = FirstInSession(call["gap"], call["grace"])
     time = F.when(judged, frame.time.column)
-    df = grouped.sortWithinPartitions(*identity, *frame.sort()).withColumn(
+    df = grouped.sortWithinPartitions(*[i.asc_nulls_first() for i in identity], *frame.sort()).withColumn(
         VERDICT, kernels.apply(kernel, [time, clock, *identity], returns)
     )
     code = F.col(f"{VERDICT}.verdict")

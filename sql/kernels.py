@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql.pandas.functions import arrow_udf
 
+from streamtime.sql.columns import remembered
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql import types as T
@@ -30,7 +32,8 @@ class Kernel(Hashable, Protocol):
 
 def apply(kernel: Kernel, columns: list[Column], returns: T.DataType) -> Column:
     """The kernel's result as a column, for rows that are already partitioned and sorted for it."""
-    return _function(kernel, len(columns) == 1, returns, SparkContext._active_spark_context)(*columns)
+    function = _function(kernel, len(columns) == 1, returns, SparkContext._active_spark_context)
+    return remembered(function, columns, lambda: function(*columns))
 
 
 @functools.lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from streamtime.sql.columns import expression, quoted
+from streamtime.sql.columns import expression, quoted, sorted_by
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -28,7 +28,9 @@ def hash_of(identity: Sequence[str]) -> Column:
 
 
 def prefix(identity: Sequence[str], rising: str, kind: T.DataType, reverse: bool = False) -> Column:
-    """The number to sort by first. `rising` is a time that never falls (with `reverse`: never rises) within a key's processing order."""
+    """The order by the number to sort by first. `rising` is a time that never falls within a key's processing order
+    (with `reverse`: never rises).
+    """
     time = quoted(rising)
     if isinstance(kind, T.TimestampType):
         coarse = f"unix_seconds({time}) + {SINCE_1950}"
@@ -38,4 +40,4 @@ def prefix(identity: Sequence[str], rising: str, kind: T.DataType, reverse: bool
         coarse = f"unix_date({time}) + {2**31}"
     lower = f"least(greatest({coarse}, 0L), {LOWER_HALF}L)"
     lower = f"coalesce({f'{LOWER_HALF}L - {lower}' if reverse else lower}, 0L)"
-    return expression(f"shiftleft(CAST(hash({', '.join(map(quoted, identity))}) AS BIGINT), 32) + {lower}")
+    return sorted_by(f"shiftleft(CAST(hash({', '.join(map(quoted, identity))}) AS BIGINT), 32) + {lower}")

@@ -204,10 +204,10 @@ def test_a_hot_key_across_many_batches_is_one_chain(spark: SparkSession) -> None
 
 def test_keys_whose_hashes_collide_are_told_apart(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     from streamtime.sql import deduplicate as module
-    from streamtime.sql.columns import expression
+    from streamtime.sql.columns import expression, sorted_by
 
     monkeypatch.setattr(module, "hash_of", lambda identity: expression("7"))
-    monkeypatch.setattr(module, "prefix", lambda identity, rising, *rest: expression(f"unix_micros(`{rising}`)"))
+    monkeypatch.setattr(module, "prefix", lambda identity, rising, *rest: sorted_by(f"unix_micros(`{rising}`)"))
     random_ = random.Random(5)
     rows = [{"k": random_.choice("abcdef"), "t": random_.randint(0, 3_000), "off": i, "p": 0} for i in range(25_000)]
     view(spark, [r | {"t": moment(r["t"], 1)} for r in rows], "k STRING, t TIMESTAMP, off INT, p INT")

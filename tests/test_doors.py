@@ -111,6 +111,16 @@ def test_explain_cache_and_describe(spark: SparkSession) -> None:
     assert spark.sql("SHOW FUNCTIONS LIKE 'deduplicate'").count() == 1
 
 
+def test_a_chain_over_the_input_goes_back_to_the_analyzer_as_it_is(spark: SparkSession) -> None:
+    def analyzed(text: str) -> str:
+        return str(spark.sql(text)._jdf.queryExecution().analyzed().toString())
+
+    assert "WithCTE" not in analyzed(f"SELECT * FROM {CALL.format('events')}")
+    assert "WithCTE" not in analyzed("SELECT * FROM DEDUPLICATE(TABLE(events) PARTITION BY k ORDER BY ts)")
+    twice = "SELECT * FROM DEDUPLICATE(TABLE(events) PARTITION BY k ORDER BY v, time => 'ts', within => INTERVAL 1 DAY)"
+    assert "WithCTE" in analyzed(twice)  # the input is read for the bounds, for the maxima, and for the rows
+
+
 def test_parameters_fill_options_and_rows(spark: SparkSession) -> None:
     call = (
         "SELECT v FROM DEDUPLICATE(TABLE(SELECT * FROM events WHERE k = :k) PARTITION BY k ORDER BY ts, within => :within, output => :out)"
