@@ -226,9 +226,7 @@ class AnalyzerDoor:
     def _build(self, spec: Spec, arguments: Any) -> Any:
         try:
             if self.closed:  # a session that was opened in between still has the function: take it out there too
-                self._class(JVM_CLASSES["session"]).active().sessionState().tableFunctionRegistry().dropFunction(
-                    self._identifier(spec.name)
-                )
+                self.active().sessionState().tableFunctionRegistry().dropFunction(self._identifier(spec.name))
                 self.gateway.python_parameters.propagate_java_exceptions = True
                 raise CallError(spec.name, None, "streamtime was unregistered", "Call streamtime.register(spark).")
             return self._plan(spec, arguments)
