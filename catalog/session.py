@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from streamtime import java
 from streamtime.registration import register
+from streamtime.sql.streaming import ROCKSDB
 
 DELTA = "4.4.0"
 JARS = (f"delta-spark_4.2_2.13-{DELTA}.jar", f"delta-storage-{DELTA}.jar")
@@ -71,6 +72,7 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # call sites cost a millisecond per column expression
         "spark.python.unix.domain.socket.enabled": "true",  # 40 ms less per task that calls Python
         "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,  # functions over a stream keep their state in it
         # Delta 4.4.0's parser leaves `:name` parameters unbound in Spark 4.2; this lets the analyzer bind them, as in Spark 3.5
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

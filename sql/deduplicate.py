@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.call import Expression
@@ -52,6 +53,7 @@ from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
 from streamtime.sql.sorting import hash_of, prefix
 from streamtime.sql.spec import COMMON, Choice, Duration, Example, Flag, Option, Spec, Text
+from streamtime.sql.streaming import CLOCK, is_stream, judged, verdict
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.groups import HIGHEST
 
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from streamtime.sql.frame import Frame
 
 KEPT = f"{PREFIX}kept_time"
+REASONS = ("null_time", "duplicate")
 ALONE = f"{PREFIX}alone"
 
 
@@ -74,6 +77,8 @@ def plan(call: Bound) -> DataFrame:
         raise call.refuse("`offset`", f"does not go with keep => '{keep}': redelivery (D7) is about the first row", "Leave one out.")
     offset = (Expression.parse(call["offset"]),) if call["offset"] else ()
     frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()), offset=offset)
+    if is_stream(call):
+        return _streaming(call, frame)
     rows_only = call["output"] == "rows"
     if rows_only:
         frame = frame.with_df(frame.df.where(frame.has_time))
@@ -83,7 +88,33 @@ def plan(call: Bound) -> DataFrame:
     reason = named(KEPT)
     if not rows_only:
         reason = F.when(~frame.has_time, "null_time").when(named(KEPT).isNotNull(), "duplicate")
-    return outcome(call, frame, reason, clock, ("null_time", "duplicate"), {}, {"kept_time": named(KEPT)})
+    return outcome(call, frame, reason, clock, REASONS, {}, {"kept_time": named(KEPT)})
+
+
+def _streaming(call: Bound, frame: Frame) -> DataFrame:
+    """The same state transition, from micro-batch to micro-batch."""
+    if call["keep"] != "first":
+        fix = "A stream passes rows before it knows what follows: leave it out, or run the query in batch."
+        raise call.refuse("`keep`", f"'{call['keep']}' is not possible on a stream (C5)", fix)
+    frame, identity = frame.comparable(frame.keys)
+    frame, offset = frame.comparable(frame.extras.get("offset", ()))
+    halves = [f"{PREFIX}offset_{i}" for i in range(2)] if offset else []
+    known = expression(" AND ".join(f"{quoted(o)} IS NOT NULL" for o in offset) or "true")
+    hashes = {half: F.when(known, F.xxhash64(F.lit(i), *map(named, offset))) for i, half in enumerate(halves)}
+    frame = frame.with_df(frame.df.withColumns(hashes)) if hashes else frame
+    within, refresh = HIGHEST if call["within"] is None else call["within"], bool(call["refresh"])
+    frame = judged(
+        call,
+        frame,
+        Deduplicate(within=within, refresh=refresh, offsets=len(halves)),
+        [named(i) for i in identity],
+        aside=F.when(~frame.has_time, "null_time").when(~frame.has_key, ""),
+        reasons=REASONS,
+        asked=halves,
+        results=T.StructType().add(KEPT, frame.time.type),
+        options={"within": call["within"], "refresh": refresh, "offset": call["offset"]},
+    )
+    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, {}, {"kept_time": named(KEPT)})
 
 
 def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:

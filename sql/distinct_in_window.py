@@ -48,13 +48,16 @@ from streamtime.sql.columns import named
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
 from streamtime.sql.spec import COMMON, Duration, Example, Option, Spec
+from streamtime.sql.streaming import CLOCK, is_stream, judged, verdict
 from streamtime.udfs.sessions import ASIDE, LATE, OPENED, FirstInSession
+from streamtime.udfs.windows import FirstInWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call import Bound
     from streamtime.sql.frame import Frame
+    from streamtime.udfs.state import Transition
 
 VERDICT, START, END = f"{PREFIX}verdict", f"{PREFIX}start", f"{PREFIX}end"
 REASONS = ("null_time", "null_key", "late", "duplicate")
@@ -64,27 +67,57 @@ def plan(call: Bound) -> DataFrame:
     """DISTINCT_IN_WINDOW as a DataFrame."""
     _check(call)
     frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()))
-    judged = frame.has_time & frame.has_key
+    takes_part = frame.has_time & frame.has_key
+    if is_stream(call):
+        return _streaming(call, frame)
     rows_only = call["output"] == "rows"
     if rows_only:
-        frame = frame.with_df(frame.df.where(judged))
+        frame = frame.with_df(frame.df.where(takes_part))
     clock = frame.time.column
     if not frame.in_time_order:
-        frame = with_stream_time(frame, F.when(judged, frame.time.column), frame.extras.get("clock_by", ()))
+        frame = with_stream_time(frame, F.when(takes_part, frame.time.column), frame.extras.get("clock_by", ()))
         clock = named(STREAM_TIME)
     frame, names = frame.comparable(frame.keys)
     identity = [named(n) for n in names]
     if call["size"] is not None:
-        frame = _time_windows(call, frame, judged, clock, identity)
+        frame = _time_windows(call, frame, takes_part, clock, identity)
     elif frame.in_time_order and identity:
-        frame = _sessions_in_order(call, frame, judged, identity)
+        frame = _sessions_in_order(call, frame, takes_part, identity)
     else:
-        frame = _sessions(call, frame, judged, clock, identity)
+        frame = _sessions(call, frame, takes_part, clock, identity)
     verdict = named(VERDICT)
     if not rows_only:
         verdict = F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key").otherwise(verdict)
-    bounds = {"window_start": F.when(judged, named(START)), "window_end": F.when(judged, named(END))}
+    bounds = {"window_start": F.when(takes_part, named(START)), "window_end": F.when(takes_part, named(END))}
     return outcome(call, frame, verdict, clock, REASONS, bounds, bounds)
+
+
+def _streaming(call: Bound, frame: Frame) -> DataFrame:
+    """The first row of a key and window, from micro-batch to micro-batch."""
+    frame, names = frame.comparable(frame.keys)
+    identity = [named(n) for n in names]
+    takes_part = frame.has_time & frame.has_key
+    results = T.StructType()
+    transition: Transition
+    if call["size"] is not None:
+        frame = _windowed(call, frame, takes_part)
+        identity, transition, asked = [*identity, named(START)], FirstInWindow(call["grace"]), [END]
+    else:
+        transition, asked = FirstInSession(call["gap"], call["grace"]), []
+        results = results.add(START, frame.time.type).add(END, frame.time.type)
+    frame = judged(
+        call,
+        frame,
+        transition,
+        identity,
+        aside=F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key"),
+        reasons=REASONS,
+        asked=asked,
+        results=results,
+        options={name: call[name] for name in ("size", "slide", "gap", "grace")},
+    )
+    bounds = {"window_start": F.when(takes_part, named(START)), "window_end": F.when(takes_part, named(END))}
+    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, bounds, bounds)
 
 
 def _check(call: Bound) -> None:
@@ -106,36 +139,45 @@ def _check(call: Bound) -> None:
         )
 
 
-def _time_windows(call: Bound, frame: Frame, judged: Column, clock: Column, identity: list[Column]) -> Frame:
+def _windowed(call: Bound, frame: Frame, takes_part: Column) -> Frame:
+    """Each row once per window that contains it, with the window's bounds; a row that takes no part once."""
     size, slide = (f"{d} microseconds" for d in (call["size"], call["slide"] or call["size"]))
-    kind = T.TimestampType() if isinstance(frame.time.type, T.TimestampType) else T.TimestampNTZType()
+    kind = _moments(frame)
     epoch = F.timestamp_seconds(F.lit(0)) if isinstance(kind, T.TimestampType) else F.lit("1970-01-01").cast(kind)
     # window() loses rows without a time: they stand in one window of their own, that of the epoch
-    moment = F.when(judged, frame.time.column.cast(kind)).otherwise(epoch)
+    moment = F.when(takes_part, frame.time.column.cast(kind)).otherwise(epoch)
     window = f"{PREFIX}window"
     df = frame.df.withColumn(window, F.window(moment, size, slide))
     df = df.withColumns({START: F.col(f"{window}.start"), END: F.col(f"{window}.end")}).drop(window)
-    df = df.where(judged | (named(START) == epoch))
-    late = F.lit(False)
+    return frame.with_df(df.where(takes_part | (named(START) == epoch)))
+
+
+def _moments(frame: Frame) -> T.DataType:
+    """The type of a window's bounds."""
+    return T.TimestampType() if isinstance(frame.time.type, T.TimestampType) else T.TimestampNTZType()
+
+
+def _time_windows(call: Bound, frame: Frame, takes_part: Column, clock: Column, identity: list[Column]) -> Frame:
+    df, kind, late = _windowed(call, frame, takes_part).df, _moments(frame), F.lit(False)
     if not frame.in_time_order:
         late = named(END) + F.lit(datetime.timedelta(microseconds=call["grace"])) <= clock.cast(kind)
     if call["output"] == "rows":
         df, apart = df.where(~late), []
     else:
-        apart = [judged, late]
+        apart = [takes_part, late]
     number = F.row_number().over(Window.partitionBy(*identity, named(START), *apart).orderBy(*frame.sort()))
     if call["output"] == "rows":
         return frame.with_df(df.withColumn(VERDICT, number).where(named(VERDICT) == 1).withColumn(VERDICT, F.lit(None)))
     return frame.with_df(df.withColumn(VERDICT, F.when(late, "late").when(number > 1, "duplicate")))
 
 
-def _sessions_in_order(call: Bound, frame: Frame, judged: Column, identity: list[Column]) -> Frame:
+def _sessions_in_order(call: Bound, frame: Frame, takes_part: Column, identity: list[Column]) -> Frame:
     """Nothing is late and nothing merges two sessions: a gap to the row before opens one."""
-    apart = [] if call["output"] == "rows" else [judged]
+    apart = [] if call["output"] == "rows" else [takes_part]
     order = Window.partitionBy(*identity, *apart).orderBy(*frame.sort())
     time, gap = frame.time.column, F.lit(datetime.timedelta(microseconds=call["gap"]))
     before = F.lag(time).over(order)
-    kind = T.TimestampType() if isinstance(frame.time.type, T.TimestampType) else T.TimestampNTZType()
+    kind = _moments(frame)
     opened = before.isNull() | (time.cast(kind) > before.cast(kind) + gap)
     df = frame.df.withColumn(START, F.when(opened, time))
     if call["output"] == "rows":
@@ -145,12 +187,12 @@ def _sessions_in_order(call: Bound, frame: Frame, judged: Column, identity: list
     return frame.with_df(df.withColumns({VERDICT: verdict, END: time}).withColumn(START, start))
 
 
-def _sessions(call: Bound, frame: Frame, judged: Column, clock: Column, identity: list[Column]) -> Frame:
+def _sessions(call: Bound, frame: Frame, takes_part: Column, clock: Column, identity: list[Column]) -> Frame:
     kind = frame.time.type
     returns = T.StructType().add("verdict", T.ByteType()).add("start", kind).add("end", kind)
     grouped = frame.df.repartition(*identity) if identity else frame.df.repartition(1)
     kernel = FirstInSession(call["gap"], call["grace"])
-    time = F.when(judged, frame.time.column)
+    time = F.when(takes_part, frame.time.column)
     df = grouped.sortWithinPartitions(*[i.asc_nulls_first() for i in identity], *frame.sort()).withColumn(
         VERDICT, kernels.apply(kernel, [time, clock, *identity], returns)
     )

@@ -83,9 +83,13 @@ class Frame:
 
     def sort(self, *, within_key: bool = True, reverse: bool = False) -> list[Column]:
         """The total order of rows: ORDER BY, then every other orderable column (rule C4); `reverse` turns all of it round."""
+        kinds = {c.name: c.type for c in self.columns}
+        return [o.sort(reverse) for o in self.order] + [tie_break(n, kinds[n], reverse) for n in self.ties(within_key)]
+
+    def ties(self, within_key: bool = True) -> list[str]:
+        """The columns that decide between rows that are equal in ORDER BY."""
         done = {o.ref.name for o in self.order} | ({k.name for k in self.keys} if within_key else set())
-        ties = [tie_break(c.name, c.type, reverse) for c in self.columns if c.name not in done and orderable(c.type)]
-        return [o.sort(reverse) for o in self.order] + ties
+        return [c.name for c in self.columns if c.name not in done and orderable(c.type)]
 
     def original(self) -> list[Column]:
         """The input's columns under their own names."""
@@ -110,8 +114,6 @@ def _all_present(names: Iterable[str]) -> Column:
 
 def prepare(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
     """Resolve the call's expressions over its one input. Raises CallError for whatever cannot be meant."""
-    if call.tables[0].frame.isStreaming:
-        raise call.refuse(None, "a streaming input is not possible in this version", "Use it on a table or view read in batch.")
     df, originals = _unique(call)
     wanted: list[tuple[str, Expression]] = [("PARTITION BY", k) for k in call.keys]
     wanted += [("ORDER BY", o.expression) for o in call.order]

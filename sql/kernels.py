@@ -39,7 +39,7 @@ def apply(kernel: Kernel, columns: list[Column], returns: T.DataType) -> Column:
 @functools.lru_cache(maxsize=256)
 def _function(kernel: Kernel, single: bool, returns: T.DataType, _context: SparkContext | None) -> Callable[..., Column]:
     """The Spark function of a kernel: made once per application, since to pickle it takes as long as a small query."""
-    _ship_by_value()
+    ship_by_value()
 
     def over_single(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return kernel.run((batch,) for batch in batches)
@@ -55,10 +55,11 @@ def _function(kernel: Kernel, single: bool, returns: T.DataType, _context: Spark
     return made
 
 
-def _ship_by_value() -> None:
+def ship_by_value() -> None:
     """Send the kernels with the query, so that workers need no package of ours."""
-    from streamtime.udfs import deduplicate, groups, sessions, stream_time
+    from streamtime.sql import buckets
+    from streamtime.udfs import deduplicate, groups, ordering, sessions, state, stream_time, windows
 
-    for module in (groups, deduplicate, sessions, stream_time):
+    for module in (groups, ordering, state, deduplicate, sessions, stream_time, windows, buckets):
         assert module.__name__ in sys.modules
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

@@ -31,13 +31,18 @@ def prefix(identity: Sequence[str], rising: str, kind: T.DataType, reverse: bool
     """The order by the number to sort by first. `rising` is a time that never falls within a key's processing order
     (with `reverse`: never rises).
     """
-    time = quoted(rising)
-    if isinstance(kind, T.TimestampType):
-        coarse = f"unix_seconds({time}) + {SINCE_1950}"
-    elif isinstance(kind, T.TimestampNTZType):  # by the hour: no function counts its seconds without asking for a time zone
-        coarse = f"unix_date(CAST({time} AS DATE)) * 24L + hour({time}) + {2**31}"
-    else:
-        coarse = f"unix_date({time}) + {2**31}"
-    lower = f"least(greatest({coarse}, 0L), {LOWER_HALF}L)"
-    lower = f"coalesce({f'{LOWER_HALF}L - {lower}' if reverse else lower}, 0L)"
+    lower = coarse(rising, kind)
+    lower = f"{LOWER_HALF}L - {lower}" if reverse else lower
     return sorted_by(f"shiftleft(CAST(hash({', '.join(map(quoted, identity))}) AS BIGINT), 32) + {lower}")
+
+
+def coarse(name: str, kind: T.DataType) -> str:
+    """A time as a number of 32 bits that never falls where the time rises, as SQL text; 0 where it is null."""
+    time = quoted(name)
+    if isinstance(kind, T.TimestampType):
+        number = f"unix_seconds({time}) + {SINCE_1950}"
+    elif isinstance(kind, T.TimestampNTZType):  # by the hour: no function counts its seconds without asking for a time zone
+        number = f"unix_date(CAST({time} AS DATE)) * 24L + hour({time}) + {2**31}"
+    else:
+        number = f"unix_date({time}) + {2**31}"
+    return f"least(greatest({number}, 0L), {LOWER_HALF}L)"

@@ -183,4 +183,10 @@ OUTPUT = Option(
     default_text="'rows'",
 )
 NAME = Option("name", Text(expression=False), "a label for the metrics", default_text="none")
-COMMON = (KEYS, ORDER_BY, TIME, CLOCK_BY, OUTPUT, NAME)
+WATERMARK = Option(
+    "watermark",
+    Duration(),
+    "on a stream, how long to wait for late rows: stream time lags the largest event time by this; in batch it does nothing",
+    default_text="the input's own, else INTERVAL 0 SECONDS",
+)
+COMMON = (KEYS, ORDER_BY, TIME, CLOCK_BY, WATERMARK, OUTPUT, NAME)

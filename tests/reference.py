@@ -55,6 +55,27 @@ def with_stream_time(
     return found
 
 
+BEFORE = -(10**30)  # stream time before a stream has one
+
+
+def known(clock: int | None) -> int | None:
+    """Stream time as it is reported."""
+    return None if clock == BEFORE else clock
+
+
+def in_micro_batches(batches: Sequence[Sequence[Row]], order: Sequence[str], delay: int, step: int = 1) -> list[tuple[Row, int]]:
+    """C3 in a stream: each micro-batch runs under one watermark, the largest time of those before it less the delay, cut to `step`.
+
+    A watermark that is not above zero is none yet, as Spark has it.
+    """
+    largest, found = BEFORE, []
+    for rows in batches:
+        watermark = (largest - delay) // step * step
+        found += [(row, watermark if watermark > 0 else BEFORE) for row in in_processing_order(rows, order)]
+        largest = max([largest, *(r["t"] for r in rows if r["t"] is not None)])
+    return found
+
+
 def deduplicate(
     rows: Sequence[Row],
     *,
@@ -66,6 +87,7 @@ def deduplicate(
     offset: str | None = None,
     clock_by: Sequence[str] = (),
     descending: bool = False,
+    clocked: list[tuple[Row, int]] | None = None,
 ) -> list[Judged]:
     """D1 to D8. The event time is column `t`."""
     last = keep == "last"
@@ -76,14 +98,14 @@ def deduplicate(
     causes: set[int] = set()
     has_time = lambda r: r["t"] is not None and r[order[0]] is not None  # noqa: E731
     ordered = in_processing_order(rows, order, descending, reverse=last)
-    for row, clock in with_stream_time(ordered, lambda r: tuple(r[c] for c in clock_by), has_time, sign):
+    for row, clock in clocked or with_stream_time(ordered, lambda r: tuple(r[c] for c in clock_by), has_time, sign):
         this = Judged(row)
         judged.append(this)
         if not has_time(row):
             this.reason = "null_time"
             continue
         assert clock is not None
-        this.stream_time = clock * sign
+        this.stream_time = None if clock == BEFORE else clock * sign
         key = tuple(row[k] for k in keys)
         if None in key:
             continue
@@ -115,6 +137,7 @@ def distinct_in_windows(
     grace: int = 0,
     order: Sequence[str] = ("t",),
     clock_by: Sequence[str] = (),
+    clocked: list[tuple[Row, int]] | None = None,
 ) -> list[Judged]:
     """D9 with tumbling and hopping windows: W1."""
     slide = slide or size
@@ -122,9 +145,10 @@ def distinct_in_windows(
     judged: list[Judged] = []
     has_time = lambda r: r["t"] is not None and r[order[0]] is not None  # noqa: E731
     moves = lambda r: has_time(r) and r["k"] is not None  # noqa: E731
-    for row, clock in with_stream_time(in_processing_order(rows, order), lambda r: tuple(r[c] for c in clock_by), moves, 1):
+    exact = with_stream_time(in_processing_order(rows, order), lambda r: tuple(r[c] for c in clock_by), moves, 1)
+    for row, clock in clocked or exact:
         if not moves(row):
-            judged.append(Judged(row, "null_key" if has_time(row) else "null_time", clock if has_time(row) else None))
+            judged.append(Judged(row, "null_key" if has_time(row) else "null_time", known(clock) if has_time(row) else None))
             continue
         assert clock is not None
         start = (row["t"] - size) // slide * slide + slide  # the earliest window that contains the row
@@ -134,22 +158,29 @@ def distinct_in_windows(
             reason = "late" if late else "duplicate" if identity in seen else None
             if not late:
                 seen.add(identity)
-            judged.append(Judged(row, reason, clock, window=(start, start + size)))
+            judged.append(Judged(row, reason, known(clock), window=(start, start + size)))
             start += slide
     return judged
 
 
 def distinct_in_sessions(
-    rows: Sequence[Row], *, gap: int, grace: int = 0, order: Sequence[str] = ("t",), clock_by: Sequence[str] = ()
+    rows: Sequence[Row],
+    *,
+    gap: int,
+    grace: int = 0,
+    order: Sequence[str] = ("t",),
+    clock_by: Sequence[str] = (),
+    clocked: list[tuple[Row, int]] | None = None,
 ) -> list[Judged]:
     """D9 with session windows: W2, W3."""
     sessions: dict[Any, list[list[int]]] = {}
     judged: list[Judged] = []
     has_time = lambda r: r["t"] is not None and r[order[0]] is not None  # noqa: E731
     moves = lambda r: has_time(r) and r["k"] is not None  # noqa: E731
-    for row, clock in with_stream_time(in_processing_order(rows, order), lambda r: tuple(r[c] for c in clock_by), moves, 1):
+    exact = with_stream_time(in_processing_order(rows, order), lambda r: tuple(r[c] for c in clock_by), moves, 1)
+    for row, clock in clocked or exact:
         if not moves(row):
-            judged.append(Judged(row, "null_key" if has_time(row) else "null_time", clock if has_time(row) else None))
+            judged.append(Judged(row, "null_key" if has_time(row) else "null_time", known(clock) if has_time(row) else None))
             continue
         assert clock is not None
         time = row["t"]
@@ -157,8 +188,8 @@ def distinct_in_sessions(
         joined = [s for s in live if s[0] - gap <= time <= s[1] + gap]
         merged = [min([time, *(s[0] for s in joined)]), max([time, *(s[1] for s in joined)])]
         if merged[1] < clock - grace - gap:
-            judged.append(Judged(row, "late", clock, window=(merged[0], merged[1])))
+            judged.append(Judged(row, "late", known(clock), window=(merged[0], merged[1])))
             continue
         sessions[row["k"]] = [s for s in live if s not in joined] + [merged]
-        judged.append(Judged(row, "duplicate" if joined else None, clock, window=(merged[0], merged[1])))
+        judged.append(Judged(row, "duplicate" if joined else None, known(clock), window=(merged[0], merged[1])))
     return judged

@@ -14,14 +14,17 @@ at once; only the kept rows are then walked one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups
-from streamtime.udfs.groups import Flags, Ints
+from streamtime.udfs.groups import LOWEST, Flags, Ints
+from streamtime.udfs.state import Step
+
+DUPLICATE = 2  # after `null_time`, in the order of the reasons
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,60 @@ class Deduplicate:
             yield from (self._emit(v, like) for v in (held.feed(verdicts) if held else [verdicts]))
         if held and like is not None:
             yield from (self._emit(v, like) for v in held.finish())
+
+    @property
+    def width(self) -> int:
+        """How many numbers a stream keeps of a key: the kept row's time, and where asked its offset, as a hash of two."""
+        return 3 if self.offsets else 1
+
+    def threshold(self, watermark: int) -> int:
+        """A kept row whose time lies below this has expired [D5]."""
+        return int(groups.minus(np.array([watermark]), self.within)[0])
+
+    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
+        """One micro-batch of a stream, whose stream time is the watermark under which it runs (rule C3).
+
+        Rows come by group, in processing order; columns are the time and, where asked, two of the offset's hash (null: none). `held` is
+        what is kept of some groups (`owner`), alive. Gives for each row the kept time, whether it is dropped, and what to keep from now on.
+        """
+        order = np.argsort(np.concatenate((owner, group)), kind="stable")  # a group's kept row stands before its rows
+        key, row = np.concatenate((owner, group))[order], order >= len(owner)
+        times = np.concatenate((held[0], groups.micros(columns[0])))[order]
+        duplicate, kept, at = self._under(watermark, key, times)
+        last = np.flatnonzero(np.append(key[1:] != key[:-1], True))
+        last = last[at[last] >= 0]
+        if not self.refresh:
+            last = last[row[at[last]]]  # what was kept before and still is, is known
+        stays = [times[at[last]]]
+        if self.refresh:
+            moves = duplicate & (at == at[last][np.searchsorted(key[last], key).clip(max=len(last) - 1)]) if len(last) else duplicate
+            np.maximum.at(stays[0], np.searchsorted(key[last], key[moves]), times[moves])
+        if self.offsets:
+            offsets = [np.concatenate((h, groups.as_ints(c)))[order] for h, c in zip(held[1:], columns[1:], strict=True)]
+            known = np.concatenate((held[1] != LOWEST, groups.valid(columns[1:], len(group))))[order]
+            duplicate &= ~(known & known[at] & np.logical_and.reduce([o == o[at] for o in offsets]))
+            stays += [np.where(known[at[last]], o[at[last]], LOWEST) for o in offsets]
+        kept_time = groups.times(kept[row], ~duplicate[row], columns[0].type)
+        return Step(np.where(duplicate[row], DUPLICATE, 0), [kept_time], key[last], np.stack(stays))
+
+    def _under(self, watermark: int, key: Ints, times: Ints) -> tuple[Flags, Ints, Ints]:
+        """As `_decide`, where stream time stays at the watermark: behind the rows, which it never is otherwise."""
+        length = len(times)
+        stream = np.maximum(times, watermark)  # decides the same, as long as it only rises within a key
+        falling = falling_groups(key, stream)
+        duplicate, kept, at = np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -1, np.int64)
+        for rows in (np.flatnonzero(~falling), np.flatnonzero(falling)):
+            if not len(rows):
+                continue
+            some, t, index = key[rows], times[rows], np.arange(len(rows))
+            if falling[rows[0]]:
+                decided = self._one_by_one(some, t, np.full(len(rows), watermark), carried=False)
+            elif self.refresh:
+                decided = self._refreshed(some, t, stream[rows], t >= self.threshold(watermark), index)
+            else:
+                decided = self._chained(some, t, stream[rows], t >= self.threshold(watermark), index)
+            duplicate[rows], kept[rows], at[rows] = decided[0], decided[1], np.where(decided[2] >= 0, rows[decided[2]], -1)
+        return duplicate, kept, at
 
     def _emit(self, verdicts: Verdicts, like: pa.DataType) -> pa.Array:
         kept = -verdicts.kept if self.negate else verdicts.kept
@@ -173,6 +230,12 @@ class Memory:
 def falls(group: Ints, values: Ints) -> bool:
     """Whether a value is smaller than the one before it in its group."""
     return bool(((values[1:] < values[:-1]) & (group[1:] == group[:-1])).any())
+
+
+def falling_groups(group: Ints, values: Ints) -> Flags:
+    """True for all rows of a group in which a value is smaller than the one before it."""
+    falling = (values[1:] < values[:-1]) & (group[1:] == group[:-1])
+    return np.isin(group, group[1:][falling])
 
 
 def same_offset(offsets: list[pa.Array], at: Ints) -> Flags:

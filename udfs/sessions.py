@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups
+from streamtime.udfs.groups import Ints
+from streamtime.udfs.state import Step
 
 OPENED, MERGED, LATE, ASIDE = 0, 1, 2, 3
+DROPPED = {OPENED: 0, LATE: 3, MERGED: 4}  # as numbers among DISTINCT_IN_WINDOW's reasons: null_time, null_key, late, duplicate
 
 
 @dataclass
@@ -40,6 +43,36 @@ class FirstInSession:
 
     gap: int
     grace: int
+
+    @property
+    def width(self) -> int:
+        """A stream keeps the end and the start of each live session."""
+        return 2
+
+    def threshold(self, watermark: int) -> int:
+        """A session that ends before this is closed [W3]."""
+        return max(watermark - self.gap - self.grace, groups.LOWEST)
+
+    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
+        """One micro-batch of a stream (`streamtime.udfs.state.Transition`); columns are the time alone."""
+        sessions = Sessions(self.gap, self.grace)
+        known: dict[int, list[tuple[int, int]]] = {}
+        for key, end, start in zip(owner.tolist(), *held.tolist(), strict=True):
+            known.setdefault(key, []).append((start, end))
+        reasons, bounds = np.zeros(len(group), np.int64), np.zeros((2, len(group)), np.int64)
+        kept: dict[int, list[tuple[int, int]]] = {}
+        before = -1
+        for row, (key, time) in enumerate(zip(group.tolist(), groups.micros(columns[0]).tolist(), strict=True)):
+            if key != before:
+                sessions.live, before = known.get(key, []), key
+            verdict, bounds[0, row], bounds[1, row] = sessions.take(time, watermark)
+            reasons[row] = DROPPED[verdict]
+            if verdict != LATE:
+                kept[key] = sessions.live
+        entries = [(key, end, start) for key, live in kept.items() for start, end in live]
+        matrix = np.array(entries, np.int64).reshape(-1, 3).T
+        edges = [groups.times(edge, np.zeros(len(edge), bool), columns[0].type) for edge in bounds]
+        return Step(reasons, edges, matrix[0], matrix[1:])
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Per row a struct: `verdict` (opened, merged, late, or takes no part) and the session's bounds after the row."""

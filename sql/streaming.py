@@ -1,0 +1,159 @@
+"""Functions over a stream: rows are brought together by key as in batch, judged with the state of their bucket, and reported the same way.
+
+The work of a micro-batch: pack rows into blobs by bucket of keys (`buckets.pack`), shuffle the blobs, `transformWithState` over them with
+RocksDB (`buckets.Judge`, around a `Transition` from `streamtime.udfs`), unpack. Stream time is the query's watermark (C3).
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql import kernels
+from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Plan, pack, unpack
+from streamtime.sql.columns import collated, expression, named, quoted
+from streamtime.sql.frame import PREFIX
+from streamtime.udfs.ordering import By
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call import Bound
+    from streamtime.sql.frame import Frame, Ref
+    from streamtime.udfs.state import Transition
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CLOCKED = f"{PREFIX}clocked"
+WATERMARK = "spark.watermarkDelayMs"  # what Spark writes into the metadata of a column with a watermark
+_numbers = itertools.count(1)
+
+
+def is_stream(call: Bound) -> bool:
+    """Whether the call is over a stream. Raises CallError for what a stream cannot have (rules C3, C5, C6)."""
+    if not call.tables[0].frame.isStreaming:
+        return False
+    if call["clock_by"]:
+        raise call.refuse("`clock_by`", "is not possible on a stream: its one clock is the watermark (C3)", "Leave it out.")
+    if call["output"] == "metrics":
+        fix = "Read them from observedMetrics in the query's progress, where every call over a stream puts them; `name` labels them."
+        raise call.refuse("`output`", "'metrics' is not possible on a stream", fix)
+    provider = call.session.conf.get(PROVIDER, "") if call.session is not None else ROCKSDB
+    if "RocksDB" not in provider:
+        raise call.refuse(
+            None, "its state on a stream needs the RocksDB state store", f"Before the query starts: SET {PROVIDER} = {ROCKSDB}"
+        )
+    return True
+
+
+def judged(
+    call: Bound,
+    frame: Frame,
+    transition: Transition,
+    identity: Sequence[Column],
+    *,
+    aside: Column,
+    reasons: Sequence[str],
+    asked: Sequence[str] = (),
+    results: T.StructType,
+    options: dict[str, Any],
+) -> Frame:
+    """The frame with its rows judged: those that the output asks for, with `REASON` and `CLOCK` where rows are reported.
+
+    `identity` is what a key's state belongs to; `aside` is null where a row takes part, and else the reason for which it is dropped, or
+    '' if it passes; `asked` names columns that the transition needs beside the event time, `results` its result columns; the state is
+    valid for these `options` and keys alone.
+    """
+    for key in frame.keys:
+        if collated(key.type):
+            fix = f"Use collate({key.text}, 'UTF8_BINARY'), or lower({key.text}), in the TABLE argument."
+            raise call.refuse("PARTITION BY", f"a key with a collation is not possible on a stream (`{key.text}`)", fix)
+    packed, schema = _packed(call, frame, identity, aside, reasons, asked)
+    plan = Plan(
+        function=call.spec.name,
+        transition=transition,
+        options=_pinned(frame, options),
+        roles=(frame.time.name, *asked),
+        order=tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order),
+        ties=tuple(By(name) for name in frame.ties()),
+        reasons=tuple(reasons),
+        results=tuple(results.names),
+        output=call["output"],
+    )
+    kernels.ship_by_value()
+    counts = T.StructType([T.StructField("data", T.BinaryType()), *(T.StructField(c, T.LongType()) for c in plan.counts)])
+    blobs = packed.groupBy("bucket").transformWithStateInPandas(Judge(plan), counts, "Append", "EventTime")
+    label = call["name"] or f"{call.spec.name.lower()}_{next(_numbers)}"
+    blobs = blobs.observe(label, *_observed(reasons)).select("data")
+    made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, frame.time.type)]
+    return frame.with_df(blobs.mapInArrow(unpack, T.StructType([*schema, *made, *results])))
+
+
+def verdict(call: Bound) -> Column:
+    """Why a judged row is dropped; null where it passes."""
+    return F.lit(None) if call["output"] == "rows" else named(REASON)
+
+
+def _packed(
+    call: Bound, frame: Frame, identity: Sequence[Column], aside: Column, reasons: Sequence[str], asked: Sequence[str]
+) -> tuple[DataFrame, list[T.StructField]]:
+    """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked."""
+    df = _clocked(call, frame)
+    kept = list(dict.fromkeys([*(c.name for c in frame.columns), frame.time.name, *(o.ref.name for o in frame.order), *asked]))
+    kept += [f for f in df.columns if f.startswith(PREFIX) and f not in kept and f != CLOCKED and not _is_input(frame, f)]
+    code = F.coalesce(*(F.when(aside == reason, i) for i, reason in enumerate(("", *reasons))), F.lit(TAKES_PART))
+    alone = F.xxhash64(frame.time.column, F.lit(1))  # rows aside belong to no key: they are spread evenly
+    place = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *identity))
+    rows = df.withColumn(ASIDE, code.cast("int")).withColumns({PLACE: place, SECOND: F.xxhash64(F.lit(7), *identity)})
+    rows = rows.select(*map(named, kept), PLACE, SECOND, ASIDE)
+    schema = [f for f in rows.schema.fields if f.name in kept]
+    return rows.mapInArrow(pack, PACKED), schema
+
+
+def _is_input(frame: Frame, name: str) -> bool:
+    return any(name == c.name for c in frame.columns)
+
+
+def _clocked(call: Bound, frame: Frame) -> DataFrame:
+    """The input with a watermark: of the call's `watermark`, else its own, else one without delay on the event time."""
+    own = any(WATERMARK in (f.metadata or {}) for f in frame.df.schema.fields)
+    is_timestamp = isinstance(frame.time.type, T.TimestampType)
+    if call["watermark"] is None and own and is_timestamp:
+        return frame.df
+    moment = frame.time.column if is_timestamp else expression(_as_utc(frame.time))
+    delay = call["watermark"] or 0
+    # adding nothing makes it another column: one that has a watermark already cannot be given a second one
+    clocked = frame.df.withColumn(CLOCKED, F.timestamp_micros(F.unix_micros(moment)))
+    return clocked.withWatermark(CLOCKED, f"{-(-delay // 1000)} milliseconds")
+
+
+def _as_utc(time: Ref) -> str:
+    """A TIMESTAMP_NTZ or DATE as the TIMESTAMP that it names in UTC, whatever the session's time zone: what Arrow makes of it."""
+    name = quoted(time.name)
+    of_day = f"(hour({name}) * 3600L + minute({name}) * 60) * 1000000 + CAST(extract(SECOND FROM {name}) * 1000000 AS BIGINT)"
+    if isinstance(time.type, T.DateType):
+        of_day = "0"
+    return f"timestamp_micros(unix_date(CAST({name} AS DATE)) * 86400000000L + {of_day})"
+
+
+def _pinned(frame: Frame, options: dict[str, Any]) -> dict[str, str]:
+    """What the state depends on, in words."""
+    shown = {n: str(datetime.timedelta(microseconds=v)) if type(v) is int else str(v).lower() for n, v in options.items() if v is not None}
+    keys = ", ".join(f"{k.text} {k.type.simpleString()}" for k in frame.keys)
+    time = f"{frame.time.text} {frame.time.type.simpleString()}"
+    return {"function state": "1", "PARTITION BY": keys, "event time": time, **shown}
+
+
+def _observed(reasons: Sequence[str]) -> list[Column]:
+    """The metrics of section 8, as the query's progress shows them."""
+    totals = [F.sum(f"{r}_drop_total").alias(f"{r}_drop_total") for r in reasons]
+    late = [
+        (F.sum("lateness_sum") / F.sum("timed_rows") / 1e6).alias("record_lateness_avg"),
+        (F.max("lateness_max") / 1e6).alias("record_lateness_max"),
+    ]
+    return [F.sum("input_rows").alias("input_rows"), *totals, *late]

@@ -1,0 +1,157 @@
+"""DEDUPLICATE on a stream against Spark's `dropDuplicatesWithinWatermark` and a per-key `transformWithState`, side by side in one process.
+
+Every contestant reads the same Parquet files, one a micro-batch, keeps its state in RocksDB and writes to the noop sink; each starts from
+its own new checkpoint. The time is that of all micro-batches but the first, which starts workers. `python3 run.py benchmark streaming`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+import streamtime
+
+HERE = Path(__file__).parent
+MILLION = 1_000_000
+WITHIN = 6 * 3600  # seconds
+SCHEMA = "k LONG, ts TIMESTAMP, off LONG, x DOUBLE, page STRING"
+
+
+class PerKey(StatefulProcessor):
+    """What one writes by hand: the kept time of each key as a value of its own."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle, self.kept = handle, handle.getValueState("kept", "micros LONG")
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        found = self.kept.get()
+        kept = found[0] if found else None
+        before = kept
+        for pdf in rows:
+            passes = []
+            for at in pdf["micros"].tolist():
+                fresh = kept is None or abs(at - kept) > WITHIN * 1_000_000
+                kept = at if fresh else kept
+                passes.append(fresh)
+            yield pdf[passes]
+        if kept != before:
+            self.kept.update((kept,))
+            self.handle.registerTimer(kept // 1000 + WITHIN * 1000)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        found = self.kept.get()
+        if found and found[0] // 1000 + WITHIN * 1000 <= timerValues.getCurrentWatermarkInMs():
+            self.kept.clear()
+        return iter(())
+
+    def close(self) -> None:
+        pass
+
+
+def ours(stream: DataFrame) -> DataFrame:
+    stream.createOrReplaceTempView("stream")
+    return stream.sparkSession.sql(
+        f"SELECT * FROM DEDUPLICATE(TABLE(stream) PARTITION BY k ORDER BY ts, within => INTERVAL {WITHIN} SECONDS)"
+    )
+
+
+def within_watermark(stream: DataFrame) -> DataFrame:
+    return stream.withWatermark("ts", f"{WITHIN} seconds").dropDuplicatesWithinWatermark(["k"])
+
+
+def per_key(stream: DataFrame) -> DataFrame:
+    rows = stream.withWatermark("ts", "0 seconds").withColumn("micros", F.unix_micros("ts")).withColumn("ts", F.timestamp_micros("micros"))
+    return rows.groupBy("k").transformWithStateInPandas(
+        PerKey(), f"k LONG, ts TIMESTAMP, off LONG, x DOUBLE, page STRING, micros LONG", "Append", "EventTime"
+    )
+
+
+CONTESTANTS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "DEDUPLICATE": ours,
+    "dropDuplicatesWithinWatermark": within_watermark,
+    "transformWithState per key": per_key,
+}
+
+
+def files(spark: SparkSession, folder: Path, batches: int, rows: int, keys: int, fill: bool) -> None:
+    """One Parquet file a micro-batch. With `fill`, the first ones bring every key once; the rest come from all keys alike."""
+    filling = keys // rows if fill else 0
+    for number in range(filling + batches):
+        base = number * rows
+        key = F.col("id") if number < filling else F.pmod(F.xxhash64("id"), F.lit(keys))
+        ts = F.timestamp_micros(F.lit(1_700_000_000_000_000) + F.col("id") * F.lit(3_600_000_000 * 3 // (rows * (filling + batches))))
+        made = spark.range(base, base + rows, numPartitions=1).select(
+            key.alias("k"),
+            ts.alias("ts"),
+            F.col("id").alias("off"),
+            F.rand(1).alias("x"),
+            F.concat(F.lit("/page/"), F.col("id") % 1000).alias("page"),
+        )
+        made.orderBy(F.xxhash64("off")).coalesce(1).write.parquet(str(folder / f"b{number:04}"))
+
+
+def run(spark: SparkSession, folder: Path, build: Callable[[DataFrame], DataFrame], skip: int) -> float:
+    """Rows a second over all micro-batches but the first `skip`."""
+    stream = spark.readStream.schema(SCHEMA).option("recursiveFileLookup", "true").option("maxFilesPerTrigger", "1").parquet(str(folder))
+    checkpoint = tempfile.mkdtemp()
+    query = build(stream).writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    query.awaitTermination()
+    progress = [p for p in query.recentProgress if p.numInputRows][skip:]
+    shutil.rmtree(checkpoint)
+    return sum(p.numInputRows for p in progress) / (sum(p.durationMs["triggerExecution"] for p in progress) / 1000)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--shapes", nargs="*", default=["500k keys", "10M live keys"])
+    parser.add_argument("--contestants", nargs="*", default=list(CONTESTANTS))
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp())
+    spark = streamtime.session(
+        cores=2, memory="6g", settings={"spark.local.dir": str(folder), "spark.sql.streaming.numRecentProgressUpdates": "1000"}
+    )
+    shapes = {
+        "500k keys": {"batches": 6, "rows": MILLION, "keys": 500_000, "fill": False},
+        "10M live keys": {"batches": 4, "rows": MILLION, "keys": 10 * MILLION, "fill": True},
+    }
+    results: dict[str, Any] = {}
+    for name in arguments.shapes:
+        shape = shapes[name]
+        files(spark, folder / name, **shape)
+        skip = 1 + (shape["keys"] // shape["rows"] if shape["fill"] else 0)
+        seen: dict[str, list[float]] = {c: [] for c in arguments.contestants}
+        for number in range(arguments.rounds):
+            for contestant in arguments.contestants:
+                if contestant == "transformWithState per key" and shape["fill"] and number:
+                    continue  # one round of it takes as long as all else
+                seen[contestant].append(run(spark, folder / name, CONTESTANTS[contestant], skip))
+                print(f"{name}, round {number + 1}, {contestant}: {seen[contestant][-1]:,.0f} rows/s", flush=True)
+        results[name] = {c: {"rows_per_second": statistics.median(v), "runs": v} for c, v in seen.items()}
+        shutil.rmtree(folder / name)
+    for name, by in results.items():
+        print(f"\n{name}")
+        reference = by.get("dropDuplicatesWithinWatermark", next(iter(by.values())))["rows_per_second"]
+        for contestant, measured in by.items():
+            print(f"  {contestant:32} {measured['rows_per_second']:>10,.0f} rows/s  {measured['rows_per_second'] / reference:5.2f} x")
+    spark.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+    made = {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "python": platform.python_version(), "results": results}
+    (HERE / "streaming.json").write_text(json.dumps(made, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,346 @@
+"""What a stream's workers do, without Spark: rows packed by bucket, judged with state that lives from micro-batch to micro-batch.
+
+Random streams, cut at random, against the slow definition. Catches: state lost or resurrected, order within a micro-batch, expiry off by one,
+keys whose hashes share a half, slices merged wrongly, timers never set.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import reference
+
+from streamtime.sql import buckets
+from streamtime.sql.buckets import ASIDE, CLOCK, PLACE, REASON, SECOND, Judge, Plan
+from streamtime.udfs import groups
+from streamtime.udfs.deduplicate import Deduplicate
+from streamtime.udfs.ordering import By, ordinals, sorted_rows
+from streamtime.udfs.sessions import FirstInSession
+from streamtime.udfs.state import Index, Slices
+from streamtime.udfs.windows import FirstInWindow
+
+MOMENT = pa.timestamp("us")
+STEP = 1000  # a watermark has milliseconds
+
+
+class Handle:
+    """What Spark gives a stateful function, for one bucket, in memory."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.timers: set[int] = set()
+
+    def getValueState(self, name: str, _schema: Any) -> Any:
+        values = self.values
+
+        class Value:
+            def get(self) -> Any:
+                return values.get(name)
+
+            def update(self, value: Any) -> None:
+                values[name] = value
+
+            def clear(self) -> None:
+                values.pop(name, None)
+
+        return Value()
+
+    def getMapState(self, name: str, _key: Any, _schema: Any) -> Any:
+        slots: dict[Any, Any] = self.values.setdefault(name, {})
+
+        class Map:
+            def getValue(self, key: Any) -> Any:
+                return slots[key]
+
+            def updateValue(self, key: Any, value: Any) -> None:
+                assert key not in slots
+                slots[key] = value
+
+            def removeKey(self, key: Any) -> None:
+                del slots[key]
+
+        return Map()
+
+    def registerTimer(self, at: int) -> None:
+        self.timers.add(at)
+
+
+class Times:
+    def __init__(self, watermark: int) -> None:
+        self.watermark = watermark
+
+    def getCurrentWatermarkInMs(self) -> int:
+        return max(self.watermark // 1000, 0)
+
+
+class Stream:
+    """A streaming query: each micro-batch runs in new objects, as after a restart; only what was saved remains."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.handles: dict[int, Handle] = {}
+
+    def run(self, rows: pa.Table, watermark: int, pieces: int = 1) -> list[dict[str, Any]]:
+        size = -(-rows.num_rows // pieces) or 1
+        blobs: dict[int, list[bytes]] = {}
+        for at in range(0, rows.num_rows, size):
+            for packed in buckets.pack(iter(rows.slice(at, size).to_batches(max_chunksize=7))):
+                for row in packed.to_pylist():
+                    blobs.setdefault(row["bucket"], []).append(row["data"])
+        found = []
+        for bucket, data in blobs.items():
+            judge = self._judge(bucket)
+            for pdf in judge.handleInputRows((bucket,), iter([pd.DataFrame({"data": data})]), Times(watermark)):
+                packed = pa.RecordBatch.from_pandas(pdf[["data"]])
+                found += [row for batch in buckets.unpack(iter([packed])) for row in batch.to_pylist()]
+        for bucket, handle in self.handles.items():
+            for at in sorted(t for t in handle.timers if t <= watermark // 1000):
+                assert not list(self._judge(bucket).handleExpiredTimer((bucket,), Times(watermark), None))
+                handle.timers.discard(at)
+        return found
+
+    def _judge(self, bucket: int) -> Judge:
+        judge = Judge(self.plan)
+        judge.init(self.handles.setdefault(bucket, Handle()))
+        return judge
+
+    def held(self) -> int:
+        found = [h.values["index"][0] for h in self.handles.values() if "index" in h.values]
+        slots = sum(len(h.values["slices"]) for h in self.handles.values())
+        indexes = [Index.load(blob) for blob in found]
+        assert slots == sum(len(i.slices) for i in indexes)  # nothing is left behind that no index knows
+        return sum(s.rows for i in indexes for s in i.slices)
+
+
+def plan(transition: Any, **changes: Any) -> Plan:
+    given = {
+        "function": "F", "transition": transition, "options": {"within": "10"}, "roles": ("t",), "order": (By("t"),), "ties": (By("id"),),
+        "reasons": ("null_time", "duplicate"), "results": (), "output": "all",
+    }  # fmt: skip
+    return Plan(**given | changes)
+
+
+def table(rows: list[reference.Row], spread: int = 1 << 62) -> pa.Table:
+    """Rows with hashes of their keys: half of it is shared by several keys."""
+    place = {None: 5, "a": -spread, "b": spread, "c": spread, "d": spread + 1}
+    second = {None: 0, "a": 1, "b": 1, "c": 2, "d": 1}
+    aside = [1 if r["t"] is None else 0 if r["k"] is None else -1 for r in rows]
+    columns = {
+        "k": pa.array([r["k"] for r in rows], pa.string()),
+        "t": pa.array([r["t"] for r in rows], MOMENT),
+        "id": pa.array([r["id"] for r in rows], pa.int64()),
+        PLACE: pa.array([place[r["k"]] for r in rows], pa.int64()),
+        SECOND: pa.array([second[r["k"]] for r in rows], pa.int64()),
+        ASIDE: pa.array(aside, pa.int32()),
+    }
+    if rows and "off" in rows[0]:
+        for half in ("o1", "o2"):
+            columns[half] = pa.array([r["off"] for r in rows], pa.int64())
+    return pa.table(columns)
+
+
+def cut_up(random_: random.Random, rows: list[reference.Row]) -> list[list[reference.Row]]:
+    batches, at = [], 0
+    while at < len(rows):
+        step = random_.choice([1, 1, 2, 3, 8, 20])
+        batches.append(rows[at : at + step])
+        at += step
+    return batches
+
+
+def some_stream(random_: random.Random) -> list[list[reference.Row]]:
+    """Times rise, with disorder; in thousands, so that a watermark meets them exactly."""
+    rows = []
+    for i in range(random_.randint(1, 60)):
+        time = (i // random_.choice([1, 2]) + random_.randint(-8, 8)) * STEP
+        rows.append(
+            {
+                "k": random_.choice([None, "a", "b", "c", "d", "d"]),
+                "t": random_.choice([None, *([time] * 15)]),
+                "id": i,
+                "off": random_.choice([None, i, random_.randint(0, 3)]),
+            }
+        )
+    return cut_up(random_, rows)
+
+
+def moment(value: Any) -> int | None:
+    return None if value is None else int((np.datetime64(value, "us") - np.datetime64(0, "us")).astype(int))
+
+
+def replay(
+    stream: Stream, batches: list[list[reference.Row]], delay: int, random_: random.Random, row_of: Any = table
+) -> list[dict[str, Any]]:
+    found, largest = [], reference.BEFORE
+    for rows in batches:
+        shuffled = random_.sample(rows, len(rows))
+        found += stream.run(row_of(shuffled), max(largest - delay, 0), pieces=random_.choice([1, 1, 3]))
+        largest = max([largest, *(r["t"] for r in rows if r["t"] is not None)])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_a_stream_is_judged_as_the_slow_definition_says(seed: int) -> None:
+    random_ = random.Random(seed)
+    batches = some_stream(random_)
+    within, refresh, delay = random_.choice([0, STEP, 3 * STEP, 10 * STEP, None]), random_.random() < 0.4, random_.choice([0, 0, 4 * STEP])
+    order = random_.choice([["t"], ["id"]])
+    offset = "off" if random_.random() < 0.4 else None
+    expected = reference.deduplicate(
+        [], within=within, refresh=refresh, offset=offset, order=order, clocked=reference.in_micro_batches(batches, order, delay, STEP)
+    )
+    transition = Deduplicate(within=groups.HIGHEST if within is None else within, refresh=refresh, offsets=2 if offset else 0)
+    halves = ("o1", "o2") if offset else ()
+    other = By("id") if order == ["t"] else By("t")
+    stream = Stream(plan(transition, results=("kept",), order=(By(order[0]),), ties=(other,), roles=("t", *halves)))
+    got = {r["id"]: (r[REASON], moment(r["kept"]), moment(r[CLOCK])) for r in replay(stream, batches, delay, random_)}
+    times = {r["id"]: r["t"] for rows in batches for r in rows}
+    for one in expected:
+        reason, kept, clock = got[one.row["id"]]
+        assert (reason, kept) == (one.reason, one.kept_time), (one, within, refresh, delay, order)
+        assert clock == one.stream_time or times[one.row["id"]] is None
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_windows_in_a_stream_are_judged_as_the_slow_definition_says(seed: int) -> None:
+    random_ = random.Random(seed)
+    batches = some_stream(random_)
+    size, grace, delay = random_.choice([3, 10]) * STEP, random_.choice([0, 2]) * STEP, random_.choice([0, 4]) * STEP
+    expected = reference.distinct_in_windows([], size=size, grace=grace, clocked=reference.in_micro_batches(batches, ["t"], delay, STEP))
+
+    def windowed(rows: list[reference.Row]) -> pa.Table:
+        ends = [None if r["t"] is None else r["t"] // size * size + size for r in rows]
+        aside = [1 if r["t"] is None else 2 if r["k"] is None else -1 for r in rows]
+        starts = np.array([0 if e is None else e - size for e in ends])
+        base = table(rows)
+        by_window = pa.array(groups.as_ints(base.column(SECOND).combine_chunks()) * 10_000_000 + starts)
+        made = base.drop_columns([SECOND, ASIDE]).append_column(SECOND, by_window).append_column(ASIDE, pa.array(aside, pa.int32()))
+        return made.append_column("end", pa.array(ends, MOMENT))
+
+    reasons = ("null_time", "null_key", "late", "duplicate")
+    stream = Stream(plan(FirstInWindow(grace), roles=("t", "end"), reasons=reasons))
+    got = {r["id"]: r[REASON] for r in replay(stream, batches, delay, random_, windowed)}
+    assert got == {j.row["id"]: j.reason for j in expected}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_sessions_in_a_stream_are_judged_as_the_slow_definition_says(seed: int) -> None:
+    random_ = random.Random(seed)
+    batches = some_stream(random_)
+    gap, grace, delay = random_.choice([0, 2, 5]) * STEP, random_.choice([0, 3]) * STEP, random_.choice([0, 4]) * STEP
+    expected = reference.distinct_in_sessions([], gap=gap, grace=grace, clocked=reference.in_micro_batches(batches, ["t"], delay, STEP))
+
+    def sessions(rows: list[reference.Row]) -> pa.Table:
+        aside = [1 if r["t"] is None else 2 if r["k"] is None else -1 for r in rows]
+        return table(rows).drop_columns([ASIDE]).append_column(ASIDE, pa.array(aside, pa.int32()))
+
+    reasons = ("null_time", "null_key", "late", "duplicate")
+    stream = Stream(plan(FirstInSession(gap, grace), reasons=reasons, results=("start", "end")))
+    got = {r["id"]: (r[REASON], moment(r["start"]), moment(r["end"])) for r in replay(stream, batches, delay, random_, sessions)}
+    assert got == {j.row["id"]: (j.reason, *(j.window if j.reason not in reasons[:2] and j.window else (None, None))) for j in expected}
+
+
+def test_expired_state_is_dropped_by_its_timer_though_its_bucket_sees_no_more_rows() -> None:
+    stream = Stream(plan(Deduplicate(within=10 * STEP), results=("kept",)))
+    stream.run(table([{"k": k, "t": STEP * i, "id": i} for i, k in enumerate("abcd")]), 0)
+    assert stream.held() == 4
+    far = [{"k": "a", "t": 100 * STEP, "id": 9}]
+    stream.run(table(far), 12 * STEP)  # a is touched; the others live by 1, 2 and 3 thousand, ten thousand after which they die
+    stream.run(table([]), 100 * STEP)
+    assert stream.held() == 1
+    stream.run(table([]), 110 * STEP)
+    assert stream.held() == 1  # |t - kept| <= within: it lives still
+    stream.run(table([]), 111 * STEP)
+    assert stream.held() == 0
+
+
+def test_state_is_refused_when_an_option_changed_and_the_error_says_which() -> None:
+    stream = Stream(plan(Deduplicate(within=10 * STEP), results=("kept",), options={"within": "0:00:10", "refresh": "false"}))
+    stream.run(table([{"k": "a", "t": 0, "id": 0}]), 0)
+    stream.plan = plan(Deduplicate(within=20 * STEP), results=("kept",), options={"within": "0:00:20", "refresh": "false"})
+    with pytest.raises(
+        buckets.StateError, match=r"F: the query's checkpoint was written with other options: within was 0:00:10 and is 0:00:20\."
+    ):
+        stream.run(table([{"k": "a", "t": 0, "id": 0}]), 0)
+
+
+def test_slices_stay_few_and_hold_each_key_once_or_so() -> None:
+    """Ten thousand keys, a hundred at a time, most of them new: what a key was is found, and each is rewritten a few times only."""
+
+    class Store(dict[int, bytes]):
+        written = 0
+
+        def get(self, slot: int) -> bytes:  # type: ignore[override]
+            return self[slot]
+
+        def put(self, slot: int, blob: bytes) -> None:
+            Store.written += len(blob)
+            self[slot] = blob
+
+        def delete(self, slot: int) -> None:
+            del self[slot]
+
+    store, index, truth = Store(), Index(), dict[int, int]()
+    random_ = np.random.default_rng(3)
+    for number in range(200):
+        slices = Slices(store, Index.load(index.dump()), 3)
+        keys = np.unique(random_.integers(0, 10_000, 100))
+        position, entries = slices.find(np.stack((keys, -keys)))
+        assert {int(keys[p]): int(e) for p, e in zip(position, entries[2], strict=True)} == {
+            k: truth[k] for k in keys.tolist() if k in truth
+        }
+        slices.put(np.stack((keys, -keys, np.full(len(keys), number))), groups.LOWEST)
+        slices.save()
+        truth |= dict.fromkeys(keys.tolist(), number)
+        index = slices.index
+    assert len(index.slices) <= 10
+    assert slices.rows < 2 * len(truth)
+    assert Store.written < 15 * 24 * 200 * 100
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("nulls_first", [True, False])
+def test_rows_are_sorted_as_spark_sorts_them(ascending: bool, nulls_first: bool) -> None:
+    by = By("v", ascending, nulls_first)
+    columns: Iterator[list[Any]] = iter(
+        [
+            [3, -1, 2**62, -(2**62)],
+            [0.5, -1.0, float("inf")],
+            ["a", "", "ä", "b", "aa"],
+            [b"\xff", b"\x00", b""],
+            [False, True],
+            [[1], [1, None], [], [None], [1, 2], [2]],
+            [{"x": None, "y": 9}, {"x": 1, "y": 1}, {"x": 1, "y": 2}],
+        ]
+    )
+    for values in columns:
+        rows = [*values, None]
+        got = [rows[i] for i in sorted_rows([], [by], [], pa.table({"v": pa.array(rows)}))]
+        present = [v for v in got if v is not None]
+        assert (got[0] if nulls_first else got[-1]) is None
+        in_order = {
+            3: [-(2**62), -1, 3, 2**62],
+            0.5: [-1.0, 0.5, float("inf")],
+            "a": ["", "a", "aa", "b", "ä"],
+            b"\xff": [b"", b"\x00", b"\xff"],
+        }
+        if isinstance(values[0], list):
+            expected = [[], [None], [1], [1, None], [1, 2], [2]]
+        else:
+            expected = values if isinstance(values[0], (dict, bool)) else in_order[values[0]]
+        assert present == (expected if ascending else expected[::-1])
+    assert ordinals(pa.array([float("nan"), float("inf"), -0.0, 0.0])).tolist() == [2, 1, 0, 0]
+
+
+def test_hashes_that_share_a_half_are_different_keys() -> None:
+    stream = Stream(plan(Deduplicate(within=10 * STEP), results=("kept",)))
+    rows = [{"k": k, "t": t * STEP, "id": i} for i, (k, t) in enumerate([("b", 1), ("c", 2), ("b", 3), ("c", 4), ("d", 5)])]
+    assert Counter(r[REASON] for r in stream.run(table(rows), 0)) == {None: 3, "duplicate": 2}
+    assert Counter(r[REASON] for r in stream.run(table(rows), 0)) == {"duplicate": 5}

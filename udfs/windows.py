@@ -1,0 +1,40 @@
+"""Time windows in a stream: the first row of each key in each window (rules D9, W1). In batch, Spark's own window functions say it all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs import groups
+from streamtime.udfs.groups import Ints
+from streamtime.udfs.state import Step
+
+LATE, DUPLICATE = 3, 4  # among DISTINCT_IN_WINDOW's reasons: null_time, null_key, late, duplicate
+
+
+@dataclass(frozen=True)
+class FirstInWindow:
+    """A key and a window are one group; the state is that it was seen, and lives by the window's end."""
+
+    grace: int
+
+    @property
+    def width(self) -> int:
+        """The window's end."""
+        return 1
+
+    def threshold(self, watermark: int) -> int:
+        """A window that ends before this is closed: it accepts a row iff end > stream time - grace [W1]."""
+        return max(watermark - self.grace + 1, groups.LOWEST)
+
+    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
+        """One micro-batch of a stream (`streamtime.udfs.state.Transition`); columns are the time and the window's end."""
+        ends = groups.micros(columns[1])
+        first = np.ones(len(group), bool)
+        first[1:] = group[1:] != group[:-1]
+        late = ends < self.threshold(watermark)
+        opens = first & ~late & ~np.isin(group, owner)
+        return Step(np.where(late, LATE, np.where(opens, 0, DUPLICATE)), [], group[opens], ends[opens][np.newaxis])
