@@ -84,7 +84,7 @@ class Plan:
     order: tuple[By, ...]  # the processing order ..
     ties: tuple[By, ...]  # .. and what decides between equals
     reasons: tuple[str, ...]  # why a row can be dropped: 1, 2, ..
-    results: tuple[str, ...]  # names for the transition's result columns
+    results: tuple[str, ...]  # names for the transition's result columns, all of them event times
     output: str  # rows, dropped or all
 
     @property
@@ -176,8 +176,8 @@ class Judge(StatefulProcessor):
         """The judged rows that the call asks for, and the counts."""
         aside = groups.as_ints(one(table, ASIDE)).astype(np.int64)
         taking = np.flatnonzero(aside == TAKES_PART)
-        reasons, results = np.maximum(aside, 0), [pa.nulls(table.num_rows)] * len(self.plan.results)
         times = one(table, self.plan.roles[0])
+        reasons, results = np.maximum(aside, 0), [pa.nulls(table.num_rows, times.type)] * len(self.plan.results)
         if len(taking):
             keys = np.stack([groups.as_ints(one(table, half)) for half in (PLACE, SECOND)])[:, taking]
             taken = table if len(taking) == table.num_rows else table.take(pa.array(taking))

@@ -118,6 +118,17 @@ def has_collation(kind: T.DataType) -> bool:
     return collated(kind)
 
 
+def has_arrow_form(kind: T.DataType) -> bool:
+    """Whether Spark can send it to Python."""
+    if isinstance(kind, T.StructType):
+        return all(has_arrow_form(f.dataType) for f in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return has_arrow_form(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return has_arrow_form(kind.keyType) and has_arrow_form(kind.valueType)
+    return not isinstance(kind, (T.YearMonthIntervalType, T.CalendarIntervalType))
+
+
 def _text(column: Column, kind: T.DataType) -> Column:
     if isinstance(kind, T.StructType):
         fields = [_text(column.getField(f.name), f.dataType) for f in kind.fields]

@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Plan, pack, unpack
-from streamtime.sql.columns import collated, expression, named, quoted
+from streamtime.sql.columns import collated, expression, has_arrow_form, named, quoted
 from streamtime.sql.frame import PREFIX
 from streamtime.udfs.ordering import By
 
@@ -31,6 +31,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CLOCKED = f"{PREFIX}clocked"
 WATERMARK = "spark.watermarkDelayMs"  # what Spark writes into the metadata of a column with a watermark
+CLOCKED_BEFORE = "streamtime.clocked"  # what a function of the pack writes there: a watermark stands below
 _numbers = itertools.count(1)
 
 
@@ -45,9 +46,8 @@ def is_stream(call: Bound) -> bool:
         raise call.refuse("`output`", "'metrics' is not possible on a stream", fix)
     provider = call.session.conf.get(PROVIDER, "") if call.session is not None else ROCKSDB
     if "RocksDB" not in provider:
-        raise call.refuse(
-            None, "its state on a stream needs the RocksDB state store", f"Before the query starts: SET {PROVIDER} = {ROCKSDB}"
-        )
+        fix = f"Run SET {PROVIDER} = {ROCKSDB} first; streamtime.session() does."
+        raise call.refuse(None, "on a stream, its state needs the RocksDB state store", fix)
     return True
 
 
@@ -112,7 +112,22 @@ def _packed(
     rows = df.withColumn(ASIDE, code.cast("int")).withColumns({PLACE: place, SECOND: F.xxhash64(F.lit(7), *identity)})
     rows = rows.select(*map(named, kept), PLACE, SECOND, ASIDE)
     schema = [f for f in rows.schema.fields if f.name in kept]
-    return rows.mapInArrow(pack, PACKED), schema
+    for field in schema:
+        if not has_arrow_form(field.dataType):
+            kind, fix = field.dataType.simpleString().upper(), "Leave it out of the TABLE argument, or cast it."
+            raise call.refuse(None, f"column `{field.name}` has type {kind}, which cannot travel to Python on a stream", fix)
+    return rows.mapInArrow(pack, PACKED), [_marked(call, frame, f) for f in schema]
+
+
+def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:
+    """A function that follows must know that there is a watermark, and a window aggregate what is late, as after withWatermark."""
+    names = [c.name for c in frame.columns]
+    if field.name != (frame.time.name if frame.time.name in names else names[0]):
+        return field
+    marks = {CLOCKED_BEFORE: True}
+    if call["watermark"] is not None and isinstance(frame.time.type, T.TimestampType):
+        marks |= {WATERMARK: _delay(call)}
+    return T.StructField(field.name, field.dataType, field.nullable, field.metadata | marks)
 
 
 def _is_input(frame: Frame, name: str) -> bool:
@@ -121,15 +136,26 @@ def _is_input(frame: Frame, name: str) -> bool:
 
 def _clocked(call: Bound, frame: Frame) -> DataFrame:
     """The input with a watermark: of the call's `watermark`, else its own, else one without delay on the event time."""
-    own = any(WATERMARK in (f.metadata or {}) for f in frame.df.schema.fields)
+    fields = frame.df.schema.fields
+    if any(CLOCKED_BEFORE in f.metadata for f in fields) and call["watermark"] is None:
+        return frame.df
+    own = next((f.name for f in fields if WATERMARK in f.metadata or CLOCKED_BEFORE in f.metadata), None)
     is_timestamp = isinstance(frame.time.type, T.TimestampType)
-    if call["watermark"] is None and own and is_timestamp:
+    if own is not None and call["watermark"] is not None:
+        fix = "Spark wants one watermark only: leave out one of the two."
+        raise call.refuse("`watermark`", f"the input has a watermark already, on `{own}`", fix)
+    if own is not None and not is_timestamp:
+        fix = "Leave the input's watermark out, and say watermark => INTERVAL .. here."
+        raise call.refuse("`time`", f"the input's watermark is a TIMESTAMP (`{own}`), the event time is not (`{frame.time.text}`)", fix)
+    if own is not None:
         return frame.df
     moment = frame.time.column if is_timestamp else expression(_as_utc(frame.time))
-    delay = call["watermark"] or 0
-    # adding nothing makes it another column: one that has a watermark already cannot be given a second one
-    clocked = frame.df.withColumn(CLOCKED, F.timestamp_micros(F.unix_micros(moment)))
-    return clocked.withWatermark(CLOCKED, f"{-(-delay // 1000)} milliseconds")
+    return frame.df.withColumn(CLOCKED, moment).withWatermark(CLOCKED, f"{_delay(call)} milliseconds")
+
+
+def _delay(call: Bound) -> int:
+    """The watermark's delay in milliseconds, which is what Spark counts in; never less than asked."""
+    return -(-(call["watermark"] or 0) // 1000)
 
 
 def _as_utc(time: Ref) -> str:
@@ -151,9 +177,9 @@ def _pinned(frame: Frame, options: dict[str, Any]) -> dict[str, str]:
 
 def _observed(reasons: Sequence[str]) -> list[Column]:
     """The metrics of section 8, as the query's progress shows them."""
-    totals = [F.sum(f"{r}_drop_total").alias(f"{r}_drop_total") for r in reasons]
+    totals = [F.coalesce(F.sum(f"{r}_drop_total"), F.lit(0)).alias(f"{r}_drop_total") for r in reasons]
     late = [
         (F.sum("lateness_sum") / F.sum("timed_rows") / 1e6).alias("record_lateness_avg"),
         (F.max("lateness_max") / 1e6).alias("record_lateness_max"),
     ]
-    return [F.sum("input_rows").alias("input_rows"), *totals, *late]
+    return [F.coalesce(F.sum("input_rows"), F.lit(0)).alias("input_rows"), *totals, *late]

@@ -29,7 +29,7 @@ LIVES_BY = 2
 
 @dataclass(frozen=True)
 class Step:
-    """What a micro-batch comes to: of each row why it is dropped (0: it passes) and further results; of the state what is new."""
+    """What a micro-batch comes to: of each row why it is dropped (0: it passes) and further times; of the state what is new."""
 
     reasons: Ints
     results: list[pa.Array]

@@ -75,7 +75,7 @@ def within_watermark(stream: DataFrame) -> DataFrame:
 def per_key(stream: DataFrame) -> DataFrame:
     rows = stream.withWatermark("ts", "0 seconds").withColumn("micros", F.unix_micros("ts")).withColumn("ts", F.timestamp_micros("micros"))
     return rows.groupBy("k").transformWithStateInPandas(
-        PerKey(), f"k LONG, ts TIMESTAMP, off LONG, x DOUBLE, page STRING, micros LONG", "Append", "EventTime"
+        PerKey(), "k LONG, ts TIMESTAMP, off LONG, x DOUBLE, page STRING, micros LONG", "Append", "EventTime"
     )
 
 
