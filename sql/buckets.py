@@ -25,7 +25,7 @@ PLACE, SECOND = "__streamtime_place", "__streamtime_second"  # the two halves of
 ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; above: it is dropped, for that reason
 REASON, CLOCK = "__streamtime_reason", "__streamtime_stream_time"
 TAKES_PART = -1
-BUCKET_BITS = 8
+BUCKET_BITS = 7
 BUCKETS = 1 << BUCKET_BITS
 MOST_ROWS, MOST_BYTES = 1 << 20, 1 << 26  # that wait in a task for being packed
 PACKED = T.StructType().add("bucket", T.IntegerType()).add("data", T.BinaryType())
@@ -208,15 +208,13 @@ class Judge(StatefulProcessor):
             table = table.append_column(name, result)
         if self.plan.output != "all":
             table = table.filter(pa.array((reasons > 0) == (self.plan.output == "dropped")))
-        return pd.DataFrame({"data": [encoded(only(table))]} | {k: [v] for k, v in counts.items()})
+        return pd.DataFrame({"data": [encoded(only(table))], "counts": [counts]}, dtype=object)
 
-    def _counts(self, reasons: groups.Ints, times: pa.Array, watermark: int) -> dict[str, int]:
+    def _counts(self, reasons: groups.Ints, times: pa.Array, watermark: int) -> list[int]:
         moments = groups.micros(times)[groups.valid([times], len(times))]
         behind = np.maximum(watermark - moments, 0) if watermark != NEVER else np.zeros(1, np.int64)
         totals = np.bincount(reasons, minlength=len(self.plan.reasons) + 1)[1:].tolist()
-        return dict(
-            zip(self.plan.counts, [len(reasons), *totals, len(moments), int(behind.sum()), int(behind.max(initial=0))], strict=True)
-        )
+        return [len(reasons), *totals, len(moments), int(behind.sum()), int(behind.max(initial=0))]
 
 
 def only(table: pa.Table) -> pa.RecordBatch:

@@ -86,10 +86,10 @@ def judged(
         output=call["output"],
     )
     kernels.ship_by_value()
-    counts = T.StructType([T.StructField("data", T.BinaryType()), *(T.StructField(c, T.LongType()) for c in plan.counts)])
+    counts = T.StructType().add("data", T.BinaryType()).add("counts", T.ArrayType(T.LongType()))
     blobs = packed.groupBy("bucket").transformWithStateInPandas(Judge(plan), counts, "Append", "EventTime")
     label = call["name"] or f"{call.spec.name.lower()}_{next(_numbers)}"
-    blobs = blobs.observe(label, *_observed(reasons)).select("data")
+    blobs = blobs.observe(label, *_observed(plan.counts)).select("data")
     made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, frame.time.type)]
     return frame.with_df(blobs.mapInArrow(unpack, T.StructType([*schema, *made, *results])))
 
@@ -175,11 +175,12 @@ def _pinned(frame: Frame, options: dict[str, Any]) -> dict[str, str]:
     return {"function state": "1", "PARTITION BY": keys, "event time": time, **shown}
 
 
-def _observed(reasons: Sequence[str]) -> list[Column]:
+def _observed(counts: Sequence[str]) -> list[Column]:
     """The metrics of section 8, as the query's progress shows them."""
-    totals = [F.coalesce(F.sum(f"{r}_drop_total"), F.lit(0)).alias(f"{r}_drop_total") for r in reasons]
+    at = {name: F.col("counts")[i] for i, name in enumerate(counts)}
+    totals = [F.coalesce(F.sum(at[name]), F.lit(0)).alias(name) for name in counts if name == "input_rows" or name.endswith("_total")]
     late = [
-        (F.sum("lateness_sum") / F.sum("timed_rows") / 1e6).alias("record_lateness_avg"),
-        (F.max("lateness_max") / 1e6).alias("record_lateness_max"),
+        (F.sum(at["lateness_sum"]) / F.sum(at["timed_rows"]) / 1e6).alias("record_lateness_avg"),
+        (F.max(at["lateness_max"]) / 1e6).alias("record_lateness_max"),
     ]
-    return [F.coalesce(F.sum("input_rows"), F.lit(0)).alias("input_rows"), *totals, *late]
+    return [*totals, *late]
