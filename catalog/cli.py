@@ -62,7 +62,10 @@ def parser() -> argparse.ArgumentParser:
     """The options of all commands."""
     formatter = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
-        "streamtime", description="Stream-processing semantics as SQL table functions for Spark.", epilog=EXAMPLES, formatter_class=formatter
+        "streamtime",
+        description="Stream-processing semantics as SQL table functions for Spark.",
+        epilog=EXAMPLES,
+        formatter_class=formatter,
     )
     top.add_argument("--version", action="version", version=_version())
     commands = top.add_subparsers(dest="command", required=True, metavar="{sql,functions,doctor}")
@@ -118,7 +121,9 @@ def sql(options: argparse.Namespace) -> int:
             return _fail("there is no statement to run")
         if sys.stderr.isatty() and not options.remote:
             print("Starting Spark ..", end="", file=sys.stderr, flush=True)
-        opened = remote(options.remote) if options.remote else local(options.cores, options.memory, dict(options.conf or ()), options.warehouse)
+        opened = (
+            remote(options.remote) if options.remote else local(options.cores, options.memory, dict(options.conf or ()), options.warehouse)
+        )
     except (Unreadable, ConnectionFailed, JavaError, OSError, UnicodeDecodeError) as problem:
         return _fail(str(problem))
     finally:
@@ -149,8 +154,8 @@ def functions(options: argparse.Namespace) -> int:
         except manual.Unknown as problem:
             return _fail(str(problem))
         return 0
-    for line in lines(manual.overview(), options.format, width if sys.stdout.isatty() else None):
-        print(line)
+    listed = [manual.listing(width)] if options.format == "table" else lines(manual.overview(), options.format)
+    print("\n".join(listed))
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from streamtime.script import tokens
 from streamtime.shelf import FUNCTIONS
@@ -50,6 +50,8 @@ class Vocabulary:
         if option and value:
             return list(_values(option, value[2]))
         found = list(_options(spec, call[1], begun)) if spec and call else []
+        if found and before[-1].token_type is TokenType.COMMA:  # an option, or a column, which nobody knows here
+            return found
         if text.strip() == begun and begun:
             found += _matching(self.commands, begun, "command")
         if begun:

@@ -110,7 +110,9 @@ class Console:
         count = "1 row" if rows.count == 1 else f"{rows.count:,} rows"
         if not rows.more:
             return count
-        how = f"`limit {rows.count * 10}` or `limit none` shows" if self.interactive else "--limit none, --format csv or --format json gives"
+        how = (
+            f"`limit {rows.count * 10}` or `limit none` shows" if self.interactive else "--limit none, --format csv or --format json gives"
+        )
         return f"first {count}, there are more ({how} them)"
 
     def _flush(self) -> None:

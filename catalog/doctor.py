@@ -207,7 +207,9 @@ def start(opened: list[Connection]) -> str:
     try:
         opened.append(local(cores="2"))
     except (ConnectionFailed, JavaError) as error:
-        raise Problem(str(error).partition(". ")[0], "Mend what is marked FAILED above; otherwise Spark's words say what is wrong.") from None
+        raise Problem(
+            str(error).partition(". ")[0], "Mend what is marked FAILED above; otherwise Spark's words say what is wrong."
+        ) from None
     return f"Spark {opened[0].spark.version}"
 
 
@@ -237,12 +239,7 @@ def state(spark: SparkSession) -> str:
         spark.conf.set(PROVIDER, ROCKSDB)
         try:
             stream = spark.readStream.schema("id BIGINT").parquet(f"{folder}/in").dropDuplicates(["id"])
-            query = (
-                stream.writeStream.format("noop")
-                .option("checkpointLocation", f"{folder}/state")
-                .trigger(availableNow=True)
-                .start()
-            )
+            query = stream.writeStream.format("noop").option("checkpointLocation", f"{folder}/state").trigger(availableNow=True).start()
             query.awaitTermination(60)
             query.stop()
         finally:

@@ -23,6 +23,12 @@ def overview(specs: Sequence[Spec] = FUNCTIONS) -> Result:
     return Result(("function", "summary"), [(s.name, s.summary) for s in specs])
 
 
+def listing(width: int = 80, specs: Sequence[Spec] = FUNCTIONS) -> str:
+    """The same for a terminal."""
+    indent = max(len(s.name) for s in specs) + 2
+    return "\n".join(line for s in specs for line in _wrap(f"{s.name:<{indent}}{s.summary}", min(width, WIDEST), "", " " * indent))
+
+
 def find(name: str, specs: Sequence[Spec] = FUNCTIONS) -> Spec:
     """The function of that name, whatever its case. Raises Unknown."""
     for spec in specs:

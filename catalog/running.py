@@ -1,4 +1,4 @@
-"""Runs work in a thread beside the terminal, so that Ctrl-C cancels the query and not the program, and long queries show how far they are."""
+"""Runs a query in a thread beside the terminal: Ctrl-C cancels the query and not the program, and a long one shows how far it is."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ class Progress:
         self.out = out
         self.wanted = out.isatty()
         self.lock = threading.Lock()
-        self.shown = False
-        self.hide()
+        self.shown = self.listens = False
+        self.over = True
 
     def start(self, spark: SparkSession, tag: str, remote: bool) -> None:
         """A query begins."""
@@ -102,8 +102,9 @@ class Progress:
         self.began = time.monotonic()
         self.over = False
         self.heard = ""
-        if remote and self.wanted:
-            spark.registerProgressHandler(self._hear)
+        if remote and self.wanted and not self.listens:
+            spark.registerProgressHandler(self._hear)  # type: ignore[arg-type]  # any callable will do
+            self.listens = True
 
     def show(self) -> None:
         """Write the line anew, if there is someone to read it and the query is long."""
@@ -133,7 +134,7 @@ class Progress:
         stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
         return told([(s.numTasks, s.numCompletedTasks) if s else (0, 0) for s in stages])
 
-    def _hear(self, stages: Iterable[Any] | None, *_: Any, **__: Any) -> None:
+    def _hear(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:  # noqa: ARG002
         self.heard = told([(stage.num_tasks, stage.num_completed_tasks) for stage in stages or ()])
 
 

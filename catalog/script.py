@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 
 @dataclass(frozen=True)

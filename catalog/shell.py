@@ -12,7 +12,7 @@ from pathlib import Path
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import has_completions, completion_is_selected
+from prompt_toolkit.filters import completion_is_selected, has_completions
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
@@ -21,7 +21,7 @@ from streamtime.batch import Unreadable, split
 from streamtime.completion import Vocabulary
 from streamtime.connection import Connection
 from streamtime.console import Console, Failed, Gone
-from streamtime.rendering import FORMATS, lines
+from streamtime.rendering import FORMATS
 from streamtime.running import Cancelled
 from streamtime.script import finished
 from streamtime.sql.errors import did_you_mean
@@ -102,7 +102,7 @@ class Shell:
             print(manual.page(manual.find(name), width), end="")
         else:
             print(HELP)
-            print("\n".join(lines(manual.overview(), "table", width)))
+            print(manual.listing(width))
 
     def _format(self, name: str) -> None:
         if name.lower() in FORMATS:
@@ -143,7 +143,7 @@ class SqlCompleter(Completer):
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
         """The candidates at the cursor."""
         for candidate in self.vocabulary.complete(document.text_before_cursor):
             yield Completion(candidate.text, start_position=-candidate.replaces, display_meta=candidate.meaning)
