@@ -120,8 +120,8 @@ def _markdown_cell(text: str) -> str:
 
 def _csv_line(row: Row) -> str:
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(row)
-    return line.getvalue()
+    csv.writer(line, lineterminator="\r\n").writerow(row)  # a cell is quoted if it has one of these, among others
+    return line.getvalue().removesuffix("\r\n")
 
 
 def _tabulated(result: Result, names: Sequence[str], cells: Sequence[Sequence[str]], form: str) -> list[str]:
