@@ -38,10 +38,14 @@ class Terminal:
         self.seen = ""
         os.write(self.ours, text.encode())
 
-    def expect(self, text: str, seconds: float = 60) -> str:
+    def answer(self, text: str) -> str:
+        """As `expect`, and the prompt is there again: what is typed before is the terminal's own, not the program's."""
+        return self.expect(text, prompt="streamtime>")
+
+    def expect(self, text: str, seconds: float = 90, prompt: str = "") -> str:
         """Everything since the last typing, once `text` is in it."""
         until = time.monotonic() + seconds
-        while text not in self.screen():
+        while text not in self.screen() or not self.screen().rstrip().endswith(prompt):
             left = until - time.monotonic()
             assert left > 0, f"waited for {text!r}, saw {self.screen()[-1500:]!r}"
             if select.select([self.ours], [], [], min(left, 0.2))[0]:

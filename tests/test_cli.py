@@ -396,30 +396,30 @@ def test_the_shell_in_a_terminal(environment: dict[str, str], terminals: list[Te
     shell.expect("streamtime>")
 
     shell.type("CREATE TABLE kept AS\rSELECT 1 AS one,\rnow() AS ts, CAST(NULL AS INT) AS nil;\r")
-    assert "...>" in shell.expect("done, ")
+    assert "...>" in shell.answer("done, ")
 
     shell.type("SELECT * FROM nowhere;\r")
-    assert "    ^\n" in shell.expect("    ^\n")
+    assert "    ^\n" in shell.answer("    ^\n")
     assert "Traceback" not in shell.screen()
 
     shell.type("SELECT * FROM DEDUPLICATE(TABLE(kept) PARTITION BY one ORDER BY ts, out\t")
     shell.expect("output =>")
     shell.type("'metrics');\r")
-    shell.expect("rows, ")
+    shell.answer("rows, ")
 
     shell.type("SELECT sum(sqrt(id)) FROM range(1000000000000);\r")
     shell.expect("Ctrl-C cancels")
     began = time.monotonic()
     shell.type("\x03")
-    shell.expect("cancelled after ")
+    shell.answer("cancelled after ")
     assert time.monotonic() - began < 20
     shell.type("SELECT 6 * 7 AS answer;\r")
-    assert " 42\n" in shell.expect("1 row, ")
+    assert " 42\n" in shell.answer("1 row, ")
 
     shell.type("SELECT 'half a thou\x03limit 3\r")
-    shell.expect("limit 3\n")
+    shell.answer("limit 3\n")
     shell.type("SELECT id FROM range(9);\r")
-    shell.expect("first 3 rows, there are more (`limit 30` or `limit none` shows them)")
+    shell.answer("first 3 rows, there are more (`limit 30` or `limit none` shows them)")
     shell.type("\x04")
     assert shell.ends() == 0
 
@@ -427,7 +427,7 @@ def test_the_shell_in_a_terminal(environment: dict[str, str], terminals: list[Te
     terminals.append(again)
     again.expect("streamtime>")
     again.type("\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A\r")  # five up: before the query, the limit, the answer and the long query
-    assert "output => 'metrics'" in again.expect("rows, ")
+    assert "output => 'metrics'" in again.answer("rows, ")
     again.type("SELECT nil, one FROM kept;\rquit\r")
     assert "NULL" in again.expect("1 row, ")
     assert again.ends() == 0
