@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlglot.tokenizer_core import TokenType
-from sqlglot.tokens import Tokenizer
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,24 @@ class Statement:
     sql: str
 
 
+def tokens(text: str) -> list[Token]:
+    """The words and signs of a SQL text as Spark reads it. Raises TokenError where a string or a comment is not closed."""
+    return Dialect.get_or_raise("spark").tokenize(text)
+
+
+def finished(text: str) -> bool:
+    """Whether a text ends with the semicolon of its last statement, comments aside."""
+    try:
+        found = tokens(text)
+    except TokenError:
+        return False
+    return bool(found) and found[-1].token_type is TokenType.SEMICOLON
+
+
 def statements(text: str) -> Iterator[Statement]:
     """The statements of a SQL text. Semicolons in strings and comments do not end one."""
     start = 0
-    for token in [*Tokenizer(dialect="spark").tokenize(text), None]:
+    for token in [*tokens(text), None]:
         if token is not None and token.token_type is not TokenType.SEMICOLON:
             continue
         lines = text[start : token.start if token else None].strip().splitlines()

@@ -1,0 +1,195 @@
+"""The interactive SQL shell: history, completion, statements over several lines, and a prompt that survives every error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import completion_is_selected, has_completions
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from streamtime import manual
+from streamtime.batch import Unreadable, split
+from streamtime.completion import Vocabulary
+from streamtime.connection import Connection
+from streamtime.console import Console, Failed, Gone
+from streamtime.rendering import FORMATS
+from streamtime.running import Cancelled
+from streamtime.script import finished
+from streamtime.sql.errors import did_you_mean
+
+PROMPT = "streamtime> "
+CONTINUED = "       ...> "
+HELP = f"""\
+A statement ends with `;` and may take several lines. Tab completes; Ctrl-C cancels a query or clears the line; Ctrl-D leaves.
+
+  help            this, and the functions of the pack
+  help NAME       the reference page of a function, such as help DEDUPLICATE
+  format [NAME]   how results are written: {", ".join(FORMATS)}
+  limit [N]       the rows that are shown of a result; `limit none` shows all
+  quit            leave
+"""
+COMMANDS = ("help", "format", "limit", "quit", "exit")
+READING = ("select", "with", "show", "describe", "desc", "explain", "values", "from", "table")  # statements that make no new table
+
+
+class Leave(Exception):
+    """The user wants to go."""
+
+
+class Shell:
+    """Reads, answers, and reads again."""
+
+    def __init__(self, console: Console, history: Path | None = None) -> None:
+        self.console = console
+        self.vocabulary = Vocabulary(commands=COMMANDS)
+        self.session: PromptSession[str] = PromptSession(
+            history=FileHistory(history or history_file()),
+            completer=SqlCompleter(self.vocabulary),
+            complete_while_typing=False,
+            multiline=True,
+            prompt_continuation=CONTINUED,
+            key_bindings=_keys(),
+        )
+
+    def run(self) -> int:
+        """Until the user leaves: exit code 0, as errors were seen. 1 if the session is lost."""
+        self._learn(everything=True)
+        while True:
+            try:
+                self.obey(self.session.prompt(PROMPT))
+            except KeyboardInterrupt:  # clears what was being typed
+                continue
+            except Gone as problem:
+                print(problem, file=sys.stderr)
+                return 1
+            except (EOFError, Leave):
+                self.learning.join(5)  # a session that stops in the middle of a call would complain
+                return 0
+
+    def obey(self, text: str) -> None:
+        """Do what was typed: a command of the shell, or statements."""
+        if not text.strip():
+            return
+        word, _, argument = text.strip().rstrip(";").strip().partition(" ")
+        try:
+            if is_command(text):
+                self._commands()[word.lower()](argument.strip())
+                return
+            for statement in split(text):
+                self.console.answer(statement.sql)
+                if statement.sql.split(maxsplit=1)[0].lower() not in READING:
+                    self._learn()
+        except Gone:
+            raise
+        except (Failed, Cancelled, Unreadable, manual.Unknown) as problem:
+            print(problem, file=sys.stderr, flush=True)
+
+    def _commands(self) -> dict[str, Callable[[str], None]]:
+        return {"help": self._help, "format": self._format, "limit": self._limit, "quit": _leave, "exit": _leave}
+
+    def _help(self, name: str) -> None:
+        width = shutil.get_terminal_size().columns
+        if name:
+            print(manual.page(manual.find(name), width), end="")
+        else:
+            print(HELP)
+            print(manual.listing(width))
+
+    def _format(self, name: str) -> None:
+        if name.lower() in FORMATS:
+            self.console.form = name.lower()
+        elif name:
+            print(f"there is no format {name}. {did_you_mean(name, FORMATS) or ''}".rstrip())
+        print(f"format {self.console.form}; there are {', '.join(FORMATS)}")
+
+    def _limit(self, count: str) -> None:
+        if count.isdecimal() and int(count) > 0:
+            self.console.limit = int(count)
+        elif count.lower() in ("none", "all"):
+            self.console.limit = None
+        elif count:
+            print(f"expected a number above zero or none, got {count}")
+        print(f"limit {'none' if self.console.limit is None else self.console.limit}")
+
+    def _learn(self, everything: bool = False) -> None:
+        """Fetch the names that completion offers, while the user types."""
+        self.learning = threading.Thread(target=self._ask, args=(everything,), daemon=True)
+        self.learning.start()
+
+    def _ask(self, everything: bool) -> None:
+        """What cannot be had is not offered."""
+        connection = self.console.connection
+        try:
+            self.vocabulary.tables = _names(connection, "SHOW TABLES", "tableName")
+            if everything:
+                self.vocabulary.keywords = _names(connection, "SELECT keyword FROM sql_keywords()", "keyword")
+                self.vocabulary.functions = [n for n in _names(connection, "SHOW FUNCTIONS", "function") if n.isidentifier()]
+        except Exception:
+            return
+
+
+class SqlCompleter(Completer):
+    """The vocabulary, as prompt_toolkit asks for it."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
+        """The candidates at the cursor."""
+        for candidate in self.vocabulary.complete(document.text_before_cursor):
+            yield Completion(candidate.text, start_position=-candidate.replaces, display_meta=candidate.meaning)
+
+
+def is_command(text: str) -> bool:
+    """Whether a text is a command of the shell, which is one line and needs no semicolon."""
+    words = text.strip().rstrip(";").split()
+    return "\n" not in text.strip() and 0 < len(words) <= 2 and words[0].lower() in COMMANDS
+
+
+def complete(text: str) -> bool:
+    """Whether Enter sends the text off, or begins another line."""
+    return not text.strip() or is_command(text) or finished(text)
+
+
+def history_file() -> Path:
+    """Where lines are kept between sessions: $STREAMTIME_HISTORY, or the user's state folder; readable by nobody else."""
+    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    path = Path(os.environ.get("STREAMTIME_HISTORY") or base / "streamtime" / "history")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    return path
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("enter", filter=~completion_is_selected)
+    def _enter(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if complete(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    @keys.add("enter", filter=has_completions & completion_is_selected)
+    def _take(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None
+
+    return keys
+
+
+def _names(connection: Connection, sql: str, column: str) -> list[str]:
+    return [row[column] for row in connection.sql(sql).collect()]
+
+
+def _leave(_argument: str) -> None:
+    raise Leave
