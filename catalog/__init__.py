@@ -9,6 +9,7 @@ The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"]
 
 from streamtime.analyzer import UnsupportedSparkError
 from streamtime.api import deduplicate, distinct_in_window
+from streamtime.query import query
 from streamtime.registration import Registration, register, unregister
 from streamtime.session import session
 from streamtime.sql.errors import CallError
@@ -21,6 +22,7 @@ __all__ = [
     "UnsupportedSparkError",
     "deduplicate",
     "distinct_in_window",
+    "query",
     "register",
     "session",
     "unregister",
