@@ -107,15 +107,26 @@ class Statement:
         found = []
         withs = list(self._withs())
         for i, token in enumerate(self.tokens):
-            if token.name not in functions or i + 1 not in self.closing or self.words(i + 1, 1) != ["("] or self._word(i - 1) == ".":
+            first = self._qualified(i)
+            if token.name not in functions or self.words(i + 1, 1) != ["("] or i + 1 not in self.closing or first is None:
                 continue
             arguments = self._split(i + 2, self.closing[i + 1])
-            if any(self._table_at(self._value_at(a)) for a in arguments) or self._reads_a_relation(i):
-                found.append(self._call(i, arguments, withs))
+            if any(self._table_at(self._value_at(a)) for a in arguments) or self._reads_a_relation(first):
+                found.append(self._call(first, i, arguments, withs))
         return sorted(found, key=lambda c: c.span[1])
 
     def _word(self, i: int) -> str:
         return self.tokens[i].word if i >= 0 else ""
+
+    def _qualified(self, i: int) -> int | None:
+        """Where a function's name starts, `system.builtin.` included; None where another schema stands before it."""
+        for schema in ("builtin", "system"):
+            if self._word(i - 1) != ".":
+                break
+            if i < 2 or self.tokens[i - 2].name != schema:
+                return None
+            i -= 2
+        return None if self._word(i - 1) == "." else i
 
     def _span(self, start: int, end: int) -> Span:
         """From token to token, without blanks and comments at the ends."""
@@ -157,7 +168,7 @@ class Statement:
         clauses = [w for j in self._level(0 if around is None else around + 1, i) if (w := self._word(j)) in CLAUSES]
         return clauses[-1:] == ["FROM"]
 
-    def _call(self, i: int, arguments: list[tuple[int, int]], withs: list[With]) -> Call:
+    def _call(self, first: int, i: int, arguments: list[tuple[int, int]], withs: list[With]) -> Call:
         tables: list[Rows] = []
         options: list[Given] = []
         open_list = False  # without parentheses, Spark's grammar takes what follows a clause for more of its items
@@ -173,10 +184,10 @@ class Statement:
                 name = self.tokens[argument[0]].text.strip("`").replace("``", "`") if named else None
                 options.append(Given(name, self._span(start, end)))
         close = self.closing[i + 1]
-        lateral = self._word(i - 1) == "LATERAL"
-        span = self._span(i - lateral, close + 1)
+        lateral = self._word(first - 1) == "LATERAL"
+        span = self._span(first - lateral, close + 1)
         in_subquery = lateral or self.around[i] is not None
-        return Call((self.tokens[i].name or "").upper(), self.tokens[i].start, span, tuple(tables), tuple(options), in_subquery)
+        return Call((self.tokens[i].name or "").upper(), self.tokens[first].start, span, tuple(tables), tuple(options), in_subquery)
 
     def _rows(self, start: int, end: int, withs: list[With]) -> tuple[Rows, bool]:
         """A TABLE argument, and whether its last clause is a list without parentheses."""

@@ -21,6 +21,7 @@ STRINGS = re.compile(r"ARRAY\s*\(\s*'[^'\\]*'(?:\s*,\s*'[^'\\]*')*\s*\)", re.IGN
 INTERVAL = re.compile(r"INTERVAL\s+(\d{1,9}|'\d{1,9}')\s+(DAY|HOUR|MINUTE|SECOND)S?", re.IGNORECASE)
 WORDS = {"true": Value(True, "BOOLEAN", "true"), "false": Value(False, "BOOLEAN", "false"), "null": Value(None, "VOID", "NULL")}
 COLLECTED = (T.BooleanType, T.StringType, T.NumericType, T.DateType, T.DayTimeIntervalType, T.NullType)
+VARIABLE = re.compile(r"(?:[\w.]|`[^`]*`)+")
 NOT_CONSTANT = "INVALID_LIMIT_LIKE_EXPRESSION.IS_UNFOLDABLE"
 
 Run = Callable[[str, Sequence[Span]], DataFrame]  # a query, and the pieces of the statement in it, whose parameters it needs
@@ -65,7 +66,9 @@ def _computed(statement: Statement, call: Call, asked: Sequence[Given], run: Run
     except PySparkException as error:
         if len(asked) > 1:  # one of them is wrong, and is the one to name
             return [_computed(statement, call, [g], run)[0] for g in asked]
-        raise _refusal(call, asked[0], texts[0], error) from None
+        if not (error.getCondition() == NOT_CONSTANT and VARIABLE.fullmatch(texts[0])):
+            raise _refusal(call, asked[0], texts[0], error, lambda: run(query, spans)) from None
+        df = run(query, spans)  # there are no columns here, so it is a session variable
     kinds = [f.dataType for f in df.schema.fields]
     collected = [i for i, kind in enumerate(kinds) if _collected(kind)]
     names = [f"c{i}" for i in range(len(kinds))]
@@ -84,12 +87,13 @@ def _in_place(text: str, start: int, spans: Sequence[Span]) -> str:
     return query
 
 
-def _refusal(call: Call, given: Given, text: str, error: PySparkException) -> Exception:
+def _refusal(call: Call, given: Given, text: str, error: PySparkException, again: Callable[[], object]) -> Exception:
     argument = f"`{given.name}`" if given.name else None
     condition = error.getCondition() or ""
     if condition == NOT_CONSTANT:
         return CallError(call.function, argument, f"expected a constant, got {text}", "Options are constants; SQL over columns goes in quotes.")
     if condition.startswith(("UNRESOLVED_", "PARSE_", "DATATYPE_MISMATCH")):
+        again()  # without LIMIT: the same error, at the place in the statement
         return error
     return CallError(call.function, argument, f"{text} cannot be computed: {gist(error)}")
 
@@ -102,4 +106,7 @@ def _written(text: str, name: str, kind: T.DataType) -> str:
     """As an error shows it: as Spark writes it where Spark has a form of its own."""
     if isinstance(kind, T.DecimalType) and re.fullmatch(r"\d*\.\d+|\d+\.", text):
         return f"{text}BD"
-    return repr(name) if isinstance(kind, T.StringType) and STRING.fullmatch(f"'{name}'") and text[:1] in "'\"" else name
+    if isinstance(kind, T.StringType) and text[:1] in "'\"":
+        escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    return name

@@ -153,8 +153,8 @@ class _Run:
     def _frame(self, call: Call) -> DataFrame:
         spec = SPECS[call.function.lower()]
         options = constants.values(self.statement, call, self.sql)
-        tables = [Table(self._rows(call, r), *self._clauses(call, r)) for r in call.tables]
         try:
+            tables = [Table(self._rows(call, r), *self._clauses(call, r)) for r in call.tables]
             return spec.plan(bind(spec, tables, options, self.spark))
         except AnalysisException as error:
             if (error.getCondition() or "").startswith("TABLE_OR_VIEW_NOT_FOUND"):
