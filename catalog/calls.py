@@ -191,14 +191,10 @@ class Statement:
 
     def _rows(self, start: int, end: int, withs: list[With]) -> tuple[Rows, bool]:
         """A TABLE argument, and whether its last clause is a list without parentheses."""
-        if self._word(start + 1) == "(":
-            close = self.closing[start + 1]
-            first, last, rest = start + 2, close, close + 1
-        else:
-            first = last = start + 1
-            while last < end and (last == first or self._word(last) in (".", "(") or self._word(last - 1) == "."):
-                last = self.closing.get(last, last) + 1
-            rest = last
+        if self._word(start + 1) != "(":
+            raise Malformed
+        close = self.closing[start + 1]
+        first, last, rest = start + 2, close, close + 1
         if first >= last:
             raise Malformed
         is_name = all((t.name is not None) if n % 2 == 0 else t.text == "." for n, t in enumerate(self.tokens[first:last]))

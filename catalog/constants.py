@@ -91,7 +91,9 @@ def _refusal(call: Call, given: Given, text: str, error: PySparkException, again
     argument = f"`{given.name}`" if given.name else None
     condition = error.getCondition() or ""
     if condition == NOT_CONSTANT:
-        return CallError(call.function, argument, f"expected a constant, got {text}", "Options are constants; SQL over columns goes in quotes.")
+        return CallError(
+            call.function, argument, f"expected a constant, got {text}", "Options are constants; SQL over columns goes in quotes."
+        )
     if condition.startswith(("UNRESOLVED_", "PARSE_", "DATATYPE_MISMATCH")):
         again()  # without LIMIT: the same error, at the place in the statement
         return error

@@ -37,7 +37,9 @@ class Registration:
             state = "are registered in this session's server"
         elif "analyzer" not in self.doors:
             state = "are not registered in this session's server"
-            help_ = 'Use streamtime.query(spark, "SELECT ..") in place of spark.sql, or call streamtime.register in the server\'s own process'
+            help_ = (
+                'Use streamtime.query(spark, "SELECT ..") in place of spark.sql, or call streamtime.register in the server\'s own process'
+            )
         return f"streamtime: {', '.join(self.functions)} {state} (Spark {self.spark}). Doors: {', '.join(self.doors)}. {help_}"
 
     __repr__ = __str__
