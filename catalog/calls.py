@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -143,7 +144,7 @@ class Statement:
         """A list's items; an empty list has none."""
         commas = [i for i in self._level(start, end) if self._word(i) == ","]
         edges = [start - 1, *commas, end]
-        return [(a + 1, b) for a, b in zip(edges, edges[1:], strict=False)] if start < end else []
+        return [(a + 1, b) for a, b in itertools.pairwise(edges)] if start < end else []
 
     def _value_at(self, argument: tuple[int, int]) -> tuple[int, int]:
         """An argument without its name."""
@@ -303,6 +304,6 @@ def statements(text: str) -> list[str]:
     if not cut or cut[0].word == "BEGIN":
         return [text]
     edges = [-1, *(t.start for t in cut if t.word == ";"), len(text)]
-    pieces = [text[a + 1 : b].lstrip() if a >= 0 else text[:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [text[a + 1 : b].lstrip() if a >= 0 else text[:b] for a, b in itertools.pairwise(edges)]
     spoken = [p for p in pieces if tokens(p)]
     return [text] if len(spoken) == 1 else spoken or [text]

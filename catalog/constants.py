@@ -1,4 +1,4 @@
-"""Option values of a call in SQL text: plain literals are read here, any other constant is computed by Spark, all of a call in one query."""
+"""Option values of a call in SQL text: plain literals are read here; other constants are computed by Spark, all of a call in one query."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def literal(text: str) -> Value | None:
 
 
 def _computed(statement: Statement, call: Call, asked: Sequence[Given], run: Run) -> list[Value]:
-    """Constants as Spark computes them. LIMIT takes what is foldable, and computes it while it is analysed; nothing else in SQL asks this."""
+    """Constants as Spark computes them. LIMIT alone asks whether something is foldable, and computes it while it is analysed."""
     spans = [g.span for g in asked]
     query = _in_place(statement.text, call.start, spans)
     texts = [statement.text[slice(*span)] for span in spans]

@@ -222,7 +222,8 @@ def is_remote(spark: object) -> bool:
 
 
 def _sql(spark: SparkSession, text: str, args: Args, **frames: DataFrame) -> DataFrame:
-    return spark.sql(text, args=args, **frames) if args else spark.sql(text, **frames)
+    named: dict[str, Any] = {**frames}
+    return spark.sql(text, args=args, **named) if args else spark.sql(text, **named)
 
 
 def _stored(frame: DataFrame) -> tuple[str, None]:

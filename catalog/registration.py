@@ -37,9 +37,7 @@ class Registration:
             state = "are registered in this session's server"
         elif "analyzer" not in self.doors:
             state = "are not registered in this session's server"
-            help_ = (
-                'Use streamtime.query(spark, "SELECT ..") in place of spark.sql, or call streamtime.register in the server\'s own process'
-            )
+            help_ = 'Use streamtime.query(spark, "SELECT ..") in place of spark.sql, or register in the process of the server'
         return f"streamtime: {', '.join(self.functions)} {state} (Spark {self.spark}). Doors: {', '.join(self.doors)}. {help_}"
 
     __repr__ = __str__

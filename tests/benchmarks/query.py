@@ -40,7 +40,11 @@ def main() -> None:
     spark = streamtime.session(cores=2)
     for name, times in analysis(spark).items():
         medians = {door: statistics.median(t) for door, t in times.items()}
-        print(f"{name:24}" + "".join(f" {door} {t * 1000:6.1f} ms" for door, t in medians.items()) + f" {medians['query'] / medians['spark.sql']:6.2f}x")
+        print(
+            f"{name:24}"
+            + "".join(f" {door} {t * 1000:6.1f} ms" for door, t in medians.items())
+            + f" {medians['query'] / medians['spark.sql']:6.2f}x"
+        )
     spark.stop()
 
 
