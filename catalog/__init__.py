@@ -4,6 +4,7 @@
     spark = streamtime.session()          # or your own session, and streamtime.register(spark)
     spark.sql("SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => INTERVAL 10 MINUTES)")
 
+Over Spark Connect, `streamtime.query(spark, text)` takes the place of `spark.sql(text)`.
 The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"], order_by=["ts"], within=timedelta(minutes=10))`.
 """
 

@@ -67,8 +67,9 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
     ends: what CREATE TEMP VIEW, CACHE TABLE or CREATE TEMPORARY FUNCTION refers to; and, over Connect, the rows of a TABLE argument that
     calls something like rand(), since a plan may read them several times.
 
-    Over Connect a call takes two round trips for its input's schema, one where it has options other than plain literals (three with
-    their values), one where keys, order or time are computed; the statement itself takes one, as with `spark.sql`.
+    Over Connect a call takes two round trips for its input's schema; one more where the TABLE argument is a query or a CTE, one where keys,
+    order or time are computed, three where options are other than plain literals ('rows', true, 5, INTERVAL 10 MINUTES, ARRAY('k')). The
+    statement itself takes one, as with `spark.sql`.
     """
     if ";" not in text and not MENTIONED.search(text):
         return _sql(spark, text, args)

@@ -188,7 +188,7 @@ def _add(call: Bound, df: DataFrame, helpers: dict[str, Expression], wanted: lis
     try:
         with unlogged():
             added = df.select("*", *[F.coalesce(e.column()).alias(h) for h, e in helpers.items()])
-            assert added.schema  # over Spark Connect, what is wrong shows only now
+            added.schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
             return added
     except AnalysisException:
         for helper, wrong in helpers.items():
@@ -199,7 +199,7 @@ def _add(call: Bound, df: DataFrame, helpers: dict[str, Expression], wanted: lis
 def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
     try:
         with unlogged():
-            assert df.select("*", F.coalesce(expression.column())).schema
+            df.select("*", F.coalesce(expression.column())).schema  # noqa: B018 - as above
     except AnalysisException as error:
         condition = error.getCondition() or ""
         parameters = error.getMessageParameters() or {}
