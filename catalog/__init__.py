@@ -4,11 +4,13 @@
     spark = streamtime.session()          # or your own session, and streamtime.register(spark)
     spark.sql("SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => INTERVAL 10 MINUTES)")
 
+Over Spark Connect, `streamtime.query(spark, text)` takes the place of `spark.sql(text)`.
 The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"], order_by=["ts"], within=timedelta(minutes=10))`.
 """
 
 from streamtime.analyzer import UnsupportedSparkError
 from streamtime.api import deduplicate, distinct_in_window
+from streamtime.query import query
 from streamtime.registration import Registration, register, unregister
 from streamtime.session import session
 from streamtime.sql.errors import CallError
@@ -21,6 +23,7 @@ __all__ = [
     "UnsupportedSparkError",
     "deduplicate",
     "distinct_in_window",
+    "query",
     "register",
     "session",
     "unregister",

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from streamtime.analyzer import AnalyzerDoor
 from streamtime.describe import describe
+from streamtime.query import is_remote
 from streamtime.shelf import FUNCTIONS
+from streamtime.sql.errors import unlogged
 
 _doors: dict[int, AnalyzerDoor] = {}  # one per Spark application, by the identity of its gateway
 
 
 @dataclass(frozen=True)
 class Registration:
-    """What register() did."""
+    """What register() did. `doors` are the ways to the functions that are open to the session:
+
+    'analyzer': `spark.sql`, by its own driver; 'server': `spark.sql`, by the Connect server, where the pack is registered;
+    'query': `streamtime.query`; 'python': `streamtime.deduplicate(df, ..)` and the like.
+    """
 
     functions: tuple[str, ...]
     spark: str
     already: bool
+    doors: tuple[str, ...] = ("analyzer", "query", "python")
 
     def __str__(self) -> str:
         """One line for people."""
         state = "were registered already" if self.already else "are registered for this and every later session of this driver"
-        return f"streamtime: {', '.join(self.functions)} {state} (Spark {self.spark}). Help: SELECT * FROM FUNCTION_CATALOG()"
+        help_ = "Help: SELECT * FROM FUNCTION_CATALOG()"
+        if "server" in self.doors:
+            state = "are registered in this session's server"
+        elif "analyzer" not in self.doors:
+            state = "are not registered in this session's server"
+            help_ = 'Use streamtime.query(spark, "SELECT ..") in place of spark.sql, or register in the process of the server'
+        return f"streamtime: {', '.join(self.functions)} {state} (Spark {self.spark}). Doors: {', '.join(self.doors)}. {help_}"
 
     __repr__ = __str__
 
@@ -33,17 +47,18 @@ def register(spark: SparkSession) -> Registration:
     """Make the functions callable in `spark.sql`, in views, over JDBC: everywhere that Spark's analyzer works.
 
     For the session at hand and every session opened later in this driver. Calling it again changes nothing. No Spark setting is changed.
+    A Spark Connect client cannot register anything in its server; for its session, this says which doors to the functions are open.
 
     Raises:
         UnsupportedSparkError: this Spark is not one that the pack knows.
-        TypeError: the session has no JVM at hand (a Spark Connect client): register in the server's process.
+        TypeError: not a Spark session.
     """
-    if not isinstance(spark, SparkSession):
-        raise TypeError(
-            f"streamtime.register: expected a Spark session with a JVM, got {type(spark).__module__}.{type(spark).__name__}. "
-            "For Spark Connect, call register in the server's driver process; clients then have the functions."
-        )
     names = tuple(s.name for s in FUNCTIONS)
+    if is_remote(spark):
+        known = all(_server_has(spark, n) for n in names)
+        return Registration(names, spark.version, known, ("server", "query", "python") if known else ("query", "python"))
+    if not isinstance(spark, SparkSession):
+        raise TypeError(f"streamtime.register: expected a Spark session, got {type(spark).__module__}.{type(spark).__name__}.")
     door = _doors.get(id(spark.sparkContext._gateway))
     already = door is not None and all(door.has(spark, n) for n in names)
     if not already:
@@ -62,12 +77,24 @@ def register(spark: SparkSession) -> Registration:
 def unregister(spark: SparkSession) -> None:
     """Take the functions out again: of this session, of every later one, and in effect of those opened in between.
 
-    A session that was opened in between still lists them; a call there says that the pack was unregistered.
+    A session that was opened in between still lists them; a call there says that the pack was unregistered. For a Spark Connect client
+    there is nothing to take out: what its server has is for the server's own process to unregister.
     """
+    if is_remote(spark):
+        return
     door = _doors.pop(id(spark.sparkContext._gateway), None)
     if door is not None:
         door.spark = spark
         door.close()
+
+
+def _server_has(spark: SparkSession, name: str) -> bool:
+    try:
+        with unlogged():
+            described = spark.sql(f"DESCRIBE FUNCTION {name}").collect()
+    except AnalysisException:
+        return False
+    return any(row[0] == f"Class: streamtime.{name}" for row in described)
 
 
 def _self_test(spark: SparkSession) -> None:

@@ -189,7 +189,9 @@ def _add(call: Bound, df: DataFrame, helpers: dict[str, Expression], wanted: lis
     # coalesce() of one thing is that thing, but a generator such as explode() inside it is refused, not run
     try:
         with unlogged():
-            return df.select("*", *[F.coalesce(e.column()).alias(h) for h, e in helpers.items()])
+            added = df.select("*", *[F.coalesce(e.column()).alias(h) for h, e in helpers.items()])
+            added.schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
+            return added
     except AnalysisException:
         for helper, wrong in helpers.items():
             _try(call, df, wanted[names.index(helper)][0], wrong)
@@ -199,7 +201,7 @@ def _add(call: Bound, df: DataFrame, helpers: dict[str, Expression], wanted: lis
 def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
     try:
         with unlogged():
-            df.select("*", F.coalesce(expression.column()))
+            df.select("*", F.coalesce(expression.column())).schema  # noqa: B018 - as above
     except AnalysisException as error:
         condition = error.getCondition() or ""
         parameters = error.getMessageParameters() or {}

@@ -1,0 +1,111 @@
+"""A Spark Connect client in a process of its own: answers the texts in a pickle through streamtime.query, and looks at itself."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import pickle
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+EVENTS = (
+    "CREATE OR REPLACE TEMP VIEW events AS SELECT k, timestamp_seconds(s) AS ts, v FROM VALUES (1, 0, 'a'), (1, 5, 'b'), (1, 20, 'c'), (2, 3, 'd')"
+    " AS e(k, s, v)"
+)
+CALL = "DEDUPLICATE(TABLE(events) PARTITION BY k ORDER BY ts, within => INTERVAL 10 SECONDS)"
+
+
+def answer(run: Callable[[str], Any], text: str) -> tuple[str, list[str]]:
+    """The schema and the rows in any order; or the kind of an error and what it says, without Spark's plans and stack traces."""
+    try:
+        df = run(text)
+        return df.schema.simpleString(), sorted(repr(tuple(row)) for row in df.collect())
+    except (PySparkException, ValueError) as error:
+        said = re.split(r"(?<=pos \d);|(?<=pos \d\d);|(?<=pos \d\d\d);|;\n|\n\nJVM stacktrace", str(error))[0]
+        return type(error).__name__, [re.sub(r"#[0-9]+", "#N", said).strip()]
+
+
+class RoundTrips(Counter[str]):
+    """Counts what goes to the server."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__()
+        client = spark.client  # type: ignore[attr-defined]
+        for name in ("_analyze", "_execute_and_fetch_as_iterator"):
+            setattr(client, name, self._counted(getattr(client, name)))
+
+    def _counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self["trips"] += 1
+            return method(*args, **kwargs)
+
+        return counted
+
+    def of(self, work: Callable[[], Any]) -> int:
+        before = self["trips"]
+        work()
+        return self["trips"] - before
+
+
+def look(spark: SparkSession) -> dict[str, Any]:
+    """What cannot be asked in texts."""
+    import streamtime
+
+    seen: dict[str, Any] = {}
+    registration = streamtime.register(spark)
+    streamtime.unregister(spark)
+    seen["doors"], seen["registration"] = registration.doors, str(registration)
+    spark.sql(EVENTS)
+    trips = RoundTrips(spark)
+    seen["trips"] = {
+        "plain": trips.of(lambda: streamtime.query(spark, f"SELECT * FROM {CALL}")),
+        "no call": trips.of(lambda: streamtime.query(spark, "SELECT * FROM events")),
+        "constant": trips.of(lambda: streamtime.query(spark, f"SELECT * FROM {CALL.replace('SECONDS', 'SECONDS * 1')}")),
+        "computed key": trips.of(lambda: streamtime.query(spark, f"SELECT * FROM {CALL.replace('BY k', 'BY k % 2')}")),
+    }
+    events = spark.table("events")
+    within = timedelta(seconds=10)
+    seen["python"] = {
+        output: answer(lambda _: streamtime.deduplicate(events, keys=["k"], order_by=["ts"], within=within, output=output), "")  # noqa: B023
+        for output in ("rows", "dropped", "all", "metrics")
+    }
+    seen["windows"] = answer(lambda _: streamtime.distinct_in_window(events, keys=["k"], order_by=["ts"], size=within), "")
+    for wrong in ({"keys": ["nope"]}, {"keys": ["k +"]}, {"keys": ["sum(k)"]}):
+        try:
+            streamtime.deduplicate(events, order_by=["ts"], **wrong)
+        except streamtime.CallError as error:
+            seen[str(wrong)] = str(error)
+    result = streamtime.query(spark, f"SELECT * FROM {CALL}")
+    derived = result.where("k = 1").join(result.select("v"), "v")
+    del result
+    gc.collect()
+    seen["derived"] = derived.count()
+    seen["views"] = [r.viewName for r in spark.sql("SHOW VIEWS").collect()]
+    seen["parameters"] = answer(
+        lambda text: streamtime.query(spark, text, {"k": 1, "w": within}),
+        "SELECT v FROM DEDUPLICATE(TABLE(SELECT * FROM events WHERE k = :k) PARTITION BY k ORDER BY ts, within => :w) WHERE k = :k",
+    )
+    seen["in the server"] = answer(spark.sql, f"SELECT v FROM {CALL}")
+    return seen
+
+
+def main(port: str, asked: str, answered: str) -> None:
+    import streamtime
+
+    logging.disable(logging.CRITICAL)  # PySpark logs every refusal
+    spark: Any = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+    found = {text: answer(lambda t: streamtime.query(spark, t), text) for text in pickle.loads(Path(asked).read_bytes())}
+    Path(answered).write_bytes(pickle.dumps((found, look(SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()))))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
