@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udtf as make_udtf
 
 from streamtime.analyzer import AnalyzerDoor
 from streamtime.describe import describe
 from streamtime.query import is_remote
 from streamtime.shelf import FUNCTIONS
+from streamtime.sql import call, errors, kernels, spec, udtf
 from streamtime.sql.errors import unlogged
 
 _doors: dict[int, AnalyzerDoor] = {}  # one per Spark application, by the identity of its gateway
@@ -21,7 +24,7 @@ class Registration:
     """What register() did. `doors` are the ways to the functions that are open to the session:
 
     'analyzer': `spark.sql`, by its own driver; 'server': `spark.sql`, by the Connect server, where the pack is registered;
-    'query': `streamtime.query`; 'python': `streamtime.deduplicate(df, ..)` and the like.
+    'query': `streamtime.query`; 'python': `streamtime.deduplicate(df, ..)` and the like; 'udtf': `spark.sql`, as Python UDTFs.
     """
 
     functions: tuple[str, ...]
@@ -33,7 +36,10 @@ class Registration:
         """One line for people."""
         state = "were registered already" if self.already else "are registered for this and every later session of this driver"
         help_ = "Help: SELECT * FROM FUNCTION_CATALOG()"
-        if "server" in self.doors:
+        if "udtf" in self.doors:
+            state = "are registered as Python UDTFs in this session"
+            help_ = "Give keys => ARRAY('k') and order_by => ARRAY('ts') as options; they are slow: see docs/udtf.md"
+        elif "server" in self.doors:
             state = "are registered in this session's server"
         elif "analyzer" not in self.doors:
             state = "are not registered in this session's server"
@@ -43,35 +49,54 @@ class Registration:
     __repr__ = __str__
 
 
-def register(spark: SparkSession) -> Registration:
+def register(spark: SparkSession, door: str | None = None) -> Registration:
     """Make the functions callable in `spark.sql`, in views, over JDBC: everywhere that Spark's analyzer works.
 
     For the session at hand and every session opened later in this driver. Calling it again changes nothing. No Spark setting is changed.
     A Spark Connect client cannot register anything in its server; for its session, this says which doors to the functions are open.
 
+    With `door='udtf'` they become Python UDTFs of this one session, of whatever kind: many times slower, batch only, without views that
+    last, keys and order given as options (docs/udtf.md). For sessions in which nothing else works.
+
     Raises:
+        ValueError: no such door.
         UnsupportedSparkError: this Spark is not one that the pack knows.
         TypeError: not a Spark session.
     """
+    if door not in (None, "udtf"):
+        raise ValueError(f"streamtime.register: expected door='udtf', or none for the best there is, got {door!r}")
+    if door == "udtf":
+        return _register_udtfs(spark)
     names = tuple(s.name for s in FUNCTIONS)
     if is_remote(spark):
         known = all(_server_has(spark, n) for n in names)
         return Registration(names, spark.version, known, ("server", "query", "python") if known else ("query", "python"))
     if not isinstance(spark, SparkSession):
         raise TypeError(f"streamtime.register: expected a Spark session, got {type(spark).__module__}.{type(spark).__name__}.")
-    door = _doors.get(id(spark.sparkContext._gateway))
-    already = door is not None and all(door.has(spark, n) for n in names)
+    analyzer = _doors.get(id(spark.sparkContext._gateway))
+    already = analyzer is not None and all(analyzer.has(spark, n) for n in names)
     if not already:
-        if door is None:
-            door = AnalyzerDoor(spark)
+        if analyzer is None:
+            analyzer = AnalyzerDoor(spark)
         try:
-            door.join(spark, [(s, describe(s)) for s in FUNCTIONS])
+            analyzer.join(spark, [(s, describe(s)) for s in FUNCTIONS])
             _self_test(spark)
         except BaseException:
-            door.close()
+            analyzer.close()
             raise
-        _doors[id(spark.sparkContext._gateway)] = door
+        _doors[id(spark.sparkContext._gateway)] = analyzer
     return Registration(names, spark.version, already)
+
+
+def _register_udtfs(spark: SparkSession) -> Registration:
+    kernels.ship_by_value()
+    for module in (spec, call, errors, udtf):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    specs = [s for s in FUNCTIONS if s.name in udtf.JUDGES]
+    for one in specs:
+        # rows one by one are 3 times faster than Arrow here, since every group of rows would pay for a batch of its own
+        spark.udtf.register(one.name, make_udtf(udtf.handler(one), useArrow=False))
+    return Registration(tuple(s.name for s in specs), spark.version, already=False, doors=("udtf", "query", "python"))
 
 
 def unregister(spark: SparkSession) -> None:
@@ -80,6 +105,8 @@ def unregister(spark: SparkSession) -> None:
     A session that was opened in between still lists them; a call there says that the pack was unregistered. For a Spark Connect client
     there is nothing to take out: what its server has is for the server's own process to unregister.
     """
+    for name in udtf.JUDGES:
+        spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
     if is_remote(spark):
         return
     door = _doors.pop(id(spark.sparkContext._gateway), None)

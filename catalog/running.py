@@ -134,7 +134,7 @@ class Progress:
         stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
         return told([(s.numTasks, s.numCompletedTasks) if s else (0, 0) for s in stages])
 
-    def _hear(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:  # noqa: ARG002
+    def _hear(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         self.heard = told([(stage.num_tasks, stage.num_completed_tasks) for stage in stages or ()])
 
 

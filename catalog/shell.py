@@ -143,7 +143,7 @@ class SqlCompleter(Completer):
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """The candidates at the cursor."""
         for candidate in self.vocabulary.complete(document.text_before_cursor):
             yield Completion(candidate.text, start_position=-candidate.replaces, display_meta=candidate.meaning)
