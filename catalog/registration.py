@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 from pyspark import cloudpickle
@@ -17,6 +18,8 @@ from streamtime.sql import call, errors, kernels, spec, udtf
 from streamtime.sql.errors import unlogged
 
 _doors: dict[int, AnalyzerDoor] = {}  # one per Spark application, by the identity of its gateway
+
+_with_udtfs: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,7 @@ def _register_udtfs(spark: SparkSession) -> Registration:
     for one in specs:
         # rows one by one are 3 times faster than Arrow here, since every group of rows would pay for a batch of its own
         spark.udtf.register(one.name, make_udtf(udtf.handler(one), useArrow=False))
+    _with_udtfs.add(spark)
     return Registration(tuple(s.name for s in specs), spark.version, already=False, doors=("udtf", "query", "python"))
 
 
@@ -105,8 +109,10 @@ def unregister(spark: SparkSession) -> None:
     A session that was opened in between still lists them; a call there says that the pack was unregistered. For a Spark Connect client
     there is nothing to take out: what its server has is for the server's own process to unregister.
     """
-    for name in udtf.JUDGES:
-        spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
+    if spark in _with_udtfs:
+        _with_udtfs.discard(spark)
+        for name in udtf.JUDGES:
+            spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
     if is_remote(spark):
         return
     door = _doors.pop(id(spark.sparkContext._gateway), None)

@@ -94,6 +94,11 @@ def look(spark: SparkSession) -> dict[str, Any]:
         "SELECT v FROM DEDUPLICATE(TABLE(SELECT * FROM events WHERE k = :k) PARTITION BY k ORDER BY ts, within => :w) WHERE k = :k",
     )
     seen["in the server"] = answer(spark.sql, f"SELECT v FROM {CALL}")
+    seen["udtf doors"] = streamtime.register(spark, door="udtf").doors
+    as_options = CALL.replace(" PARTITION BY k ORDER BY ts", ", keys => ARRAY('k'), order_by => ARRAY('ts')")
+    seen["udtf"] = answer(spark.sql, f"SELECT v FROM {as_options}")
+    streamtime.unregister(spark)
+    seen["udtf gone"] = answer(spark.sql, f"SELECT v FROM {as_options}")
     return seen
 
 

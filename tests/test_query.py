@@ -442,3 +442,9 @@ def test_the_python_api_over_connect(connect: Connect, spark: SparkSession, even
         "DEDUPLICATE, PARTITION BY: Spark cannot resolve `k +` over the input: [PARSE_SYNTAX_ERROR]"
     )
     assert "an aggregate cannot stand here (`sum(k)`)" in connect.seen["{'keys': ['sum(k)']}"]
+
+
+def test_over_connect_python_udtfs_run_in_a_server_without_the_pack(connect: Connect) -> None:
+    assert connect.seen["udtf doors"] == ("udtf", "query", "python")
+    assert connect.seen["udtf"] == ("struct<v:string>", ["('a',)", "('c',)", "('d',)"])
+    assert connect.seen["udtf gone"][0] == "AnalysisException"

@@ -1,0 +1,291 @@
+"""The functions as Python UDTFs: for sessions where nothing but `spark.udtf.register` is at hand. Same SPECs, same kernels, much slower.
+
+Spark calls `analyze` with the call's arguments, sorts the rows as it asks, hands them over one by one, and takes what `terminate` gives.
+The rows of one group lie in a worker's memory at once: those of a key where rows come in event-time order, else all of the input.
+Sent by value to wherever it runs, so nothing here may need an installed package but PySpark, NumPy and PyArrow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as T
+from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
+
+from streamtime.sql.call import Bound, Table, Value, bind
+from streamtime.sql.errors import CallError, did_you_mean
+from streamtime.sql.spec import Spec
+from streamtime.udfs import groups, sessions
+from streamtime.udfs.deduplicate import Deduplicate
+from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
+from streamtime.udfs.stream_time import StreamTime
+
+TIME, PLACE, SECOND, CLOCK, OFFSET = (f"__streamtime_{name}" for name in ("time", "place", "second", "clock", "offset"))
+HELPERS = (TIME, PLACE, SECOND, CLOCK, OFFSET)
+
+
+@dataclass
+class Analyzed(AnalyzeResult):
+    """What `analyze` found out, for the handler that sees the rows."""
+
+    call: Bound | None = None
+    time_type: T.DataType = field(default_factory=T.TimestampType)
+    in_time_order: bool = False
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The rows of one group, in processing order, as numbers. A row's `reason` is set where it takes no part; '' passes."""
+
+    times: Ints
+    keys: Ints
+    stream_time: Ints
+    aside: list[str | None]
+    offsets: pa.Array
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Which input rows come out, in which order, why not, and what else is known of them (in microseconds, null where masked)."""
+
+    rows: Ints
+    reasons: list[str | None]
+    details: dict[str, list[int | None]]
+
+
+def handler(spec: Spec) -> type:
+    """The UDTF class of a function."""
+    bare = dataclasses.replace(spec, plan=None, page="", examples=())  # type: ignore[arg-type]
+    judge = JUDGES[spec.name]
+
+    class Handler:
+        @staticmethod
+        def analyze(input: AnalyzeArgument, **options: AnalyzeArgument) -> AnalyzeResult:  # noqa: A002
+            return analyzed(bare, input, options)
+
+        def __init__(self, result: Analyzed) -> None:
+            self.result, self.rows = result, list[Any]()
+
+        def eval(self, row: Any, **_options: Any) -> None:
+            self.rows.append(tuple(row))
+
+        def terminate(self) -> Iterator[tuple[Any, ...]]:
+            yield from answer(self.result, self.rows, judge)
+
+    Handler.__name__ = Handler.__qualname__ = spec.name.title().replace("_", "")
+    return Handler
+
+
+def analyzed(spec: Spec, table: AnalyzeArgument, options: dict[str, AnalyzeArgument]) -> Analyzed:
+    """Check the call, say what it returns, and how Spark must sort and group its rows."""
+    if not table.isTable:
+        raise CallError(spec.name, None, "expected a TABLE argument", f"Write it as {spec.name}(TABLE(t), ..).")
+    if "order_by" not in {name.lower() for name in options}:
+        fix = "As a Python UDTF, keys and order are options: keys => ARRAY('k'), order_by => ARRAY('ts')."
+        raise CallError(spec.name, "`order_by`", "is missing", fix)
+    call = bind(spec, [Table(None)], [(name, _value(spec, name, given)) for name, given in options.items()])  # type: ignore[arg-type]
+    if call["output"] == "metrics":
+        raise call.refuse("`output`", "'metrics' is not possible in a Python UDTF", "Count the rows of output => 'dropped' by reason.")
+    schema = table.dataType
+    assert isinstance(schema, T.StructType)
+    for expression in (*call.keys, *(o.expression for o in call.order)):
+        _known(call, schema, expression.text)
+    first = call.order[0]
+    time = call["time"] or first.expression.text
+    kind = _kind(schema, time)
+    if kind is not None and not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType)):
+        raise call.refuse(
+            "`time`", f"expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got {kind.simpleString().upper()} (`{time}`)"
+        )
+    in_order = time == first.expression.text and first.ascending
+    last = call.options.get("keep") == "last"
+    ordering = [OrderingColumn(o.expression.text, o.ascending != last, o.nulls_first != last) for o in call.order]
+    done = {o.expression.text for o in call.order}
+    ordering += [OrderingColumn(_quoted(f.name), not last, not last) for f in schema if f.name not in done and _orderable(f.dataType)]
+    keys = [k.text for k in call.keys]
+    apart = in_order and bool(keys)
+    return Analyzed(
+        schema=T.StructType([*schema, *_added(call, kind or T.TimestampType())]),
+        withSinglePartition=not apart,
+        partitionBy=[PartitioningColumn(k) for k in keys] if apart else [],
+        orderBy=ordering,
+        select=[*(SelectedColumn(_quoted(f.name)) for f in schema), *_helpers(call, schema, time, kind)],
+        call=call,
+        time_type=kind or T.TimestampType(),
+        in_time_order=in_order,
+    )
+
+
+def _value(spec: Spec, name: str, given: AnalyzeArgument) -> Value:
+    if given.isTable or not given.isConstantExpression:
+        raise CallError(spec.name, f"`{name}`", "expected a constant", "Options are constants; SQL over columns goes in quotes.")
+    return Value(given.value, given.dataType.simpleString().upper(), repr(given.value))
+
+
+def _known(call: Bound, schema: T.StructType, text: str) -> None:
+    """A plain name must be a column; what is more than a name, Spark checks when it runs."""
+    name = text.strip("`")
+    if name.isidentifier() and name.lower() not in {f.name.lower() for f in schema}:
+        raise call.refuse(None, f"no column `{name}` in the input", did_you_mean(name, [f.name for f in schema]))
+
+
+def _kind(schema: T.StructType, text: str) -> T.DataType | None:
+    return next((f.dataType for f in schema if f.name.lower() == text.strip("`").lower()), None)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _orderable(kind: T.DataType) -> bool:
+    return isinstance(kind, (T.AtomicType, T.StringType)) and not isinstance(kind, T.VariantType)
+
+
+def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None) -> list[SelectedColumn]:
+    """The call's expressions as numbers: times in microseconds, keys and clocks as hashes; null where they are null."""
+    if isinstance(kind, T.DateType):
+        micros = f"unix_date({time}) * 86400000000L"
+    elif isinstance(kind, T.TimestampNTZType):
+        of_day = f"(hour({time}) * 3600L + minute({time}) * 60) * 1000000 + CAST(extract(SECOND FROM {time}) * 1000000 AS BIGINT)"
+        micros = f"unix_date(CAST({time} AS DATE)) * 86400000000L + {of_day}"
+    else:
+        micros = f"unix_micros(CAST({time} AS TIMESTAMP))"
+    first = call.order[0].expression.text
+    keys = [k.text for k in call.keys]
+    nested = [f"to_json(named_struct('k', {k}))" for k in keys if isinstance(_kind(schema, k), (T.ArrayType, T.StructType))]
+    present = " AND ".join(f"({k}) IS NOT NULL" for k in keys) or "true"
+    clocks, offset = call.options.get("clock_by") or (), call.options.get("offset")
+    texts = {
+        TIME: f"if(({first}) IS NULL, NULL, {micros})",
+        PLACE: f"if({present}, xxhash64({', '.join(['0', *keys])}), NULL)",
+        SECOND: f"xxhash64({', '.join(['7', *keys, *nested])})",
+        CLOCK: f"xxhash64({', '.join(['0', *clocks])})",
+        OFFSET: f"if(({offset}) IS NULL, NULL, xxhash64({offset}))" if offset else "CAST(NULL AS BIGINT)",
+    }
+    return [SelectedColumn(text, alias) for alias, text in texts.items()]
+
+
+def _added(call: Bound, time: T.DataType) -> list[T.StructField]:
+    details = DETAILS[call.spec.name]
+    if call["output"] == "rows":
+        return [T.StructField(d, time) for d in details if d != "kept_time"]
+    report = [
+        T.StructField("reason", T.StringType()),
+        T.StructField("stream_time", time),
+        T.StructField("lateness", T.DayTimeIntervalType()),
+    ]
+    return [*report, *(T.StructField(d, time) for d in details)]
+
+
+def answer(result: Analyzed, rows: list[tuple[Any, ...]], judge: Callable[[Bound, bool, Columns], Verdicts]) -> Iterator[tuple[Any, ...]]:
+    """The rows that the call asks for."""
+    assert result.call is not None
+    call, width = result.call, len(HELPERS)
+    if not rows:
+        return
+    numbers = [pa.array([row[i - width] for row in rows], pa.int64()) for i in range(width)]
+    times, place, second, clock, offsets = numbers
+    has_time, has_key = groups.valid([times], len(rows)), groups.valid([place], len(rows))
+    micros = np.where(has_time, groups.as_ints(times), LOWEST)
+    aside = [
+        "null_time" if not t else ("null_key" if call.spec.name != "DEDUPLICATE" else "") if not k else None
+        for t, k in zip(has_time.tolist(), has_key.tolist(), strict=True)
+    ]
+    _, keys = np.unique(np.stack([groups.as_ints(place), groups.as_ints(second)]), axis=1, return_inverse=True)
+    moves = has_time if call.spec.name == "DEDUPLICATE" else has_time & has_key
+    last = call.options.get("keep") == "last"
+    stream = micros if result.in_time_order else _stream_time(micros, moves, groups.as_ints(clock), last)
+    verdicts = judge(call, result.in_time_order, Columns(micros, keys.ravel(), stream, aside, offsets))
+    details = [d for d in DETAILS[call.spec.name] if call["output"] != "rows" or d != "kept_time"]
+    for i, (row, reason) in enumerate(zip(verdicts.rows.tolist(), verdicts.reasons, strict=True)):
+        if call["output"] != "all" and (reason is None) != (call["output"] == "rows"):
+            continue
+        extra = [_moment(verdicts.details[d][i], result.time_type) for d in details]
+        if call["output"] != "rows":
+            known = bool(has_time[row]) and int(stream[row]) not in (LOWEST, HIGHEST)
+            late = T.DayTimeIntervalType().fromInternal(abs(int(stream[row]) - int(micros[row]))) if known else None
+            extra = [reason, _moment(int(stream[row]) if known else None, result.time_type), late, *extra]
+        yield (*rows[row][:-width], *extra)
+
+
+def _stream_time(micros: Ints, moves: groups.Flags, clocks: Ints, last: bool) -> Ints:
+    order = np.argsort(clocks, kind="stable")
+    columns = (pa.array(micros[order], mask=~moves[order]), pa.array(clocks[order]))
+    running = next(iter(StreamTime(earliest=last).run(iter([columns]))))
+    found = np.empty(len(micros), np.int64)
+    found[order] = running.fill_null(HIGHEST if last else LOWEST).to_numpy()
+    return found
+
+
+def _moment(micros: int | None, kind: T.DataType) -> Any:
+    if micros is None:
+        return None
+    return kind.fromInternal(micros // groups.MICROS_PER_DAY if isinstance(kind, T.DateType) else micros)
+
+
+def deduplicate(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
+    """DEDUPLICATE, with its kernel."""
+    if call["keep"] != "first" and call["offset"]:
+        raise call.refuse("`offset`", f"does not go with keep => '{call['keep']}'", "Leave one out.")
+    order = np.argsort(columns.keys, kind="stable")
+    within = HIGHEST if call["within"] is None else call["within"]
+    clocked = not in_time_order
+    kernel = Deduplicate(
+        within=within, refresh=bool(call["refresh"]), unique=call["keep"] == "unique", negate=call["keep"] == "last",
+        has_stream_time=clocked, offsets=1 if call["offset"] else 0,
+    )  # fmt: skip
+    aside = np.array([a is not None for a in columns.aside])
+    given = [pa.array(columns.times[order], mask=aside[order])]
+    given += [pa.array(columns.stream_time[order])] if clocked else []
+    given += [columns.offsets.take(pa.array(order))] if call["offset"] else []
+    kept: list[int | None] = [None] * len(order)
+    found = [v for batch in kernel.run(iter([(*given, pa.array(columns.keys[order]))])) for v in batch.to_pylist()]
+    for row, value in zip(order.tolist(), found, strict=True):
+        kept[row] = value
+    reasons = [a or (None if k is None else "duplicate") for a, k in zip(columns.aside, kept, strict=True)]
+    return Verdicts(np.arange(len(order)), reasons, {"kept_time": kept})
+
+
+def distinct_in_window(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
+    """DISTINCT_IN_WINDOW: sessions with their kernel, time windows one by one."""
+    if (call["size"] is None) == (call["gap"] is None):
+        raise call.refuse(None, "expected either `size` (time windows) or `gap` (session windows)", "Add one, or leave one out.")
+    rows, reasons, starts, ends = list[int](), list[str | None](), list[int | None](), list[int | None]()
+    live: dict[int, sessions.Sessions] = {}
+    seen: set[tuple[int, int]] = set()
+    taken = zip(columns.times.tolist(), columns.keys.tolist(), columns.stream_time.tolist(), columns.aside, strict=True)
+    for row, (time, key, clock, aside) in enumerate(taken):
+        if aside is not None:
+            judged: list[tuple[str | None, int | None, int | None]] = [(aside, None, None)]
+        elif call["gap"] is not None:
+            known = live.setdefault(key, sessions.Sessions(call["gap"], call["grace"]))
+            verdict, start, end = known.take(time, clock)
+            judged = [({sessions.LATE: "late", sessions.MERGED: "duplicate"}.get(verdict), start, end)]
+        else:
+            judged = list(_in_windows(call, key, time, clock, seen))
+        for reason, low, high in judged:
+            rows.append(row)
+            reasons.append(reason)
+            starts.append(low)
+            ends.append(high)
+    return Verdicts(np.array(rows), reasons, {"window_start": starts, "window_end": ends})
+
+
+def _in_windows(call: Bound, key: int, time: int, clock: int, seen: set[tuple[int, int]]) -> Iterator[tuple[str | None, int, int]]:
+    size, slide = call["size"], call["slide"] or call["size"]
+    start = (time - size) // slide * slide + slide  # the earliest window that contains the row
+    while start <= time:
+        late = start + size <= clock - call["grace"]
+        yield "late" if late else "duplicate" if (key, start) in seen else None, start, start + size
+        if not late:
+            seen.add((key, start))
+        start += slide
+
+
+JUDGES: dict[str, Callable[[Bound, bool, Columns], Verdicts]] = {"DEDUPLICATE": deduplicate, "DISTINCT_IN_WINDOW": distinct_in_window}
+DETAILS = {"DEDUPLICATE": ("kept_time",), "DISTINCT_IN_WINDOW": ("window_start", "window_end")}

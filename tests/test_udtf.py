@@ -1,0 +1,132 @@
+"""The UDTF door: the same calls as through the analyzer door give the same rows; what it cannot do, it says."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udtf as make_udtf
+from test_deduplicate import CASES, moment, options_of, some_rows, sql_of, view
+
+import streamtime
+from streamtime.shelf import FUNCTIONS
+from streamtime.sql import udtf
+
+
+@pytest.fixture(scope="module")
+def udtfs(spark: SparkSession) -> Iterator[None]:
+    """Under names of their own, beside the analyzer door's."""
+    for spec in FUNCTIONS:
+        if spec.name in udtf.JUDGES:
+            spark.udtf.register(f"py_{spec.name}", make_udtf(udtf.handler(spec), useArrow=False))
+    yield
+    for name in udtf.JUDGES:
+        spark.sql(f"DROP TEMPORARY FUNCTION py_{name}")
+
+
+def test_every_function_over_a_table_has_one() -> None:
+    assert set(udtf.JUDGES) == set(udtf.DETAILS) == {s.name for s in FUNCTIONS if s.tables}
+
+
+def both(spark: SparkSession, text: str) -> None:
+    """The same call through both doors."""
+    direct = spark.sql(text)
+    through = spark.sql(re.sub(r"(DEDUPLICATE|DISTINCT_IN_WINDOW)\(", r"py_\1(", text))
+    assert [(f.name, f.dataType) for f in through.schema] == [(f.name, f.dataType) for f in direct.schema]
+    assert Counter(map(repr, through.collect())) == Counter(map(repr, direct.collect())), text
+
+
+def as_options(text: str) -> str:
+    """PARTITION BY and ORDER BY as the options that a Python UDTF can see."""
+    found = re.search(r" PARTITION BY k ORDER BY \(([^)]*)\)", text)
+    assert found
+    order = ", ".join(f"'{o.strip()}'" for o in found[1].split(","))
+    return text.replace(found[0], f", keys => ARRAY('k'), order_by => ARRAY({order})")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_deduplicate(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    rows, options = some_rows(random_, random_.choice([1, 8, 60])), options_of(random_)
+    view(spark, [r | {"t": moment(r["t"], 1)} for r in rows], "k STRING, t TIMESTAMP, off INT, p INT")
+    both(spark, as_options(sql_of(options, random_.choice(["rows", "dropped", "all"]))))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_distinct_in_window(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    rows = some_rows(random_, 40)
+    view(spark, [r | {"t": moment(r["t"], 1)} for r in rows], "k STRING, t TIMESTAMP, off INT, p INT")
+    window = random_.choice(["size => {}10{}", "size => {}10{}, slide => {}4{}", "gap => {}3{}", "gap => {}3{}, grace => {}5{}"])
+    for number in (10, 5, 4, 3):
+        window = window.replace(f"{{}}{number}{{}}", f"INTERVAL '{number / 1e6:.6f}' SECOND")
+    order = random_.choice(["t", "off"])
+    output = random_.choice(["rows", "dropped", "all"])
+    both(
+        spark,
+        f"SELECT * FROM DISTINCT_IN_WINDOW(TABLE(t), keys => ARRAY('k'), order_by => ARRAY('{order}'), time => 't', {window}, output => '{output}')",
+    )
+
+
+def test_every_case(spark: SparkSession, udtfs: None) -> None:
+    identity = {"id = key": "key", "id = null": "CAST(NULL AS STRING)", "id = value": "value", "id = key|value": "concat(key, '|', value)"}
+    for case in CASES:
+        view(
+            spark,
+            [r | {"n": i + 1, "ts": moment(r["ts"])} for i, r in enumerate(case["input"])],
+            "key STRING, value STRING, ts TIMESTAMP, n INT",
+        )
+        keys = ["key"] if case["params"]["mode"] == "by_key" else ["key", identity[case["params"]["id_selector"]]]
+        array = ", ".join(f'"{k}"' for k in keys)
+        within = f"INTERVAL {case['params']['interval_ms'] / 1000} SECONDS"
+        got = spark.sql(
+            f"SELECT n FROM py_DEDUPLICATE(TABLE(t), keys => ARRAY({array}), order_by => ARRAY('n'), time => 'ts', within => {within})"
+        )
+        assert sorted(r.n for r in got.collect()) == [e["after"] for e in case["expected"]], case["id"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("TABLE(t) PARTITION BY k ORDER BY t", "`order_by`: is missing. As a Python UDTF, keys and order are options"),
+        ("TABLE(t), order_by => ARRAY('t'), withn => 1", "`withn`: no such option. Did you mean `within`"),
+        ("TABLE(t), order_by => ARRAY('tt')", "no column `tt` in the input. Did you mean `t`"),
+        ("TABLE(t), order_by => ARRAY('p')", "`time`: expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got INT"),
+        ("TABLE(t), order_by => ARRAY('t'), output => 'metrics'", "'metrics' is not possible in a Python UDTF"),
+        ("TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t'), within => INTERVAL '-1' SECOND", "expected an interval of zero or more"),
+    ],
+)
+def test_wrong_calls_are_refused_when_they_are_analysed(spark: SparkSession, udtfs: None, arguments: str, message: str) -> None:
+    view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT")
+    with pytest.raises(AnalysisException, match=re.escape(message)):
+        spark.sql(f"SELECT * FROM py_DEDUPLICATE({arguments})")
+
+
+def test_times_and_keys_of_other_types(spark: SparkSession, udtfs: None) -> None:
+    rows: list[tuple[Any, ...]] = [(1, [1, None], 0.0), (2, [1], -0.0), (2, [1, None], 0.0), (3, [None, 1], float("nan"))]
+    spark.createDataFrame(rows, "d INT, a ARRAY<INT>, f DOUBLE").selectExpr(
+        "a", "f", "date_add(DATE '2024-01-01', d) AS day", "TIMESTAMP_NTZ '1969-12-31 23:59:59.999999' + make_dt_interval(d) AS ntz"
+    ).createOrReplaceTempView("t")
+    for keys in ("'a'", "'f'", "'a', 'f'"):
+        for time in ("day", "ntz"):
+            both(
+                spark,
+                f"SELECT * FROM DEDUPLICATE(TABLE(t), keys => ARRAY({keys}), order_by => ARRAY('{time}'), within => INTERVAL 1 DAY, output => 'all')",
+            )
+
+
+def test_register_says_that_this_door_is_open_and_what_it_is_not(spark: SparkSession) -> None:
+    other = spark.newSession()
+    registration = streamtime.register(other, door="udtf")
+    assert registration.doors == ("udtf", "query", "python")
+    assert "docs/udtf.md" in str(registration)
+    with pytest.raises(ValueError, match="expected door='udtf', or none"):
+        streamtime.register(other, door="back")
+    for name in udtf.JUDGES:
+        other.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
