@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
+from typing import cast
 
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
+from pyspark.sql.udtf import UserDefinedTableFunction
 
 from streamtime.analyzer import AnalyzerDoor
 from streamtime.describe import describe
@@ -98,7 +100,7 @@ def _register_udtfs(spark: SparkSession) -> Registration:
     specs = [s for s in FUNCTIONS if s.name in udtf.JUDGES]
     for one in specs:
         # rows one by one are 3 times faster than Arrow here, since every group of rows would pay for a batch of its own
-        spark.udtf.register(one.name, make_udtf(udtf.handler(one), useArrow=False))
+        spark.udtf.register(one.name, cast(UserDefinedTableFunction, make_udtf(udtf.handler(one), useArrow=False)))
     _with_udtfs.add(spark)
     return Registration(tuple(s.name for s in specs), spark.version, already=False, doors=("udtf", "query", "python"))
 

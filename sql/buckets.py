@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import types as T
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamtime.udfs import groups
 from streamtime.udfs.ordering import By, one, sorted_rows
@@ -112,7 +112,10 @@ class Judge(StatefulProcessor):
 
     def get(self, slot: int) -> bytes:
         """A slice."""
-        return bytes(self.slices.getValue((slot,))[0])
+        found = self.slices.getValue((slot,))
+        if found is None:
+            raise StateError(f"{self.plan.function}: slice {slot} of the state is missing from the checkpoint")
+        return bytes(found[0])
 
     def put(self, slot: int, blob: bytes) -> None:
         """Write a slice."""

@@ -25,6 +25,16 @@ A row with a null in its identity always passes, is never remembered, and does a
 first `ORDER BY` value is dropped as `null_time` (C12). Ties in `ORDER BY` are broken by the remaining columns, left to right, ascending,
 nulls first (C4). Late rows: D6. Empty input gives empty output.
 
+## On a stream
+
+The same call over a streaming input (`TABLE(a_streaming_view)`, `TABLE(SELECT * FROM STREAM t)`) keeps each key's kept row in RocksDB and
+drops it when it expires. Stream time is the watermark under which a micro-batch runs (C3): `watermark` sets its delay; without it the
+input's own counts, else one without delay. The watermark lags exact stream time, so a kept row may live longer than in batch; where
+micro-batches arrive in processing order and rows in event-time order, batch and stream agree, and every dropped row has a passed one
+within `within` (C5). With an input's own watermark, a filter inside `TABLE(..)` slides below it. `keep => 'last'` and `'unique'`,
+`clock_by`, `output => 'metrics'`, keys with a collation and columns of year-month intervals are errors. Metrics are in `observedMetrics`
+of the query's progress. An option changed on an old checkpoint is an error that names it. Keys are told apart by hashes of 128 bits.
+
 ## Guarantees
 
 The result is a function of the set of input rows: not of files, partitions or cores (C4). `rows` and `dropped` together are exactly the
@@ -35,6 +45,10 @@ input (C6). No guarantee is made about the order of output rows.
 Without `within`: Spark's own `row_number() = 1`. With `within`, a row's fate depends on the fate of the rows before it, which no window
 function expresses: a kernel walks each key's rows, sorted by Spark, with one number of state; a key of any size needs constant memory.
 Only key and times travel to it. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort.
+
+On a stream: 24 bytes for each key that lives (40 with `offset`), in 128 buckets, rewritten a logarithmic number of times; without
+`within`, keys live for ever. The rows of a bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like
+bound it.
 """
 
 from __future__ import annotations
@@ -46,6 +60,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql import kernels
+from streamtime.sql.buckets import CLOCK
 from streamtime.sql.call import Expression
 from streamtime.sql.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.columns import expression, named, quoted, remembered, sorted_by
@@ -53,7 +68,7 @@ from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
 from streamtime.sql.sorting import hash_of, prefix
 from streamtime.sql.spec import COMMON, Choice, Duration, Example, Flag, Option, Spec, Text
-from streamtime.sql.streaming import CLOCK, is_stream, judged, verdict
+from streamtime.sql.streaming import is_stream, judged, verdict
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.groups import HIGHEST
 

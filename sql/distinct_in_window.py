@@ -21,6 +21,15 @@ A row with a null time or a null first `ORDER BY` value is dropped as `null_time
 function; DEDUPLICATE passes such rows); neither moves stream time. Ties in `ORDER BY` are broken by the remaining columns, left to right,
 ascending, nulls first (C4). Late rows are dropped as `late`. Empty input gives empty output.
 
+## On a stream
+
+The same call over a streaming input keeps one entry per key and open window, or live session, in RocksDB until it closes. Stream time is
+the watermark under which a micro-batch runs (C3): `watermark` sets its delay; without it the input's own counts, else one without delay.
+So a stream may accept a row that batch calls late, never the reverse; where micro-batches arrive in processing order and rows in
+event-time order, both agree (C5). `clock_by`, `output => 'metrics'`, keys with a collation and columns of year-month intervals are
+errors. Metrics are in `observedMetrics` of the query's progress. An option changed on an old checkpoint is an error that names it. Keys
+are told apart by hashes of 128 bits.
+
 ## Guarantees
 
 The result is a function of the set of input rows (C4). `rows` and `dropped` together are exactly the input, with hopping windows once per
@@ -30,6 +39,9 @@ window (C6). DATE counts as midnight; its windows' bounds are TIMESTAMP_NTZ.
 
 Time windows, and sessions in event-time order, are Spark's own `window` and window functions. Sessions over late rows use a kernel that
 keeps the live sessions of one key. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort.
+
+On a stream: 24 bytes for each key and open window, 32 for each live session, in 128 buckets. The rows of a bucket in one micro-batch lie
+in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
 """
 
 from __future__ import annotations
@@ -42,13 +54,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql import kernels
+from streamtime.sql.buckets import CLOCK
 from streamtime.sql.call import Expression
 from streamtime.sql.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.columns import named
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
 from streamtime.sql.spec import COMMON, Duration, Example, Option, Spec
-from streamtime.sql.streaming import CLOCK, is_stream, judged, verdict
+from streamtime.sql.streaming import is_stream, judged, verdict
 from streamtime.udfs.sessions import ASIDE, LATE, OPENED, FirstInSession
 from streamtime.udfs.windows import FirstInWindow
 

@@ -124,7 +124,7 @@ def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:
     names = [c.name for c in frame.columns]
     if field.name != (frame.time.name if frame.time.name in names else names[0]):
         return field
-    marks = {CLOCKED_BEFORE: True}
+    marks: dict[str, Any] = {CLOCKED_BEFORE: True}
     if call["watermark"] is not None and isinstance(frame.time.type, T.TimestampType):
         marks |= {WATERMARK: _delay(call)}
     return T.StructField(field.name, field.dataType, field.nullable, field.metadata | marks)

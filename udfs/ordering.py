@@ -71,14 +71,16 @@ def ordinals(column: pa.Array) -> Ints:
     if pa.types.is_nested(kind):
         return of_values([comparable(v) for v in column.to_pylist()])
     encoded = column.dictionary_encode()
-    words, codes = encoded.dictionary, groups.as_ints(encoded.indices)
+    words = encoded.dictionary
+    codes: Ints = groups.as_ints(encoded.indices)
     if not len(words):
         return np.zeros(len(column), np.int64)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         words = words.cast(pa.large_binary())
     rank = np.empty(len(words), np.int64)
     rank[pc.sort_indices(words).to_numpy()] = np.arange(len(words))
-    return rank[codes]
+    numbered: Ints = rank[codes]
+    return numbered
 
 
 def ranked(values: Any) -> Ints:
