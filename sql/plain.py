@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.pandas.types import to_arrow_type
 
 from streamtime.sql.columns import expression
@@ -68,19 +69,17 @@ def _arrived(column: Column, kind: T.DataType) -> Column:
 
 
 @functools.lru_cache(maxsize=256)
-def _function(
-    kernel: Kernel, kinds: tuple[pa.DataType, ...], returns: T.DataType, _context: SparkContext | None
-) -> Callable[..., Column]:
+def _function(kernel: Kernel, kinds: tuple[pa.DataType, ...], returns: T.DataType, _context: SparkContext | None) -> Callable[..., Column]:
     cloudpickle.register_pickle_by_value(plain)  # type: ignore[no-untyped-call]
 
     def over(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         return plain.run(kernel, kinds, batches)
 
     integers: T.DataType = T.LongType()
-    batch, result = tuple[pd.Series, ...], pd.Series
     if isinstance(returns, T.StructType):
-        integers, result = T.StructType([T.StructField(f.name, T.LongType()) for f in returns.fields]), pd.DataFrame
-    over.__annotations__ = {"batches": Iterator[batch], "return": Iterator[result]}
+        integers = T.StructType([T.StructField(f.name, T.LongType()) for f in returns.fields])
+    result = Iterator[pd.DataFrame] if isinstance(returns, T.StructType) else Iterator[pd.Series]
+    over.__annotations__ = {"batches": Iterator[tuple[pd.Series, ...]], "return": result}
     over.__name__ = type(kernel).__name__.lower()
-    made: Callable[..., Column] = F.pandas_udf(over, integers).asNondeterministic()  # type: ignore[call-overload]
+    made: Callable[..., Column] = pandas_udf(over, integers).asNondeterministic()  # type: ignore[call-overload]
     return made
