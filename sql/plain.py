@@ -11,36 +11,51 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pandas as pd
+import pyarrow as pa
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import pandas_udf
-from pyspark.sql.pandas.types import to_arrow_type
 
 from streamtime.sql.columns import expression
 from streamtime.udfs import plain
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.kernels import Kernel
 
+ARROW: dict[type[T.DataType], pa.DataType] = {
+    T.BooleanType: pa.bool_(),
+    T.ByteType: pa.int8(),
+    T.ShortType: pa.int16(),
+    T.IntegerType: pa.int32(),
+    T.LongType: pa.int64(),
+    T.DateType: pa.date32(),
+    T.TimestampType: pa.timestamp("us", "UTC"),
+    T.TimestampNTZType: pa.timestamp("us"),
+    T.BinaryType: pa.binary(),
+    T.StringType: pa.string(),
+}
 DAY, HOUR, MINUTE, SECOND = (seconds * 1_000_000 for seconds in (86_400, 3_600, 60, 1))
 
 
 def with_column(df: DataFrame, name: str, kernel: Kernel, columns: list[Column], returns: T.DataType) -> DataFrame:
     """The rows with the kernel's result. Spark is asked for the columns' types, which costs an analysis."""
     kinds = [f.dataType for f in df.select(*[c.alias(f"c{i}") for i, c in enumerate(columns)]).schema]
-    function = _function(kernel, tuple(map(to_arrow_type, kinds)), returns, SparkContext._active_spark_context)
+    function = _function(kernel, tuple(map(_arrow, kinds)), returns, SparkContext._active_spark_context)
     result = f"{name}_integers"
     run = df.withColumn(result, function(*[part for c, kind in zip(columns, kinds, strict=True) for part in _sent(c, kind)]))
     # a second projection, since the function would run once for each field that is read from its result
     return run.withColumn(name, _arrived(F.col(result), returns)).drop(result)
 
 
+def _arrow(kind: T.DataType) -> pa.DataType:
+    return pa.decimal128(kind.precision, kind.scale) if isinstance(kind, T.DecimalType) else ARROW[type(kind)]
+
+
 def _sent(column: Column, kind: T.DataType) -> list[Column]:
-    if not plain.counts(to_arrow_type(kind)):
+    if not plain.counts(_arrow(kind)):
         return [column.cast("string") if isinstance(kind, T.DecimalType) else column]
     return [F.coalesce(_count(column, kind), F.lit(0).cast("long")), column.isNull()]
 
@@ -51,8 +66,9 @@ def _count(column: Column, kind: T.DataType) -> Column:
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(column)
     if isinstance(kind, T.TimestampNTZType):  # no function counts its microseconds without asking for a time zone
-        whole = F.unix_date(column.cast("date")).cast("long") * F.lit(DAY) + F.hour(column) * F.lit(HOUR) + F.minute(column) * F.lit(MINUTE)
-        return whole + (F.extract(F.lit("SECOND"), column) * SECOND).cast("long")
+        parts = ((F.unix_date(column.cast("date")), DAY), (F.hour(column), HOUR), (F.minute(column), MINUTE))
+        seconds = (F.extract(F.lit("SECOND"), column) * SECOND).cast("long")
+        return functools.reduce(lambda total, part: total + part[0].cast("long") * part[1], parts, seconds)
     return column.cast("long")
 
 
