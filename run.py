@@ -2,7 +2,8 @@
 """One command for each thing to do here. Makes .venv, installs what is needed, and goes.
 
 python3 run.py quickstart    the main job, on real data
-python3 run.py tests         all checks and tests
+python3 run.py tests         all checks and tests; with --spark 4.0 or --spark 4.1, the tests on that Spark, in a .venv of its own
+python3 run.py sparks        the tests on every Spark, one after the other, as a table
 python3 run.py benchmark     speed, side by side with Spark's own operators
 python3 run.py pages         the reference pages in docs/, made anew
 """
@@ -17,11 +18,13 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
-PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-EXTRAS = {"quickstart": "examples", "tests": "dev", "benchmark": "bench", "pages": "dev"}
+EXTRAS = {"quickstart": "examples", "tests": "dev", "sparks": "dev", "benchmark": "bench", "pages": "dev"}
+SPARKS = {"4.2": "4.2.0", "4.1": "4.1.4", "4.0": "4.0.5"}  # what the tests run on; the first is the reference, in .venv
 
 
 def main() -> int:
@@ -35,53 +38,97 @@ def main() -> int:
     if (problem := java_problem()) is not None:
         print(problem, file=sys.stderr)
         return 1
-    install(EXTRAS[task])
+    if task == "sparks":
+        return on_every_spark(rest)
+    if task == "tests" and rest[:1] == ["--spark"]:
+        if rest[1:2] == [] or rest[1] not in SPARKS:
+            print(f"--spark takes one of {', '.join(SPARKS)}.", file=sys.stderr)
+            return 2
+        return run(on_spark(rest[1]), "-m", "pytest", *rest[2:])
+    python = install(EXTRAS[task])
     if task == "quickstart":
-        return run(PYTHON, "examples/quickstart.py")
+        return run(python, "examples/quickstart.py")
     if task == "benchmark":
-        return run(PYTHON, "tests/benchmarks/deduplicate.py", *rest)
+        return run(python, "tests/benchmarks/deduplicate.py", *rest)
     if task == "pages":
-        return run(PYTHON, "-m", "streamtime.pages", "docs/reference")
+        return run(python, "-m", "streamtime.pages", "docs/reference")
     lay_out()
     checks = [
-        (PYTHON, "-m", "ruff", "check", "."),
-        (PYTHON, "-m", "ruff", "format", "--check", "."),
-        (PYTHON, "-m", "mypy"),
-        (PYTHON, "-m", "pytest", *rest),
+        (python, "-m", "ruff", "check", "."),
+        (python, "-m", "ruff", "format", "--check", "."),
+        (python, "-m", "mypy"),
+        (python, "-m", "pytest", *rest),
     ]
     return next((code for check in checks if (code := run(*check))), 0)
 
 
-def java_problem() -> str | None:
+def on_spark(minor: str) -> Path:
+    """The Python that has this Spark; the reference is what the default .venv has."""
+    if minor == next(iter(SPARKS)):
+        return install("dev")
+    return install("dev", ROOT / f".venv-{minor}", (f"pyspark=={SPARKS[minor]}",))
+
+
+def on_every_spark(arguments: list[str]) -> int:
+    lines, worst = [("pyspark", "delta-spark", "Java", "Python", "passed", "failed", "skipped")], 0
+    probe = "from importlib.metadata import version as v; print(v('pyspark'), v('delta-spark'))"
+    for minor in SPARKS:
+        python = on_spark(minor)
+        results = python.parent.parent / "results.xml"
+        results.unlink(missing_ok=True)
+        code = run(python, "-m", "pytest", f"--junitxml={results}", *arguments)
+        worst = max(worst, code)
+        installed = subprocess.run([python, "-c", probe], capture_output=True, text=True, check=True).stdout.split()
+        counts = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+        if results.exists():
+            for suite in ElementTree.parse(results).getroot().iter("testsuite"):
+                counts = {name: count + int(suite.get(name, 0)) for name, count in counts.items()}
+        failed = counts["failures"] + counts["errors"]
+        passed = counts["tests"] - failed - counts["skipped"]
+        here = (*installed, str(java().check()), sys.version.split()[0])
+        lines.append((*here, *map(str, (passed, failed, counts["skipped"]))))
+        print("\n" + "\n".join("".join(cell.ljust(12) for cell in line).rstrip() for line in lines) + "\n", flush=True)
+    return worst
+
+
+def java() -> ModuleType:
+    """streamtime.java, which needs nothing installed."""
     spec = importlib.util.spec_from_file_location("java", ROOT / "catalog" / "java.py")
     assert spec is not None
     assert spec.loader is not None
-    java = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(java)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def java_problem() -> str | None:
+    module = java()
     try:
-        java.check()
-    except java.JavaError as error:
+        module.check()
+    except module.JavaError as error:
         return str(error)
     return None
 
 
-def install(extra: str) -> None:
-    """Into .venv, unless the same was installed before."""
-    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + extra.encode()).hexdigest()
-    stamp = VENV / f"installed-{extra}"
-    if PYTHON.exists() and stamp.exists() and stamp.read_text() == wanted:
-        return
-    if not PYTHON.exists():
-        print("[Making .venv ..]", flush=True)
-        venv.create(VENV, with_pip=True)
+def install(extra: str, folder: Path = VENV, pins: tuple[str, ...] = ()) -> Path:
+    """Into a virtual environment, unless the same was installed before. Gives its Python."""
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + " ".join([extra, *pins]).encode()).hexdigest()
+    stamp = folder / f"installed-{extra}"
+    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
+        return python
+    if not python.exists():
+        print(f"[Making {folder.name} ..]", flush=True)
+        venv.create(folder, with_pip=True)
     print(
-        f"[Installing streamtime with its {extra} requirements into .venv; Spark alone is 450 MB, so this takes a few minutes ..]",
+        f"[Installing streamtime with its {extra} requirements into {folder.name}; Spark alone is 450 MB, so this takes a few minutes ..]",
         flush=True,
     )
-    code = run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", f".[{extra}]")
+    code = run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", f".[{extra}]", *pins)
     if code:
         sys.exit(code)
     stamp.write_text(wanted)
+    return python
 
 
 def lay_out() -> None:

@@ -8,12 +8,12 @@ Over Spark Connect, `streamtime.query(spark, text)` takes the place of `spark.sq
 The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"], order_by=["ts"], within=timedelta(minutes=10))`.
 """
 
-from streamtime.analyzer import UnsupportedSparkError
 from streamtime.api import deduplicate, distinct_in_window
 from streamtime.query import query
 from streamtime.registration import Registration, register, unregister
 from streamtime.session import session
 from streamtime.sql.errors import CallError
+from streamtime.versions import UnsupportedSparkError
 
 __version__ = "0.1.0"
 

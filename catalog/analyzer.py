@@ -27,8 +27,8 @@ from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call import Expression, Sort, Table, Value, bind
 from streamtime.sql.errors import CallError, gist, unlogged
 from streamtime.sql.spec import Spec
+from streamtime.versions import spark_version
 
-KNOWN = ("4.2",)
 MOST_SESSIONS = 32
 FREE_TEXT = "_LEGACY_ERROR_TEMP_3102"  # Spark's error condition whose text is its one parameter, `msg`
 
@@ -54,10 +54,6 @@ JVM_CLASSES = {
 
 
 REFUSAL = re.compile(rf"({'|'.join(s.name for s in FUNCTIONS)})[,:] ")
-
-
-class UnsupportedSparkError(RuntimeError):
-    """This Spark is not one that the analyzer door knows."""
 
 
 class Refusal(Py4JJavaError):  # type: ignore[misc]
@@ -143,12 +139,7 @@ class AnalyzerDoor:
     """Registers functions with Spark's registries: of the session at hand, and of every later session of this driver."""
 
     def __init__(self, spark: SparkSession) -> None:
-        version = ".".join(spark.version.split(".")[:2])
-        if version not in KNOWN:
-            raise UnsupportedSparkError(
-                f"streamtime calls Spark's analyzer, and knows how in Spark {', '.join(KNOWN)}; this session runs Spark {spark.version}. "
-                f"Install pyspark=={KNOWN[-1]}.0."
-            )
+        version = spark_version(spark.version)
         self.spark = spark
         context = spark.sparkContext
         self.gateway: Any = context._gateway
@@ -165,6 +156,9 @@ class AnalyzerDoor:
         self.nodes = Nodes(self.classes, convert, self._seq, self.none)
         self.active, self.column = self.classes["session"].active, self.classes["expressions"].column
         self.new_id = self._module(JVM_CLASSES["cte_def"]).newId
+        self.definition_limits = (self.none,) if version.recursion_limits else ()
+        self.reference_limits = (self.none, False) if version.recursion_limits else ()
+        self.full_function_names = version.full_function_names
         self.sessions: dict[str, SparkSession] = {}
         self.alive: dict[str, tuple[Any, Any]] = {}  # the JVM holds no strong reference to Python objects
         self.closed = False
@@ -187,7 +181,7 @@ class AnalyzerDoor:
         function = self._module("org.apache.spark.api.java.JavaPairRDD").toScalaFunction(builder)
         info = self.classes["info"](
             f"streamtime.{spec.name}", None, spec.name.lower(), description.usage, description.arguments, description.examples,
-            description.note, "table_funcs", "4.2.0", "", "built-in",
+            description.note, "table_funcs", "4.0.0", "", "built-in",
         )  # fmt: skip
         self.alive[spec.name] = (builder, function)
         for registry in self._registries():
@@ -218,6 +212,8 @@ class AnalyzerDoor:
         return [builtin, self.spark._jsparkSession.sessionState().tableFunctionRegistry()]
 
     def _identifier(self, name: str) -> Any:
+        if not self.full_function_names:
+            return self._class("org.apache.spark.sql.catalyst.FunctionIdentifier")(name.lower())
         registry = self._module("org.apache.spark.sql.catalyst.analysis.FunctionRegistry")
         return registry.builtinFunctionIdentifier(name.lower())
 
@@ -292,7 +288,7 @@ class AnalyzerDoor:
             became.append(operators)
             output, streaming = plan.output(), plan.isStreaming()
             empty = self.classes["local_relation"](output, self._seq([]), streaming, self.none)
-            reference = self.classes["cte_ref"](cte, True, output, streaming, self.none, False, self.none, False)
+            reference = self.classes["cte_ref"](cte, True, output, streaming, self.none, False, *self.reference_limits)
             placeholder = self.classes["with_cte"](reference, self._seq([self._definition(empty, cte)]))
             return DataFrame(self.classes["dataset"].ofRows(session._jsparkSession, operators(placeholder)), session)
 
@@ -302,7 +298,7 @@ class AnalyzerDoor:
         return Table(frame, keys, order)
 
     def _definition(self, plan: Any, cte: int) -> Any:
-        return self.classes["cte_def"](plan, cte, self.none, False, self.none)
+        return self.classes["cte_def"](plan, cte, self.none, False, *self.definition_limits)
 
     def _expression(self, expression: Any) -> Expression:
         return Expression(expression.sql(), lambda: Column(self.column(expression)))

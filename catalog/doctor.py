@@ -126,11 +126,12 @@ def java() -> str:
 
 def pyspark() -> str:
     """PySpark is one that the pack knows, and starts its own Spark."""
-    from streamtime.analyzer import KNOWN
+    from streamtime.versions import SPARKS
 
+    known = [spark.minor for spark in SPARKS]
     version = installed("pyspark")
-    if ".".join(version.split(".")[:2]) not in KNOWN:
-        raise Problem(f"{version} is not known; known is Spark {', '.join(KNOWN)}", f"pip install 'pyspark~={KNOWN[-1]}.0'")
+    if ".".join(version.split(".")[:2]) not in known:
+        raise Problem(f"{version} is not known; known is Spark {', '.join(known)}", f"pip install 'pyspark~={known[-1]}.0'")
     home = os.environ.get("SPARK_HOME")
     if home and not list(Path(home, "jars").glob(f"spark-core_*-{version}*.jar")):
         raise Problem(f"{version}, but SPARK_HOME is {home}, which is not Spark {version}", "Unset SPARK_HOME.")

@@ -8,14 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from streamtime import java
 from streamtime.registration import register
 from streamtime.sql.streaming import ROCKSDB
+from streamtime.versions import spark_version
 
 DELTA = "4.4.0"
-JARS = (f"delta-spark_4.2_2.13-{DELTA}.jar", f"delta-storage-{DELTA}.jar")
 # Where pyspark itself prints or warns on the way up, a reader learns nothing
 LOG4J = """\
 rootLogger.level = error
@@ -55,6 +56,7 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
         register(running)
         return running
     java.check()
+    spark_has = spark_version(pyspark.__version__)
     folder = cache_folder()
     log4j = folder / "log4j2.properties"
     log4j.write_text(LOG4J)
@@ -70,14 +72,16 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # call sites cost a millisecond per column expression
-        "spark.python.unix.domain.socket.enabled": "true",  # 40 ms less per task that calls Python
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,  # functions over a stream keep their state in it
-        # Delta 4.4.0's parser leaves `:name` parameters unbound in Spark 4.2; this lets the analyzer bind them, as in Spark 3.5
-        "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    } | (settings or {})
+    }
+    if spark_has.python_sockets:
+        made["spark.python.unix.domain.socket.enabled"] = "true"  # 40 ms less per task that calls Python
+    if spark_has.early_parameters:  # which Delta 4.4.0's parser does not pass on; this lets the analyzer bind them, as before Spark 4.1
+        made["spark.sql.legacy.parameterSubstitution.constantsOnly"] = "true"
+    made |= settings or {}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whatever `python3` is first on the PATH
     builder = SparkSession.builder.master(f"local[{cores}]")
     for key, value in made.items():
@@ -96,21 +100,21 @@ def cache_folder() -> Path:
 
 
 def delta_jars() -> list[Path]:
-    """Delta's two jars, fetched with Spark's own Ivy if they are not in the cache."""
-    folder = cache_folder() / f"delta-{DELTA}"
-    jars = [folder / name for name in JARS]
+    """Delta's two jars for the Spark at hand, fetched with Spark's own Ivy if they are not in the cache."""
+    minor = spark_version(pyspark.__version__).minor
+    jars = [cache_folder() / f"delta-{DELTA}" / f"{name}-{DELTA}.jar" for name in (f"delta-spark_{minor}_2.13", "delta-storage")]
     if not all(jar.exists() for jar in jars):
-        print(f"streamtime: fetching Delta Lake {DELTA} (10 MB, once) ..", file=sys.stderr, flush=True)
-        _fetch(folder)
+        print(f"streamtime: fetching Delta Lake {DELTA} for Spark {minor} (10 MB, once) ..", file=sys.stderr, flush=True)
+        _fetch(jars)
     return jars
 
 
-def _fetch(folder: Path) -> None:
+def _fetch(jars: list[Path]) -> None:
     ivy = cache_folder() / "ivysettings.xml"
     ivy.write_text(IVY.format(cache=cache_folder()))
     # spark-submit resolves the packages before it notices that it has nothing to run
     spark_home = Path(str(importlib.metadata.distribution("pyspark").locate_file("pyspark")))
-    coordinates = [f"io.delta:{name.removesuffix(f'-{DELTA}.jar')}:{DELTA}" for name in JARS]
+    coordinates = [f"io.delta:{jar.name.removesuffix(f'-{DELTA}.jar')}:{DELTA}" for jar in jars]
     command = [
         str(spark_home / "bin" / ("spark-submit.cmd" if os.name == "nt" else "spark-submit")),
         "--conf", f"spark.jars.ivySettings={os.environ.get('STREAMTIME_IVY_SETTINGS') or ivy}",
@@ -123,15 +127,15 @@ def _fetch(folder: Path) -> None:
     ]  # fmt: skip
     environment = os.environ | {"SPARK_HOME": str(spark_home)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    folder.mkdir(parents=True, exist_ok=True)
-    for jar in JARS:
-        found = sorted((cache_folder() / "ivy").rglob(f"*{jar}"))
+    jars[0].parent.mkdir(parents=True, exist_ok=True)
+    for jar in jars:
+        found = sorted((cache_folder() / "ivy").rglob(f"*{jar.name}"))
         if not found:
             said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
             raise RuntimeError(
-                f"Delta's jar {jar} could not be fetched from Maven Central. Behind a mirror, set STREAMTIME_IVY_SETTINGS to an Ivy "
-                f"settings file that names it; or put {' and '.join(JARS)} into {folder}. Ivy said:\n{said}"
+                f"Delta's jar {jar.name} could not be fetched from Maven Central. Behind a mirror, set STREAMTIME_IVY_SETTINGS to an Ivy "
+                f"settings file that names it; or put {' and '.join(j.name for j in jars)} into {jar.parent}. Ivy said:\n{said}"
             )
-        partial = folder / f"{jar}.part"
+        partial = jar.with_name(f"{jar.name}.part")
         partial.write_bytes(found[0].read_bytes())
-        partial.replace(folder / jar)
+        partial.replace(jar)

@@ -40,8 +40,7 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
         frame, names = frame.comparable(clock_by)
         clocks = [named(n) for n in names]
         sorted_df = frame.df.repartition(*clocks).sortWithinPartitions(*[c.asc_nulls_first() for c in clocks], *order)
-        running = kernels.apply(StreamTime(earliest=reverse), [moves, *clocks], frame.time.type)
-        return frame.with_df(sorted_df.withColumn(STREAM_TIME, running))
+        return frame.with_df(kernels.with_column(sorted_df, STREAM_TIME, StreamTime(reverse), [moves, *clocks], frame.time.type))
     first = frame.order[0].ref
     ranged = _ranged(frame.df, first) if isinstance(first.type, CUTTABLE) else frame.df.withColumn(RANGE, F.lit(0))
     before = _before(ranged, moves, frame.order[0].ascending != reverse, reverse)
@@ -50,8 +49,8 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
     sorted_df = ranged.repartition(spread).sortWithinPartitions(*order)
     extreme = F.least if reverse else F.greatest
     reached = extreme(moves, F.get(before, named(RANGE)))  # what the ranges before have seen; both functions skip nulls
-    running = kernels.apply(StreamTime(earliest=reverse), [reached], frame.time.type)
-    return frame.with_df(sorted_df.withColumn(STREAM_TIME, running).drop(RANGE))
+    running = kernels.with_column(sorted_df, STREAM_TIME, StreamTime(reverse), [reached], frame.time.type)
+    return frame.with_df(running.drop(RANGE))
 
 
 @functools.cache

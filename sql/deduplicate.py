@@ -165,7 +165,7 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     first = [prefix(identity, STREAM_TIME if clocked else frame.time.name, frame.time.type, reverse)] if hashed else []
     grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
     ordered = grouped.sortWithinPartitions(*first, *[sorted_by(quoted(i)) for i in identity], *frame.sort(reverse=reverse))
-    return frame.with_df(ordered.withColumn(KEPT, kernels.apply(kernel, columns, frame.time.type))), clock
+    return frame.with_df(kernels.with_column(ordered, KEPT, kernel, columns, frame.time.type)), clock
 
 
 def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:

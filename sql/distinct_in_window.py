@@ -206,9 +206,8 @@ def _sessions(call: Bound, frame: Frame, takes_part: Column, clock: Column, iden
     grouped = frame.df.repartition(*identity) if identity else frame.df.repartition(1)
     kernel = FirstInSession(call["gap"], call["grace"])
     time = F.when(takes_part, frame.time.column)
-    df = grouped.sortWithinPartitions(*[i.asc_nulls_first() for i in identity], *frame.sort()).withColumn(
-        VERDICT, kernels.apply(kernel, [time, clock, *identity], returns)
-    )
+    ordered = grouped.sortWithinPartitions(*[i.asc_nulls_first() for i in identity], *frame.sort())
+    df = kernels.with_column(ordered, VERDICT, kernel, [time, clock, *identity], returns)
     code = F.col(f"{VERDICT}.verdict")
     verdict = F.when(code == LATE, "late").when(~code.isin(OPENED, ASIDE), "duplicate")
     return frame.with_df(df.withColumns({START: F.col(f"{VERDICT}.start"), END: F.col(f"{VERDICT}.end")}).withColumn(VERDICT, verdict))

@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 from pyspark import SparkContext, cloudpickle
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas import functions as pandas_functions
 
+from streamtime.sql import plain
 from streamtime.sql.columns import remembered
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql import types as T
+
+
+arrow_udf = getattr(pandas_functions, "arrow_udf", None)  # from Spark 4.1
 
 
 class Kernel(Hashable, Protocol):
@@ -30,10 +34,13 @@ class Kernel(Hashable, Protocol):
         """Must give as many rows as it takes, in order."""
 
 
-def apply(kernel: Kernel, columns: list[Column], returns: T.DataType) -> Column:
-    """The kernel's result as a column, for rows that are already partitioned and sorted for it."""
+def with_column(df: DataFrame, name: str, kernel: Kernel, columns: list[Column], returns: T.DataType) -> DataFrame:
+    """The rows, already partitioned and sorted for the kernel, with its result."""
+    if arrow_udf is None:
+        ship_by_value()
+        return plain.with_column(df, name, kernel, columns, returns)
     function = _function(kernel, len(columns) == 1, returns, SparkContext._active_spark_context)
-    return remembered(function, columns, lambda: function(*columns))
+    return df.withColumn(name, remembered(function, columns, lambda: function(*columns)))
 
 
 @functools.lru_cache(maxsize=256)
@@ -51,7 +58,8 @@ def _function(kernel: Kernel, single: bool, returns: T.DataType, _context: Spark
     over_many.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
     function = over_single if single else over_many
     function.__name__ = type(kernel).__name__.lower()
-    made: Callable[..., Column] = arrow_udf(function, returns).asNondeterministic()  # type: ignore[call-overload]
+    assert arrow_udf is not None
+    made: Callable[..., Column] = arrow_udf(function, returns).asNondeterministic()
     return made
 
 

@@ -1,4 +1,7 @@
-"""Golden SQL conversations: `golden/*.sql` is what is asked, `golden/*.out` what was answered. STREAMTIME_GOLDEN=write makes the answers anew."""
+"""Golden SQL conversations: `golden/*.sql` is what is asked, `golden/*.out` what was answered. STREAMTIME_GOLDEN=write makes the answers anew.
+
+The answers are those of Spark 4.2. Other versions word their own errors otherwise; there, such an error only has to have the same condition.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +38,21 @@ def conversation(spark: SparkSession, text: str) -> str:
     return "\n\n".join(f"{asked};\n{answered}" for asked, answered in spoken) + "\n"
 
 
+def of_any_spark(text: str) -> str:
+    """The conversation with Spark's own errors cut to their condition; ours stay whole."""
+    own = rf"(?ms)^(AnalysisException|ParseException): (?!{'|'.join(FREE)})(\[[A-Z_.0-9]+\])?.*?(?=\n\n|\n\Z)"
+    return re.sub(own, r"Spark: \2", text)
+
+
 @pytest.mark.parametrize("name", sorted(p.stem for p in GOLDEN.glob("*.sql")))
 def test_conversation(spark: SparkSession, name: str) -> None:
     got = conversation(spark, (GOLDEN / f"{name}.sql").read_text())
     out = GOLDEN / f"{name}.out"
-    if os.environ.get("STREAMTIME_GOLDEN") == "write":
+    reference = spark.version.startswith("4.2.")
+    if os.environ.get("STREAMTIME_GOLDEN") == "write" and reference:
         out.write_text(got)
-    assert got == out.read_text()
+    same = str if reference else of_any_spark
+    assert same(got) == same(out.read_text())
 
 
 def test_a_hundred_wrong_calls_are_refused_in_words(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
