@@ -4,7 +4,7 @@
 python3 run.py quickstart    the main job, on real data
 python3 run.py tests         all checks and tests; with --spark 4.0 or --spark 4.1, the tests on that Spark, in a .venv of its own
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
-python3 run.py benchmark     speed, side by side with Spark's own operators
+python3 run.py benchmark     speed, side by side with Spark's own operators; also benchmark streaming, benchmark doors
 python3 run.py pages         the reference pages in docs/, made anew
 """
 
@@ -49,7 +49,13 @@ def main() -> int:
     if task == "quickstart":
         return run(python, "examples/quickstart.py")
     if task == "benchmark":
-        return run(python, "tests/benchmarks/deduplicate.py", *rest)
+        name, *more = rest if rest[:1] and not rest[0].startswith("-") else ["deduplicate", *rest]
+        script = ROOT / "tests" / "benchmarks" / f"{name}.py"
+        if not script.exists():
+            known = ", ".join(sorted(p.stem for p in script.parent.glob("*.py")))
+            print(f"There is no benchmark {name}; there are {known}.", file=sys.stderr)
+            return 2
+        return run(python, script, *more)
     if task == "pages":
         return run(python, "-m", "streamtime.pages", "docs/reference")
     lay_out()

@@ -58,13 +58,6 @@ def test_the_python_api_has_the_options_of_the_spec(spark: SparkSession) -> None
     assert streamtime.deduplicate(df, order_by=["ts"], within=within).count() == 2
 
 
-def test_a_streaming_input_is_refused_in_words(spark: SparkSession) -> None:
-    stream = spark.readStream.format("rate").load().selectExpr("value AS k", "timestamp AS ts")
-    stream.createOrReplaceTempView("ticks")
-    with pytest.raises(Exception, match="DEDUPLICATE: a streaming input is not possible in this version"):
-        spark.sql("SELECT * FROM DEDUPLICATE(TABLE(ticks) PARTITION BY k ORDER BY ts)")
-
-
 def imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     found = {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
