@@ -129,8 +129,8 @@ class Judge(StatefulProcessor):
         """Judge the rows of a bucket."""
         index = self._load()
         state = Slices(self, index, KEY + self.transition.width)
-        blobs = [pa.ipc.open_stream(data).read_all() for some in rows for data in some["data"].tolist()]
-        yield self._judged(pa.concat_tables(blobs).combine_chunks(), state, micros(timerValues))
+        tables = [pa.ipc.open_stream(data).read_all() for some in rows for data in some["data"].tolist()]
+        yield self._judged(pa.concat_tables(tables).combine_chunks(), state, micros(timerValues))
         state.save()
         self._save(index)
 
@@ -199,14 +199,11 @@ class Judge(StatefulProcessor):
             place[rows] = np.arange(len(rows))
             results = [r.take(pa.array(place, mask=place < 0)) for r in step.results]
         counts = self._counts(reasons, times, watermark)
-        if self.plan.output == "rows":
-            table = table.drop_columns([PLACE, SECOND, ASIDE])
-        else:
+        table = table.drop_columns([PLACE, SECOND, ASIDE])
+        if self.plan.output != "rows":
             names = pa.array([None, *self.plan.reasons], pa.string())
             clock = groups.times(np.full(table.num_rows, watermark), np.full(table.num_rows, watermark == NEVER), times.type)
-            table = (
-                table.drop_columns([PLACE, SECOND, ASIDE]).append_column(REASON, names.take(pa.array(reasons))).append_column(CLOCK, clock)
-            )
+            table = table.append_column(REASON, names.take(pa.array(reasons))).append_column(CLOCK, clock)
         for name, result in zip(self.plan.results, results, strict=True):
             table = table.append_column(name, result)
         if self.plan.output != "all":

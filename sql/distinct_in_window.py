@@ -114,9 +114,9 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
     transition: Transition
     if call["size"] is not None:
         frame = _windowed(call, frame, takes_part)
-        identity, transition, asked = [*identity, named(START)], FirstInWindow(call["grace"]), [END]
+        identity, transition, asked, carried = [*identity, named(START)], FirstInWindow(call["grace"]), [END], [START]
     else:
-        transition, asked = FirstInSession(call["gap"], call["grace"]), []
+        transition, asked, carried = FirstInSession(call["gap"], call["grace"]), [], []
         results = results.add(START, frame.time.type).add(END, frame.time.type)
     frame = judged(
         call,
@@ -126,10 +126,12 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
         aside=F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key"),
         reasons=REASONS,
         asked=asked,
+        carried=carried,
         results=results,
         options={name: call[name] for name in ("size", "slide", "gap", "grace")},
     )
-    bounds = {"window_start": F.when(takes_part, named(START)), "window_end": F.when(takes_part, named(END))}
+    judged_rows = F.coalesce(~verdict(call).isin("null_time", "null_key"), F.lit(True))
+    bounds = {"window_start": F.when(judged_rows, named(START)), "window_end": F.when(judged_rows, named(END))}
     return outcome(call, frame, verdict(call), named(CLOCK), REASONS, bounds, bounds)
 
 

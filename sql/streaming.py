@@ -60,20 +60,21 @@ def judged(
     aside: Column,
     reasons: Sequence[str],
     asked: Sequence[str] = (),
+    carried: Sequence[str] = (),
     results: T.StructType,
     options: dict[str, Any],
 ) -> Frame:
     """The frame with its rows judged: those that the output asks for, with `REASON` and `CLOCK` where rows are reported.
 
     `identity` is what a key's state belongs to; `aside` is null where a row takes part, and else the reason for which it is dropped, or
-    '' if it passes; `asked` names columns that the transition needs beside the event time, `results` its result columns; the state is
-    valid for these `options` and keys alone.
+    '' if it passes; `asked` names columns that the transition needs beside the event time, `carried` others that are needed afterwards,
+    `results` the transition's result columns; the state is valid for these `options` and keys alone.
     """
     for key in frame.keys:
         if collated(key.type):
             fix = f"Use collate({key.text}, 'UTF8_BINARY'), or lower({key.text}), in the TABLE argument."
             raise call.refuse("PARTITION BY", f"a key with a collation is not possible on a stream (`{key.text}`)", fix)
-    packed, schema = _packed(call, frame, identity, aside, reasons, asked)
+    packed, schema = _packed(call, frame, identity, aside, reasons, [*asked, *carried])
     plan = Plan(
         function=call.spec.name,
         transition=transition,
@@ -100,12 +101,11 @@ def verdict(call: Bound) -> Column:
 
 
 def _packed(
-    call: Bound, frame: Frame, identity: Sequence[Column], aside: Column, reasons: Sequence[str], asked: Sequence[str]
+    call: Bound, frame: Frame, identity: Sequence[Column], aside: Column, reasons: Sequence[str], others: Sequence[str]
 ) -> tuple[DataFrame, list[T.StructField]]:
     """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked."""
     df = _clocked(call, frame)
-    kept = list(dict.fromkeys([*(c.name for c in frame.columns), frame.time.name, *(o.ref.name for o in frame.order), *asked]))
-    kept += [f for f in df.columns if f.startswith(PREFIX) and f not in kept and f != CLOCKED and not _is_input(frame, f)]
+    kept = list(dict.fromkeys([*(c.name for c in frame.columns), frame.time.name, *(o.ref.name for o in frame.order), *others]))
     code = F.coalesce(*(F.when(aside == reason, i) for i, reason in enumerate(("", *reasons))), F.lit(TAKES_PART))
     alone = F.xxhash64(frame.time.column, F.lit(1))  # rows aside belong to no key: they are spread evenly
     place = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *identity))
@@ -128,10 +128,6 @@ def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:
     if call["watermark"] is not None and isinstance(frame.time.type, T.TimestampType):
         marks |= {WATERMARK: _delay(call)}
     return T.StructField(field.name, field.dataType, field.nullable, field.metadata | marks)
-
-
-def _is_input(frame: Frame, name: str) -> bool:
-    return any(name == c.name for c in frame.columns)
 
 
 def _clocked(call: Bound, frame: Frame) -> DataFrame:
