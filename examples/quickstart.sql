@@ -37,7 +37,7 @@ FROM DISTINCT_IN_WINDOW(TABLE(flights) PARTITION BY tailnum ORDER BY departed, s
 
 -- Question 4. The timetable says when a plane should leave, the log says when it did. Read the log in the order in which
 -- planes left, with the timetable as event time: how late does the log run behind itself, per airport?
-SELECT origin, count(*) AS flights, max(lateness) AS most_late, count_if(lateness > INTERVAL 6 HOURS) AS beyond_6_hours
+SELECT origin, count(*) AS flights, round(max(lateness) / 3600, 1) AS most_hours_late, count_if(lateness > 6 * 3600) AS beyond_6_hours
 FROM DEDUPLICATE(TABLE(SELECT * FROM flights WHERE departed IS NOT NULL) PARTITION BY flight_id ORDER BY departed,
                  time => 'scheduled', clock_by => ARRAY('origin'), within => INTERVAL 1 DAY, output => 'all')
 GROUP BY origin ORDER BY origin;

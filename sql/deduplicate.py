@@ -234,7 +234,7 @@ SPEC = Spec(
     adds={
         "'rows'": "none",
         "'dropped', 'all'": "`reason` STRING (`null_time`, `duplicate`; null: passed), `stream_time` (type of the event time), "
-        "`lateness` INTERVAL DAY TO SECOND, `kept_time` (type of the event time; the kept row that it duplicates)",
+        "`lateness` DOUBLE (seconds), `kept_time` (type of the event time; the kept row that it duplicates)",
         "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
     },
     examples=(

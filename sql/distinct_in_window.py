@@ -237,7 +237,7 @@ SPEC = Spec(
     adds={
         "'rows'": "`window_start`, `window_end` (type of the event time; TIMESTAMP_NTZ where that is DATE and `size` is given)",
         "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `late`, `duplicate`; null: passed), `stream_time` (type of the "
-        "event time), `lateness` INTERVAL DAY TO SECOND, `window_start`, `window_end`",
+        "event time), `lateness` DOUBLE (seconds), `window_start`, `window_end`",
         "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
     },
     examples=(

@@ -57,17 +57,21 @@ def refuse_clash(call: Bound, frame: Frame, added: tuple[str, ...]) -> None:
 
 
 def lateness(frame: Frame, clock: Column) -> Column:
-    """How far a row lies behind stream time, as an interval of days to seconds; never negative."""
+    """How far a row lies behind stream time, in seconds; never negative. A number, since Delta has no intervals."""
     time = frame.time.column
     if isinstance(frame.time.type, T.DateType):
-        behind = F.make_dt_interval(F.abs(F.datediff(clock, time)))
-    else:
-        behind = F.abs(clock - time).cast(T.DayTimeIntervalType())
+        behind = F.abs(F.datediff(clock, time)) * 86_400.0
+    elif isinstance(frame.time.type, T.TimestampType):
+        behind = F.abs(F.unix_micros(clock) - F.unix_micros(time)) / 1e6
+    else:  # no function counts its microseconds without asking for a time zone
+        apart = F.abs(clock - time)
+        parts = [F.extract(F.lit(unit), apart) * size for unit, size in (("DAY", 86_400), ("HOUR", 3_600), ("MINUTE", 60), ("SECOND", 1))]
+        behind = (parts[0] + parts[1] + parts[2] + parts[3]).cast("double")
     return F.when(frame.has_time, behind)
 
 
 def _metrics(call: Bound, frame: Frame, reason: Column, clock: Column, reasons: Sequence[str]) -> DataFrame:
-    seconds = _seconds(frame, clock)
+    seconds = lateness(frame, clock)
     low, high = F.min(F.when(frame.has_time, frame.time.column)), F.max(F.when(frame.has_time, frame.time.column))
     totals = [F.count_if(reason == r).alias(f"{r}_drop_total") for r in reasons]
     one = frame.df.agg(
@@ -90,9 +94,3 @@ def _metrics(call: Bound, frame: Frame, reason: Column, clock: Column, reasons: 
     entries = [F.struct(F.lit(m).alias("metric"), v.alias("value"), F.lit(u).alias("unit")) for m, v, u in rows]
     label = F.lit(call["name"] or call.spec.name).alias("name")
     return one.select(label, F.inline(F.array(*entries)))
-
-
-def _seconds(frame: Frame, clock: Column) -> Column:
-    late = lateness(frame, clock)
-    whole = F.extract(F.lit("DAY"), late) * 86400 + F.extract(F.lit("HOUR"), late) * 3600 + F.extract(F.lit("MINUTE"), late) * 60
-    return (whole + F.extract(F.lit("SECOND"), late)).cast("double")

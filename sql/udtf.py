@@ -177,7 +177,7 @@ def _added(call: Bound, time: T.DataType) -> list[T.StructField]:
     report = [
         T.StructField("reason", T.StringType()),
         T.StructField("stream_time", time),
-        T.StructField("lateness", T.DayTimeIntervalType()),
+        T.StructField("lateness", T.DoubleType()),
     ]
     return [*report, *(T.StructField(d, time) for d in details)]
 
@@ -208,7 +208,7 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], judge: Callable[[Bound
         extra = [_moment(verdicts.details[d][i], result.time_type) for d in details]
         if call["output"] != "rows":
             known = bool(has_time[row]) and int(stream[row]) not in (LOWEST, HIGHEST)
-            late = T.DayTimeIntervalType().fromInternal(abs(int(stream[row]) - int(micros[row]))) if known else None
+            late = abs(int(stream[row]) - int(micros[row])) / 1e6 if known else None
             extra = [reason, _moment(int(stream[row]) if known else None, result.time_type), late, *extra]
         yield (*rows[row][:-width], *extra)
 
