@@ -16,7 +16,7 @@ from streamtime.analyzer import AnalyzerDoor
 from streamtime.describe import describe
 from streamtime.query import is_remote
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql import call, errors, kernels, spec, udtf
+from streamtime.sql import call, errors, kernels, spec, times, udtf
 from streamtime.sql.errors import unlogged
 
 _doors: dict[int, AnalyzerDoor] = {}  # one per Spark application, by the identity of its gateway
@@ -95,7 +95,7 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
 
 def _register_udtfs(spark: SparkSession) -> Registration:
     kernels.ship_by_value()
-    for module in (spec, call, errors, udtf):
+    for module in (spec, call, errors, times, udtf):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     specs = [s for s in FUNCTIONS if s.name in udtf.JUDGES]
     for one in specs:

@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql import kernels
-from streamtime.sql.columns import expression, named, quoted
+from streamtime.sql.columns import expression, named
 from streamtime.sql.frame import PREFIX
+from streamtime.sql.times import quoted
 from streamtime.udfs.stream_time import StreamTime
 
 if TYPE_CHECKING:

@@ -10,6 +10,8 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.times import quoted
+
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 DIRECT = (
     T.BooleanType,
@@ -23,11 +25,6 @@ DIRECT = (
     T.TimestampNTZType,
     T.BinaryType,
 )
-
-
-def quoted(name: str) -> str:
-    """A column name as a SQL identifier, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def expression(text: str) -> Column:

@@ -63,12 +63,13 @@ from streamtime.sql import kernels
 from streamtime.sql.buckets import CLOCK
 from streamtime.sql.call import Expression
 from streamtime.sql.clock import STREAM_TIME, with_stream_time
-from streamtime.sql.columns import expression, named, quoted, remembered, sorted_by
+from streamtime.sql.columns import expression, named, remembered, sorted_by
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
 from streamtime.sql.sorting import hash_of, prefix
 from streamtime.sql.spec import COMMON, Choice, Duration, Example, Flag, Option, Spec, Text
 from streamtime.sql.streaming import is_stream, judged, verdict
+from streamtime.sql.times import quoted
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.groups import HIGHEST
 

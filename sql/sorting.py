@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from streamtime.sql.columns import expression, quoted, sorted_by
+from streamtime.sql.columns import expression, sorted_by
+from streamtime.sql.times import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -16,15 +16,16 @@ from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Plan, pack, unpack
-from streamtime.sql.columns import collated, expression, has_arrow_form, named, quoted
+from streamtime.sql.columns import collated, expression, has_arrow_form, named
 from streamtime.sql.frame import PREFIX
+from streamtime.sql.times import microseconds, quoted
 from streamtime.udfs.ordering import By
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call import Bound
-    from streamtime.sql.frame import Frame, Ref
+    from streamtime.sql.frame import Frame
     from streamtime.udfs.state import Transition
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -145,22 +146,15 @@ def _clocked(call: Bound, frame: Frame) -> DataFrame:
         raise call.refuse("`time`", f"the input's watermark is a TIMESTAMP (`{own}`), the event time is not (`{frame.time.text}`)", fix)
     if own is not None:
         return frame.df
-    moment = frame.time.column if is_timestamp else expression(_as_utc(frame.time))
+    moment = (
+        frame.time.column if is_timestamp else expression(f"timestamp_micros({microseconds(quoted(frame.time.name), frame.time.type)})")
+    )
     return frame.df.withColumn(CLOCKED, moment).withWatermark(CLOCKED, f"{_delay(call)} milliseconds")
 
 
 def _delay(call: Bound) -> int:
     """The watermark's delay in milliseconds, which is what Spark counts in; never less than asked."""
     return -(-(call["watermark"] or 0) // 1000)
-
-
-def _as_utc(time: Ref) -> str:
-    """A TIMESTAMP_NTZ or DATE as the TIMESTAMP that it names in UTC, whatever the session's time zone: what Arrow makes of it."""
-    name = quoted(time.name)
-    of_day = f"(hour({name}) * 3600L + minute({name}) * 60) * 1000000 + CAST(extract(SECOND FROM {name}) * 1000000 AS BIGINT)"
-    if isinstance(time.type, T.DateType):
-        of_day = "0"
-    return f"timestamp_micros(unix_date(CAST({name} AS DATE)) * 86400000000L + {of_day})"
 
 
 def _pinned(frame: Frame, options: dict[str, Any]) -> dict[str, str]:

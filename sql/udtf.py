@@ -20,6 +20,7 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, Par
 from streamtime.sql.call import Bound, Table, Value, bind
 from streamtime.sql.errors import CallError, did_you_mean
 from streamtime.sql.spec import Spec
+from streamtime.sql.times import microseconds, quoted
 from streamtime.udfs import groups, sessions
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
@@ -106,7 +107,7 @@ def analyzed(spec: Spec, table: AnalyzeArgument, options: dict[str, AnalyzeArgum
     last = call.options.get("keep") == "last"
     ordering = [OrderingColumn(o.expression.text, o.ascending != last, o.nulls_first != last) for o in call.order]
     done = {o.expression.text for o in call.order}
-    ordering += [OrderingColumn(_quoted(f.name), not last, not last) for f in schema if f.name not in done and _orderable(f.dataType)]
+    ordering += [OrderingColumn(quoted(f.name), not last, not last) for f in schema if f.name not in done and _orderable(f.dataType)]
     keys = [k.text for k in call.keys]
     apart = in_order and bool(keys)
     return Analyzed(
@@ -114,7 +115,7 @@ def analyzed(spec: Spec, table: AnalyzeArgument, options: dict[str, AnalyzeArgum
         withSinglePartition=not apart,
         partitionBy=[PartitioningColumn(k) for k in keys] if apart else [],
         orderBy=ordering,
-        select=[*(SelectedColumn(_quoted(f.name)) for f in schema), *_helpers(call, schema, time, kind)],
+        select=[*(SelectedColumn(quoted(f.name)) for f in schema), *_helpers(call, schema, time, kind)],
         call=call,
         time_type=kind or T.TimestampType(),
         in_time_order=in_order,
@@ -138,30 +139,19 @@ def _kind(schema: T.StructType, text: str) -> T.DataType | None:
     return next((f.dataType for f in schema if f.name.lower() == text.strip("`").lower()), None)
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _orderable(kind: T.DataType) -> bool:
     return isinstance(kind, (T.AtomicType, T.StringType)) and not isinstance(kind, T.VariantType)
 
 
 def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None) -> list[SelectedColumn]:
     """The call's expressions as numbers: times in microseconds, keys and clocks as hashes; null where they are null."""
-    if isinstance(kind, T.DateType):
-        micros = f"unix_date({time}) * 86400000000L"
-    elif isinstance(kind, T.TimestampNTZType):
-        of_day = f"(hour({time}) * 3600L + minute({time}) * 60) * 1000000 + CAST(extract(SECOND FROM {time}) * 1000000 AS BIGINT)"
-        micros = f"unix_date(CAST({time} AS DATE)) * 86400000000L + {of_day}"
-    else:
-        micros = f"unix_micros(CAST({time} AS TIMESTAMP))"
     first = call.order[0].expression.text
     keys = [k.text for k in call.keys]
     nested = [f"to_json(named_struct('k', {k}))" for k in keys if isinstance(_kind(schema, k), (T.ArrayType, T.StructType))]
     present = " AND ".join(f"({k}) IS NOT NULL" for k in keys) or "true"
     clocks, offset = call.options.get("clock_by") or (), call.options.get("offset")
     texts = {
-        TIME: f"if(({first}) IS NULL, NULL, {micros})",
+        TIME: f"if(({first}) IS NULL, NULL, {microseconds(time, kind or T.TimestampType())})",
         PLACE: f"if({present}, xxhash64({', '.join(['0', *keys])}), NULL)",
         SECOND: f"xxhash64({', '.join(['7', *keys, *nested])})",
         CLOCK: f"xxhash64({', '.join(['0', *clocks])})",
