@@ -1,4 +1,4 @@
-"""A streaming query in a process of its own, to be killed: files of events, through DEDUPLICATE, into a Delta table. Prints when it runs."""
+"""A streaming query in a process of its own, to be killed: files of events, through DEDUPLICATE, into a Delta table. Prints its progress."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ def main(folder: Path) -> None:
     reader.parquet(str(folder / "in")).createOrReplaceTempView("events")
     writer = spark.sql(f"SELECT * FROM {CALL}").writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start(str(folder / "out"))
-    print("running", flush=True)
-    query.awaitTermination()
+    said = -1
+    while not query.awaitTermination(0.05):
+        progress = query.lastProgress
+        if progress is not None and progress.batchId > said:
+            said = progress.batchId
+            print(said, flush=True)
     print("done", flush=True)
 
 

@@ -30,7 +30,7 @@ def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spa
     random_ = random.Random(KILLS)
     batches = []
     (tmp_path / "in").mkdir()
-    for number in range(25 * KILLS):
+    for number in range(10 * KILLS):
         times = [(1000 + number * 20 + random_.randint(-30, 20)) * SECOND for _ in range(40)]
         rows = [{"k": random_.randint(0, 30), "t": t, "id": number * 40 + i} for i, t in enumerate(times)]
         batches.append(rows)
@@ -39,7 +39,6 @@ def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spa
         path = tmp_path / "in" / f"{number}.parquet"
         pq.write_table(pa.table({"k": ids["k"], "ts": moments, "id": ids["id"]}), path)
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-    killed_while_running = 0
     for _ in range(KILLS):
         with subprocess.Popen(
             [sys.executable, str(HERE / "killed_stream.py"), str(tmp_path)],
@@ -48,14 +47,12 @@ def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spa
             start_new_session=True,
         ) as process:
             assert process.stdout is not None
-            assert process.stdout.readline().strip() == b"running"
-            time.sleep(random_.uniform(0.2, 5))
-            if process.poll() is None:
-                killed_while_running += 1
-                os.killpg(process.pid, signal.SIGKILL)  # the JVM and its Python workers with it
-    assert killed_while_running >= KILLS * 0.6
+            for _ in range(random_.randint(0, 4)):  # so many micro-batches are done, the next is somewhere on its way
+                assert process.stdout.readline().strip().isdigit()
+            time.sleep(random_.uniform(0, 2))
+            os.killpg(process.pid, signal.SIGKILL)  # the JVM and its Python workers with it
     done = subprocess.run([sys.executable, str(HERE / "killed_stream.py"), str(tmp_path)], capture_output=True, text=True, check=False)
-    assert done.stdout == "running\ndone\n", done.stderr[-2000:]
+    assert done.stdout.endswith("done\n"), done.stderr[-2000:]
     found = Counter((r.id, r.reason, r.kept_time) for r in spark.read.format("delta").load(str(tmp_path / "out")).collect())
     expected = reference.deduplicate([], within=30 * SECOND, order=["t"], clocked=reference.in_micro_batches(batches, ["t"], 0, 1000))
 
