@@ -7,6 +7,7 @@ import logging
 import pickle
 import re
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -94,12 +95,33 @@ def look(spark: SparkSession) -> dict[str, Any]:
         "SELECT v FROM DEDUPLICATE(TABLE(SELECT * FROM events WHERE k = :k) PARTITION BY k ORDER BY ts, within => :w) WHERE k = :k",
     )
     seen["in the server"] = answer(spark.sql, f"SELECT v FROM {CALL}")
+    seen["stream"] = streamed(spark)
     seen["udtf doors"] = streamtime.register(spark, door="udtf").doors
     as_options = CALL.replace(" PARTITION BY k ORDER BY ts", ", keys => ARRAY('k'), order_by => ARRAY('ts')")
     seen["udtf"] = answer(spark.sql, f"SELECT v FROM {as_options}")
     streamtime.unregister(spark)
     seen["udtf gone"] = answer(spark.sql, f"SELECT v FROM {as_options}")
     return seen
+
+
+def streamed(spark: SparkSession) -> list[tuple[Any, ...]]:
+    """A call over a stream, from its first error to its rows."""
+    import streamtime
+
+    call = f"SELECT v, reason FROM {CALL.replace('events', 'ticks').replace('SECONDS)', 'SECONDS, output => ' + repr('all') + ')')}"
+    with tempfile.TemporaryDirectory() as folder:
+        spark.table("events").write.parquet(f"{folder}/in")
+        spark.readStream.schema("k INT, ts TIMESTAMP, v STRING").parquet(f"{folder}/in").createOrReplaceTempView("ticks")
+        found: list[tuple[Any, ...]] = []
+        try:
+            streamtime.query(spark, call)
+        except PySparkException as error:
+            store = "spark.sql.streaming.stateStore.providerClass"
+            spark.conf.set(store, str(error).split(f"{store} = ")[1].split(" ")[0])  # what the error says
+        writer = streamtime.query(spark, call).writeStream.format("memory").queryName("streamed")
+        writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start().awaitTermination()
+        found += [tuple(row) for row in spark.table("streamed").collect()]
+    return sorted(found)
 
 
 def main(port: str, asked: str, answered: str) -> None:

@@ -448,3 +448,7 @@ def test_over_connect_python_udtfs_run_in_a_server_without_the_pack(connect: Con
     assert connect.seen["udtf doors"] == ("udtf", "query", "python")
     assert connect.seen["udtf"] == ("struct<v:string>", ["('a',)", "('c',)", "('d',)"])
     assert connect.seen["udtf gone"][0] == "AnalysisException"
+
+
+def test_over_connect_a_call_over_a_stream(connect: Connect) -> None:
+    assert connect.seen["stream"] == [("a", None), ("b", "duplicate"), ("c", None), ("d", None)]
