@@ -65,8 +65,9 @@ def lateness(frame: Frame, clock: Column) -> Column:
         behind = F.abs(F.unix_micros(clock) - F.unix_micros(time)) / 1e6
     else:  # no function counts its microseconds without asking for a time zone
         apart = F.abs(clock - time)
-        parts = [F.extract(F.lit(unit), apart) * size for unit, size in (("DAY", 86_400), ("HOUR", 3_600), ("MINUTE", 60), ("SECOND", 1))]
-        behind = (parts[0] + parts[1] + parts[2] + parts[3]).cast("double")
+        sizes = (("DAY", 86_400), ("HOUR", 3_600), ("MINUTE", 60), ("SECOND", 1))
+        days, hours, minutes, seconds = (F.extract(F.lit(unit), apart).cast("double") * size for unit, size in sizes)
+        behind = days + hours + minutes + seconds
     return F.when(frame.has_time, behind)
 
 
