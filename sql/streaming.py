@@ -89,7 +89,11 @@ def judged(
     )
     kernels.ship_by_value()
     counts = T.StructType().add("data", T.BinaryType()).add("counts", T.ArrayType(T.LongType()))
-    blobs = packed.groupBy("bucket").transformWithStateInPandas(Judge(plan), counts, "Append", "EventTime")
+    grouped = packed.groupBy("bucket")
+    if not hasattr(grouped, "transformWithStateInPandas"):
+        fix = "Use Spark 4.1 or later, or run the stream in the process of the server."
+        raise call.refuse(None, "Spark Connect before Spark 4.1 has no functions with state", fix)
+    blobs = grouped.transformWithStateInPandas(Judge(plan), counts, "Append", "EventTime")
     label = call["name"] or f"{call.spec.name.lower()}_{next(_numbers)}"
     blobs = blobs.observe(label, *_observed(plan.counts)).select("data")
     made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, frame.time.type)]

@@ -222,7 +222,7 @@ def test_every_type_travels_unharmed(spark: SparkSession, schema: str, tmp_path:
     spark.sql(
         f"""CREATE TABLE {schema}.types USING parquet AS SELECT * FROM VALUES
         ('a', TIMESTAMP '2024-01-01 00:00:00.000001', 1Y, 2S, CAST(NULL AS INT), 9007199254740993L, FLOAT('NaN'), CAST(NULL AS DOUBLE), true, 1.50BD,
-         DATE '0001-01-01', TIMESTAMP_NTZ '9999-12-31 23:59:59.999999', X'00FF', INTERVAL '1' DAY, ARRAY(1, NULL), MAP('x', 1.5D), NAMED_STRUCT('p', NULL, 'q', ARRAY('z'))),
+         DATE '0001-01-01', TIMESTAMP_NTZ '9999-12-31 23:59:59.999999', X'00FF', INTERVAL '1' DAY, ARRAY(1, NULL), MAP('x', 1.5D), NAMED_STRUCT('p', CAST(NULL AS INT), 'q', ARRAY('z'))),
         ('b', TIMESTAMP '1969-12-31 23:59:59.999999', NULL, NULL, 3, NULL, FLOAT('-0.0'), DOUBLE('NaN'), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
         AS t(k, ts, i1, i2, i4, i8, f4, f8, b, d, dt, ntz, bin, dur, arr, m, st)"""
     )
