@@ -428,8 +428,9 @@ def test_over_connect_results_are_lazy_and_leave_no_view(connect: Connect) -> No
     ]
 
 
-def test_over_connect_a_call_takes_few_round_trips(connect: Connect) -> None:
-    assert connect.seen["trips"] == {"plain": 3, "no call": 1, "constant": 6, "computed key": 4}
+def test_over_connect_a_call_takes_few_round_trips(connect: Connect, spark: SparkSession) -> None:
+    types = int(spark.version < "4.1")  # there, kernels run as pandas functions, which asks for the types of columns
+    assert connect.seen["trips"] == {"plain": 3 + types, "no call": 1, "constant": 6 + types, "computed key": 4 + types}
 
 
 def test_the_python_api_over_connect(connect: Connect, spark: SparkSession, events: None) -> None:
