@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from dataclasses import dataclass
 from typing import cast
@@ -16,7 +17,7 @@ from streamtime.analyzer import AnalyzerDoor
 from streamtime.describe import describe
 from streamtime.query import is_remote
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql import call, errors, kernels, spec, times, udtf
+from streamtime.sql import call, errors, kernels, spec, text, udtf
 from streamtime.sql.errors import unlogged
 
 _doors: dict[int, AnalyzerDoor] = {}  # one per Spark application, by the identity of its gateway
@@ -95,9 +96,9 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
 
 def _register_udtfs(spark: SparkSession) -> Registration:
     kernels.ship_by_value()
-    for module in (spec, call, errors, times, udtf):
+    specs = [s for s in FUNCTIONS if s.name in udtf.LOCAL]
+    for module in (spec, call, errors, text, udtf, *(sys.modules[s.check.__module__] for s in specs if s.check)):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    specs = [s for s in FUNCTIONS if s.name in udtf.JUDGES]
     for one in specs:
         # rows one by one are 3 times faster than Arrow here, since every group of rows would pay for a batch of its own
         spark.udtf.register(one.name, cast(UserDefinedTableFunction, make_udtf(udtf.handler(one), useArrow=False)))
@@ -113,7 +114,7 @@ def unregister(spark: SparkSession) -> None:
     """
     if spark in _with_udtfs:
         _with_udtfs.discard(spark)
-        for name in udtf.JUDGES:
+        for name in udtf.LOCAL:
             spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
     if is_remote(spark):
         return

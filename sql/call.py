@@ -120,7 +120,10 @@ def bind(spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None
             raise CallError(spec.name, f"`{option.name}`", f"is required: {option.help}", f"Add {option.name} => {option.kind.sql}.")
     for table in tables:
         _check_clauses(spec, table, given)
-    return Bound(spec, tuple(tables), {o.name: given.get(o.name, o.default) for o in spec.options}, session)
+    bound = Bound(spec, tuple(tables), {o.name: given.get(o.name, o.default) for o in spec.options}, session)
+    if spec.check is not None:
+        spec.check(bound)
+    return bound
 
 
 def _read(spec: Spec, name: str, value: Value) -> Any:

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from streamtime.sql import kernels
 from streamtime.sql.columns import expression, named
 from streamtime.sql.frame import PREFIX
-from streamtime.sql.times import quoted
+from streamtime.sql.text import quoted
 from streamtime.udfs.stream_time import StreamTime
 
 if TYPE_CHECKING:

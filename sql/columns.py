@@ -10,7 +10,7 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.times import quoted
+from streamtime.sql.text import quoted
 
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 DIRECT = (

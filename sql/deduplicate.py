@@ -69,7 +69,7 @@ from streamtime.sql.outcome import outcome
 from streamtime.sql.sorting import hash_of, prefix
 from streamtime.sql.spec import COMMON, Choice, Duration, Example, Flag, Option, Spec, Text
 from streamtime.sql.streaming import is_stream, judged, verdict
-from streamtime.sql.times import quoted
+from streamtime.sql.text import quoted
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.groups import HIGHEST
 
@@ -84,13 +84,17 @@ REASONS = ("null_time", "duplicate")
 ALONE = f"{PREFIX}alone"
 
 
-def plan(call: Bound) -> DataFrame:
-    """DEDUPLICATE as a DataFrame."""
-    keep, within = call["keep"], call["within"]
-    if call["refresh"] and within is None:
+def check(call: Bound) -> None:
+    """Options that do not go together."""
+    keep = call["keep"]
+    if call["refresh"] and call["within"] is None:
         raise call.refuse("`refresh`", "needs `within`: without it a kept row never expires", "Add within => INTERVAL 10 MINUTES.")
     if call["offset"] and keep != "first":
         raise call.refuse("`offset`", f"does not go with keep => '{keep}': redelivery (D7) is about the first row", "Leave one out.")
+
+
+def plan(call: Bound) -> DataFrame:
+    """DEDUPLICATE as a DataFrame."""
     offset = (Expression.parse(call["offset"]),) if call["offset"] else ()
     frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()), offset=offset)
     if is_stream(call):
@@ -99,7 +103,7 @@ def plan(call: Bound) -> DataFrame:
     if rows_only:
         frame = frame.with_df(frame.df.where(frame.has_time))
     time = frame.time.column if rows_only or frame.ordered_by_time else F.when(frame.has_time, frame.time.column)
-    decided = _for_ever if within is None and frame.keys else _within
+    decided = _for_ever if call["within"] is None and frame.keys else _within
     frame, clock = decided(call, frame, time)
     reason = named(KEPT)
     if not rows_only:
@@ -203,6 +207,7 @@ SPEC = Spec(
     rules="C1-C9, C11, C12, D1-D8 (KIP-655)",
     page=__doc__,
     plan=plan,
+    check=check,
     options=(
         Option(
             "within",

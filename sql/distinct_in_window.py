@@ -76,9 +76,28 @@ VERDICT, START, END = f"{PREFIX}verdict", f"{PREFIX}start", f"{PREFIX}end"
 REASONS = ("null_time", "null_key", "late", "duplicate")
 
 
+def check(call: Bound) -> None:
+    """Options that do not go together."""
+    size, slide, gap = call["size"], call["slide"], call["gap"]
+    if (size is None) == (gap is None):
+        came = "neither" if size is None else "both"
+        raise call.refuse(
+            None,
+            f"expected either `size` (time windows) or `gap` (session windows), got {came}",
+            "Add size => INTERVAL 10 MINUTES, or gap => ...",
+        )
+    if slide is not None and size is None:
+        raise call.refuse("`slide`", "goes with `size`; sessions do not slide", "Leave it out.")
+    if slide is not None and slide > size:
+        raise call.refuse(
+            "`slide`",
+            "expected an interval of at most `size`, got a larger one",
+            "Rows between the windows would be lost.",
+        )
+
+
 def plan(call: Bound) -> DataFrame:
     """DISTINCT_IN_WINDOW as a DataFrame."""
-    _check(call)
     frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()))
     takes_part = frame.has_time & frame.has_key
     if is_stream(call):
@@ -133,25 +152,6 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
     judged_rows = F.coalesce(~verdict(call).isin("null_time", "null_key"), F.lit(True))
     bounds = {"window_start": F.when(judged_rows, named(START)), "window_end": F.when(judged_rows, named(END))}
     return outcome(call, frame, verdict(call), named(CLOCK), REASONS, bounds, bounds)
-
-
-def _check(call: Bound) -> None:
-    size, slide, gap = call["size"], call["slide"], call["gap"]
-    if (size is None) == (gap is None):
-        came = "neither" if size is None else "both"
-        raise call.refuse(
-            None,
-            f"expected either `size` (time windows) or `gap` (session windows), got {came}",
-            "Add size => INTERVAL 10 MINUTES, or gap => ...",
-        )
-    if slide is not None and size is None:
-        raise call.refuse("`slide`", "goes with `size`; sessions do not slide", "Leave it out.")
-    if slide is not None and slide > size:
-        raise call.refuse(
-            "`slide`",
-            "expected an interval of at most `size`, got a larger one",
-            "Rows between the windows would be lost.",
-        )
 
 
 def _windowed(call: Bound, frame: Frame, takes_part: Column) -> Frame:
@@ -221,6 +221,7 @@ SPEC = Spec(
     rules="C1-C9, C11, C12, D9, W1-W3, W7 (KIP-655, its dropped alternative)",
     page=__doc__,
     plan=plan,
+    check=check,
     options=(
         Option("size", Duration(positive=True), "the length of a time window", default_text="none"),
         Option("slide", Duration(positive=True), "how far apart windows start, at most `size`", default_text="size"),

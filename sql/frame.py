@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from streamtime.sql.call import Expression
 from streamtime.sql.columns import TIMES, direct, equality, expression, named, orderable, sorted_by, tie_break
 from streamtime.sql.errors import CallError, did_you_mean, gist, listed, unlogged
-from streamtime.sql.times import quoted
+from streamtime.sql.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from streamtime.sql.columns import expression, sorted_by
-from streamtime.sql.times import quoted
+from streamtime.sql.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

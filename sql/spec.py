@@ -142,6 +142,7 @@ class Spec:
     rules: str
     page: str
     plan: Callable[[Bound], DataFrame]
+    check: Callable[[Bound], None] | None = None  # what is wrong with options together; behind every door, before the plan
     options: tuple[Option, ...] = ()
     tables: int = 1
     adds: dict[str, str] = field(default_factory=dict)

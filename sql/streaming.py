@@ -18,7 +18,7 @@ from streamtime.sql import kernels
 from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Plan, pack, unpack
 from streamtime.sql.columns import collated, expression, has_arrow_form, named
 from streamtime.sql.frame import PREFIX
-from streamtime.sql.times import microseconds, quoted
+from streamtime.sql.text import microseconds, quoted
 from streamtime.udfs.ordering import By
 
 if TYPE_CHECKING:

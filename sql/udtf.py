@@ -20,7 +20,7 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, Par
 from streamtime.sql.call import Bound, Table, Value, bind
 from streamtime.sql.errors import CallError, did_you_mean
 from streamtime.sql.spec import Spec
-from streamtime.sql.times import microseconds, quoted
+from streamtime.sql.text import microseconds, quoted
 from streamtime.udfs import groups, sessions
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
@@ -59,15 +59,25 @@ class Verdicts:
     details: dict[str, list[int | None]]
 
 
+@dataclass(frozen=True)
+class Local:
+    """A function over rows in memory: `judge` decides; `adds` are the columns of passed rows, `details` of reported ones."""
+
+    judge: Callable[[Bound, bool, Columns], Verdicts]
+    details: tuple[str, ...]
+    adds: tuple[str, ...] = ()
+    without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
+
+
 def handler(spec: Spec) -> type:
     """The UDTF class of a function."""
     bare = dataclasses.replace(spec, plan=None, page="", examples=())  # type: ignore[arg-type]
-    judge = JUDGES[spec.name]
+    local = LOCAL[spec.name]
 
     class Handler:
         @staticmethod
         def analyze(input: AnalyzeArgument, **options: AnalyzeArgument) -> AnalyzeResult:  # noqa: A002
-            return analyzed(bare, input, options)
+            return analyzed(bare, local, input, options)
 
         def __init__(self, result: Analyzed) -> None:
             self.result, self.rows = result, list[Any]()
@@ -76,13 +86,13 @@ def handler(spec: Spec) -> type:
             self.rows.append(tuple(row))
 
         def terminate(self) -> Iterator[tuple[Any, ...]]:
-            yield from answer(self.result, self.rows, judge)
+            yield from answer(self.result, self.rows, local)
 
     Handler.__name__ = Handler.__qualname__ = spec.name.title().replace("_", "")
     return Handler
 
 
-def analyzed(spec: Spec, table: AnalyzeArgument, options: dict[str, AnalyzeArgument]) -> Analyzed:
+def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str, AnalyzeArgument]) -> Analyzed:
     """Check the call, say what it returns, and how Spark must sort and group its rows."""
     if not table.isTable:
         raise CallError(spec.name, None, "expected a TABLE argument", f"Write it as {spec.name}(TABLE(t), ..).")
@@ -111,7 +121,7 @@ def analyzed(spec: Spec, table: AnalyzeArgument, options: dict[str, AnalyzeArgum
     keys = [k.text for k in call.keys]
     apart = in_order and bool(keys)
     return Analyzed(
-        schema=T.StructType([*schema, *_added(call, kind or T.TimestampType())]),
+        schema=T.StructType([*schema, *_added(call, local, kind or T.TimestampType())]),
         withSinglePartition=not apart,
         partitionBy=[PartitioningColumn(k) for k in keys] if apart else [],
         orderBy=ordering,
@@ -160,19 +170,18 @@ def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | No
     return [SelectedColumn(text, alias) for alias, text in texts.items()]
 
 
-def _added(call: Bound, time: T.DataType) -> list[T.StructField]:
-    details = DETAILS[call.spec.name]
+def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
     if call["output"] == "rows":
-        return [T.StructField(d, time) for d in details if d != "kept_time"]
+        return [T.StructField(a, time) for a in local.adds]
     report = [
         T.StructField("reason", T.StringType()),
         T.StructField("stream_time", time),
         T.StructField("lateness", T.DoubleType()),
     ]
-    return [*report, *(T.StructField(d, time) for d in details)]
+    return [*report, *(T.StructField(d, time) for d in local.details)]
 
 
-def answer(result: Analyzed, rows: list[tuple[Any, ...]], judge: Callable[[Bound, bool, Columns], Verdicts]) -> Iterator[tuple[Any, ...]]:
+def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Iterator[tuple[Any, ...]]:
     """The rows that the call asks for."""
     assert result.call is not None
     call, width = result.call, len(HELPERS)
@@ -183,15 +192,14 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], judge: Callable[[Bound
     has_time, has_key = groups.valid([times], len(rows)), groups.valid([place], len(rows))
     micros = np.where(has_time, groups.as_ints(times), LOWEST)
     aside = [
-        "null_time" if not t else ("null_key" if call.spec.name != "DEDUPLICATE" else "") if not k else None
-        for t, k in zip(has_time.tolist(), has_key.tolist(), strict=True)
+        "null_time" if not t else local.without_key if not k else None for t, k in zip(has_time.tolist(), has_key.tolist(), strict=True)
     ]
     _, keys = np.unique(np.stack([groups.as_ints(place), groups.as_ints(second)]), axis=1, return_inverse=True)
-    moves = has_time if call.spec.name == "DEDUPLICATE" else has_time & has_key
+    moves = has_time & has_key if local.without_key else has_time
     last = call.options.get("keep") == "last"
     stream = micros if result.in_time_order else _stream_time(micros, moves, groups.as_ints(clock), last)
-    verdicts = judge(call, result.in_time_order, Columns(micros, keys.ravel(), stream, aside, offsets))
-    details = [d for d in DETAILS[call.spec.name] if call["output"] != "rows" or d != "kept_time"]
+    verdicts = local.judge(call, result.in_time_order, Columns(micros, keys.ravel(), stream, aside, offsets))
+    details = local.adds if call["output"] == "rows" else local.details
     for i, (row, reason) in enumerate(zip(verdicts.rows.tolist(), verdicts.reasons, strict=True)):
         if call["output"] != "all" and (reason is None) != (call["output"] == "rows"):
             continue
@@ -220,8 +228,6 @@ def _moment(micros: int | None, kind: T.DataType) -> Any:
 
 def deduplicate(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
     """DEDUPLICATE, with its kernel."""
-    if call["keep"] != "first" and call["offset"]:
-        raise call.refuse("`offset`", f"does not go with keep => '{call['keep']}'", "Leave one out.")
     order = np.argsort(columns.keys, kind="stable")
     within = HIGHEST if call["within"] is None else call["within"]
     clocked = not in_time_order
@@ -243,8 +249,6 @@ def deduplicate(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
 
 def distinct_in_window(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
     """DISTINCT_IN_WINDOW: sessions with their kernel, time windows one by one."""
-    if (call["size"] is None) == (call["gap"] is None):
-        raise call.refuse(None, "expected either `size` (time windows) or `gap` (session windows)", "Add one, or leave one out.")
     rows, reasons, starts, ends = list[int](), list[str | None](), list[int | None](), list[int | None]()
     live: dict[int, sessions.Sessions] = {}
     seen: set[tuple[int, int]] = set()
@@ -277,5 +281,8 @@ def _in_windows(call: Bound, key: int, time: int, clock: int, seen: set[tuple[in
         start += slide
 
 
-JUDGES: dict[str, Callable[[Bound, bool, Columns], Verdicts]] = {"DEDUPLICATE": deduplicate, "DISTINCT_IN_WINDOW": distinct_in_window}
-DETAILS = {"DEDUPLICATE": ("kept_time",), "DISTINCT_IN_WINDOW": ("window_start", "window_end")}
+BOUNDS = ("window_start", "window_end")
+LOCAL = {
+    "DEDUPLICATE": Local(deduplicate, details=("kept_time",)),
+    "DISTINCT_IN_WINDOW": Local(distinct_in_window, details=BOUNDS, adds=BOUNDS, without_key="null_key"),
+}

@@ -343,7 +343,6 @@ RANDOM = [random_text(seed) for seed in range(6)]
 
 @pytest.fixture(scope="module")
 def connect(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect]:
-    pytest.importorskip("grpc")
     folder = tmp_path_factory.mktemp("connect")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -23,15 +23,15 @@ from streamtime.sql import udtf
 def udtfs(spark: SparkSession) -> Iterator[None]:
     """Under names of their own, beside the analyzer door's."""
     for spec in FUNCTIONS:
-        if spec.name in udtf.JUDGES:
+        if spec.name in udtf.LOCAL:
             spark.udtf.register(f"py_{spec.name}", make_udtf(udtf.handler(spec), useArrow=False))
     yield
-    for name in udtf.JUDGES:
+    for name in udtf.LOCAL:
         spark.sql(f"DROP TEMPORARY FUNCTION py_{name}")
 
 
 def test_every_function_over_a_table_has_one() -> None:
-    assert set(udtf.JUDGES) == set(udtf.DETAILS) == {s.name for s in FUNCTIONS if s.tables}
+    assert set(udtf.LOCAL) == {s.name for s in FUNCTIONS if s.tables}
 
 
 def both(spark: SparkSession, text: str) -> None:
@@ -108,6 +108,27 @@ def test_wrong_calls_are_refused_when_they_are_analysed(spark: SparkSession, udt
         spark.sql(f"SELECT * FROM py_DEDUPLICATE({arguments})")
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("DEDUPLICATE(.., refresh => true)", "DEDUPLICATE, `refresh`: needs `within`"),
+        ("DEDUPLICATE(.., offset => 'off', keep => 'last')", "DEDUPLICATE, `offset`: does not go with keep => 'last'"),
+        ("DISTINCT_IN_WINDOW(..)", "DISTINCT_IN_WINDOW: expected either `size` (time windows) or `gap` (session windows), got neither"),
+        ("DISTINCT_IN_WINDOW(.., gap => INTERVAL 1 DAY, slide => INTERVAL 1 DAY)", "DISTINCT_IN_WINDOW, `slide`: goes with `size`"),
+        (
+            "DISTINCT_IN_WINDOW(.., size => INTERVAL 1 DAY, slide => INTERVAL 2 DAYS)",
+            "DISTINCT_IN_WINDOW, `slide`: expected an interval of at most",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_through_both_doors(spark: SparkSession, udtfs: None, call: str, message: str) -> None:
+    view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT")
+    text = call.replace("..", "TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t')")
+    for door in ("", "py_"):
+        with pytest.raises(AnalysisException, match=re.escape(message)):
+            spark.sql(f"SELECT * FROM {door}{text}")
+
+
 def test_times_and_keys_of_other_types(spark: SparkSession, udtfs: None) -> None:
     rows: list[tuple[Any, ...]] = [(1, [1, None], 0.0), (2, [1], -0.0), (2, [1, None], 0.0), (3, [None, 1], float("nan"))]
     spark.createDataFrame(rows, "d INT, a ARRAY<INT>, f DOUBLE").selectExpr(
@@ -128,5 +149,5 @@ def test_register_says_that_this_door_is_open_and_what_it_is_not(spark: SparkSes
     assert "docs/udtf.md" in str(registration)
     with pytest.raises(ValueError, match="expected door='udtf', or none"):
         streamtime.register(other, door="back")
-    for name in udtf.JUDGES:
+    for name in udtf.LOCAL:
         other.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")

@@ -1,4 +1,4 @@
-"""Event times as numbers, in SQL text. Imports nothing of the pack: it travels to where Python UDTFs run."""
+"""Pieces of SQL text. Imports nothing of the pack: it travels to where Python UDTFs run."""
 
 from __future__ import annotations
 
