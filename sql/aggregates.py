@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import sqlglot
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_type
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from streamtime.sql.call import Expression
 from streamtime.sql.columns import collated, has_arrow_form, has_collation, orderable
@@ -20,8 +19,6 @@ from streamtime.sql.frame import PREFIX
 from streamtime.udfs.aggregates import KINDS, Aggregate, aggregate
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from streamtime.sql.call import Bound
     from streamtime.sql.frame import Frame, Ref
 
@@ -47,11 +44,6 @@ class Typed:
 
     kernel: Aggregate
     type: T.DataType
-
-    @property
-    def arrow(self) -> pa.DataType:
-        """The type of its values, in Arrow."""
-        return to_arrow_type(self.type)
 
 
 def parse(call: Bound) -> list[Asked]:

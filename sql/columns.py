@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Sequence
 
+import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
@@ -25,6 +26,15 @@ DIRECT = (
     T.TimestampNTZType,
     T.BinaryType,
 )
+
+ARROW = {
+    T.TimestampType: pa.timestamp("us", "UTC"),
+    T.TimestampNTZType: pa.timestamp("us"),
+    T.DateType: pa.date32(),
+    T.LongType: pa.int64(),
+    T.DoubleType: pa.float64(),
+    T.StringType: pa.string(),
+}
 
 
 def expression(text: str) -> Column:
@@ -124,6 +134,13 @@ def has_arrow_form(kind: T.DataType) -> bool:
     if isinstance(kind, T.MapType):
         return has_arrow_form(kind.keyType) and has_arrow_form(kind.valueType)
     return not isinstance(kind, (T.YearMonthIntervalType, T.CalendarIntervalType))
+
+
+def arrow_type(kind: T.DataType) -> pa.DataType:
+    """The Arrow form of a time, a number or a string."""
+    if isinstance(kind, T.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    return ARROW[type(kind)]
 
 
 def _text(column: Column, kind: T.DataType) -> Column:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_type
 
 from streamtime.sql import kernels
 from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Keep, Keeper, Plan, pack, unpack
-from streamtime.sql.columns import collated, expression, has_arrow_form, named
+from streamtime.sql.columns import arrow_type, collated, expression, has_arrow_form, named
 from streamtime.sql.frame import PREFIX
 from streamtime.sql.text import microseconds, quoted
 from streamtime.udfs.ordering import By
@@ -118,7 +117,7 @@ def kept(
         order=tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order),
         ties=tuple(By(name) for name in frame.ties()),
         reasons=tuple(reasons),
-        results=tuple((name, to_arrow_type(kind)) for name, kind in results),
+        results=tuple((name, arrow_type(kind)) for name, kind in results),
         counts=("input_rows", *(f"{r}_drop_total" for r in reasons), "timed_rows", "lateness_sum", "lateness_max", *counts),
         output=call["output"],
         wall=wall,

@@ -25,15 +25,15 @@ from streamtime.udfs.window_updates import WindowUpdates
 
 MOMENT = pa.timestamp("us")
 AGGREGATES = (
-    (aggregate("rows", "count"), pa.int64()),
-    (aggregate("n", "count", "v"), pa.int64()),
-    (aggregate("total", "sum", "v"), pa.int64()),
-    (aggregate("low", "min", "v"), pa.int64()),
-    (aggregate("high", "max", "v"), pa.int64()),
+    (aggregate("rows", "count"), None),
+    (aggregate("n", "count", "v"), None),
+    (aggregate("total", "sum", "v"), None),
+    (aggregate("low", "min", "v"), None),
+    (aggregate("high", "max", "v"), None),
     (aggregate("mean", "avg", "v"), pa.float64()),
-    (aggregate("head", "first", "v"), pa.int64()),
-    (aggregate("tail", "last", "v"), pa.int64()),
-    (aggregate("all", "collect_list", "v"), pa.list_(pa.int64())),
+    (aggregate("head", "first", "v"), None),
+    (aggregate("tail", "last", "v"), None),
+    (aggregate("all", "collect_list", "v"), None),
 )
 NAMES = [a.name for a, _ in AGGREGATES]
 
