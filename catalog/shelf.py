@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from streamtime.sql import deduplicate, distinct_in_window, function_catalog
+from streamtime.sql import deduplicate, distinct_in_window, function_catalog, sessionize
 from streamtime.sql.spec import Spec
 
 FUNCTIONS: tuple[Spec, ...] = (
     deduplicate.SPEC,
     distinct_in_window.SPEC,
+    sessionize.SPEC,
     function_catalog.spec(lambda: FUNCTIONS),
 )

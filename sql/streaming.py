@@ -17,9 +17,9 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from streamtime.sql import kernels
 from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Keep, Keeper, Plan, pack, unpack
-from streamtime.sql.columns import collated, expression, has_arrow_form, named
+from streamtime.sql.columns import expression, has_arrow_form, named
 from streamtime.sql.frame import PREFIX
-from streamtime.sql.text import microseconds, quoted
+from streamtime.sql.text import collated, microseconds, quoted
 from streamtime.udfs.ordering import By
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ def test_what_each_row_did_when_it_came(seed: int) -> None:
     rows, gap, grace = some_rows(random_), random_.choice([0, 1, 5]), random_.choice([None, 0, 1, 4, 20])
     expected = reference_sessionize.sessionize(rows, gap=gap, grace=grace, order=["id"])
     expected.sort(key=lambda j: j.row["k"])
-    columns = [pa.array([getattr(j, "row")["t"] for j in expected], MOMENT), pa.array([j.stream_time for j in expected], MOMENT)]
+    columns = [pa.array([j.row["t"] for j in expected], MOMENT), pa.array([j.stream_time for j in expected], MOMENT)]
     columns.append(pa.array([j.row["k"] for j in expected]))
     kernel = SessionSteps(gap, groups.HIGHEST if grace is None else grace)
     got = [step for batch in kernel.run(iter(cut(random_, columns))) for step in batch.to_pylist()]

@@ -1,7 +1,7 @@
 """SESSIONIZE: the final bounds of each row's session (rules W2 to W4), over Arrow batches sorted by key and processing order.
 
-A session's end is known only when it has closed or its key has ended. Until then its rows wait, as one number each; the rows themselves wait
-in Spark.
+A session's end is known only when it has closed or its key has ended. Until then its rows wait, as one number each; the rows themselves
+wait in Spark.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from streamtime.udfs.groups import Flags, Ints
 from streamtime.udfs.sessions import ASIDE, LATE, MERGED, OPENED, Sessions, judge
 
 JOINED = 4  # as an outcome, told apart from MERGED: one session was there, not several
+STEPS = ("outcome", "found", "was_start", "was_end", "start", "end")
 OUTCOMES = {OPENED: "opened", JOINED: "joined", MERGED: "merged", LATE: "late"}
 
 
@@ -134,12 +135,11 @@ class SessionSteps:
     grace: int
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        """Per row a struct: `outcome`, `found` (how many sessions it found to join), and its session's bounds right after it."""
+        """Per row a struct: its outcome, how many sessions it found to join, from where to where they went, and its own right after it."""
         sessions, boundaries = Sessions(self.gap, self.grace), groups.Boundaries()
         for times, clock, *identity in batches:
             length = len(times)
-            steps = np.zeros((4, length), np.int64)
-            steps[0] = ASIDE
+            outcomes, numbers = [ASIDE] * length, np.zeros((5, length), np.int64)
             rows = np.flatnonzero(groups.valid((times, *identity), length))
             if len(rows):
                 picked = pa.array(rows)
@@ -148,10 +148,13 @@ class SessionSteps:
                 for row, new, time, stream_time in zip(rows.tolist(), starts, moments, clocks, strict=True):
                     if new:
                         sessions.live = []
-                    outcome, start, end = sessions.take(time, stream_time)
-                    outcome = JOINED if outcome == MERGED and sessions.found == 1 else outcome
-                    steps[:, row] = outcome, sessions.found, start, end
-            aside = steps[0] == ASIDE
-            words = pa.array([OUTCOMES.get(o) for o in steps[0].tolist()], pa.string())
-            bounds = [groups.times(edge, aside, times.type) for edge in steps[2:]]
-            yield pa.StructArray.from_arrays([words, pa.array(steps[1].astype(np.int32)), *bounds], ["outcome", "found", "start", "end"])
+                    outcomes[row], *bounds = sessions.take(time, stream_time)
+                    found = sessions.near
+                    if len(found) == 1:
+                        outcomes[row] = JOINED
+                    was = (min(s for s, _ in found), max(e for _, e in found)) if found else (time, time)
+                    numbers[:, row] = len(found), *was, *bounds
+            aside = np.array([o == ASIDE for o in outcomes], bool)
+            words = pa.array([OUTCOMES.get(o) for o in outcomes], pa.string())
+            edges = [groups.times(edge, aside, times.type) for edge in numbers[1:]]
+            yield pa.StructArray.from_arrays([words, pa.array(numbers[0].astype(np.int32)), *edges], list(STEPS))

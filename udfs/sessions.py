@@ -26,14 +26,14 @@ class Sessions:
     gap: int
     grace: int
     live: list[tuple[int, int]] = field(default_factory=list)
-    found: int = 0  # how many sessions the row at hand joined
+    near: list[tuple[int, int]] = field(default_factory=list)  # those that the row at hand found, as they were
 
     def take(self, time: int, stream_time: int) -> tuple[int, int, int]:
         """Judge a row after merging: (what happened, session start, session end). A closed session is final [W3]."""
         closes = stream_time - self.gap - self.grace
         self.live = [s for s in self.live if s[1] >= closes]
         near = [s for s in self.live if s[0] - self.gap <= time <= s[1] + self.gap]
-        self.found = len(near)
+        self.near = near
         start, end = min([time, *(s[0] for s in near)]), max([time, *(s[1] for s in near)])
         if end < closes:
             return LATE, start, end
@@ -181,8 +181,14 @@ def _one_by_one(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> t
     for key, start, end, closed in zip(group.tolist(), low.tolist(), high.tolist(), closes.tolist(), strict=True):
         if key != before:
             live, before = [], key
-        elif live:
-            live = [n for n in live if ends[n] >= closed]
+        if len(live) == 1 and ends[number := live[0]] >= closed and starts[number] - gap <= end and start <= ends[number] + gap:
+            if start < starts[number]:  # nearly always one session is alive and near
+                starts[number] = start
+            if end > ends[number]:
+                ends[number] = end
+            numbers.append(number)
+            continue
+        live = [n for n in live if ends[n] >= closed]
         near = [n for n in live if starts[n] - gap <= end and start <= ends[n] + gap]
         if near:
             number = near[0]
