@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from streamtime.sql.call import Expression
-from streamtime.sql.columns import collated, has_arrow_form, has_collation, orderable
+from streamtime.sql.columns import has_arrow_form, has_collation, orderable
 from streamtime.sql.errors import did_you_mean
 from streamtime.sql.frame import PREFIX
 from streamtime.udfs.aggregates import KINDS, Aggregate, aggregate
@@ -152,6 +152,6 @@ def _types(call: Bound, one: Asked, ref: Ref | None) -> tuple[T.DataType, T.Data
     if one.function in ("min", "max"):
         if not orderable(kind):
             raise call.refuse(ARGUMENT, f"expected a type that can be ordered in {named}", "Use a field of it.")
-        if has_collation(kind) or collated(kind):
+        if has_collation(kind):
             raise call.refuse(ARGUMENT, f"a collation is not possible in {named}", f"Use collate({one.argument}, 'UTF8_BINARY').")
     return (T.ArrayType(kind, False) if one.function == "collect_list" else kind), kind

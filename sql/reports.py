@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.buckets import CLOCK
 from streamtime.sql.columns import named
+from streamtime.sql.explain import explained_sessions, explained_windows
 from streamtime.sql.outcome import outcome
 from streamtime.sql.streaming import judged, verdict
 from streamtime.sql.windows import END, START, VERDICT, clocked, closed, in_sessions, moments, windowed
@@ -49,6 +50,9 @@ def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame
         )  # fmt: skip
         return _reported(call, frame, verdict(call), named(CLOCK), names)
     late = closed(frame, clock, call["grace"] + lasts)
+    if call["output"] == "explain":
+        frame, keys = frame.comparable(frame.keys)
+        return explained_windows(call, frame, keys, clock, late, call["grace"] + lasts, names)
     reason = F.coalesce(_aside(frame), F.when(late, "late"))
     return _reported(call, frame, reason, clock, names)
 
@@ -66,6 +70,9 @@ def sessions(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame:
         return _reported(call, frame, verdict(call), named(CLOCK), names)
     frame, clock = clocked(frame, takes_part)
     frame, identity = frame.comparable(frame.keys)
+    if call["output"] == "explain":
+        time = F.when(takes_part, frame.time.column)
+        return explained_sessions(call, frame, identity, time, clock, call["grace"])
     frame = in_sessions(frame, takes_part, clock, [named(i) for i in identity], call["gap"], call["grace"])
     reason = F.coalesce(_aside(frame), F.when(named(VERDICT) == "late", "late"))
     return _reported(call, frame, reason, clock, names)

@@ -16,9 +16,9 @@ from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Keep, Keeper, Plan, pack, unpack
-from streamtime.sql.columns import arrow_type, collated, expression, has_arrow_form, named
+from streamtime.sql.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.frame import PREFIX
-from streamtime.sql.text import microseconds, quoted
+from streamtime.sql.text import collated, microseconds, quoted
 from streamtime.udfs.ordering import By
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def is_stream(call: Bound) -> bool:
     if call["output"] == "metrics":
         fix = "Read them from observedMetrics in the query's progress, where every call over a stream puts them; `name` labels them."
         raise call.refuse("`output`", "'metrics' is not possible on a stream", fix)
+    if call["output"] == "explain":
+        raise call.refuse("`output`", "'explain' is not possible on a stream", "Run the call in batch, over the rows that you ask about.")
     provider = call.session.conf.get(PROVIDER, "") if call.session is not None else ROCKSDB
     if "RocksDB" not in provider:
         fix = f"Run SET {PROVIDER} = {ROCKSDB} first; streamtime.session() does."

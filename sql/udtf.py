@@ -20,14 +20,15 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, Par
 from streamtime.sql.call import Bound, Table, Value, bind
 from streamtime.sql.errors import CallError, did_you_mean
 from streamtime.sql.spec import Spec
-from streamtime.sql.text import microseconds, quoted
+from streamtime.sql.text import as_text, microseconds, named_by, quoted
 from streamtime.udfs import groups, sessions
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
+from streamtime.udfs.sessionize import Sessionize
 from streamtime.udfs.stream_time import StreamTime
 
-TIME, PLACE, SECOND, CLOCK, OFFSET = (f"__streamtime_{name}" for name in ("time", "place", "second", "clock", "offset"))
-HELPERS = (TIME, PLACE, SECOND, CLOCK, OFFSET)
+NAMES = ("time", "place", "second", "clock", "offset", "named")
+HELPERS = TIME, PLACE, SECOND, CLOCK, OFFSET, NAMED = tuple(f"__streamtime_{name}" for name in NAMES)
 
 
 @dataclass
@@ -66,7 +67,15 @@ class Local:
     judge: Callable[[Bound, bool, Columns], Verdicts]
     details: tuple[str, ...]
     adds: tuple[str, ...] = ()
+    of_all: tuple[str, ...] | None = None  # what output => 'all' shows; None: the details
+    named: str = ""  # a text of the keys and the first of the columns that are added, last of them
     without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
+
+    def shown(self, output: str) -> tuple[str, ...]:
+        """The times that come last, by the call's output."""
+        if output == "rows":
+            return self.adds
+        return self.details if output == "dropped" or self.of_all is None else self.of_all
 
 
 def handler(spec: Spec) -> type:
@@ -102,6 +111,8 @@ def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str
     call = bind(spec, [Table(None)], [(name, _value(spec, name, given)) for name, given in options.items()])  # type: ignore[arg-type]
     if call["output"] == "metrics":
         raise call.refuse("`output`", "'metrics' is not possible in a Python UDTF", "Count the rows of output => 'dropped' by reason.")
+    if call["output"] == "explain":
+        raise call.refuse("`output`", "'explain' is not possible in a Python UDTF", "Look at the rows of output => 'all'.")
     schema = table.dataType
     assert isinstance(schema, T.StructType)
     for expression in (*call.keys, *(o.expression for o in call.order)):
@@ -166,19 +177,23 @@ def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | No
         SECOND: f"xxhash64({', '.join(['7', *keys, *nested])})",
         CLOCK: f"xxhash64({', '.join(['0', *clocks])})",
         OFFSET: f"if(({offset}) IS NULL, NULL, xxhash64({offset}))" if offset else "CAST(NULL AS BIGINT)",
+        NAMED: named_by([as_text(k, _kind(schema, k) or T.StringType()) for k in keys]),
     }
     return [SelectedColumn(text, alias) for alias, text in texts.items()]
 
 
 def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
+    shown = [T.StructField(name, time) for name in local.shown(call["output"])]
+    if shown and local.named:
+        shown.append(T.StructField(local.named, T.StringType()))
     if call["output"] == "rows":
-        return [T.StructField(a, time) for a in local.adds]
+        return shown
     report = [
         T.StructField("reason", T.StringType()),
         T.StructField("stream_time", time),
         T.StructField("lateness", T.DoubleType()),
     ]
-    return [*report, *(T.StructField(d, time) for d in local.details)]
+    return [*report, *shown]
 
 
 def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Iterator[tuple[Any, ...]]:
@@ -187,7 +202,7 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
     call, width = result.call, len(HELPERS)
     if not rows:
         return
-    numbers = [pa.array([row[i - width] for row in rows], pa.int64()) for i in range(width)]
+    numbers = [pa.array([row[i - width] for row in rows], pa.int64()) for i in range(width - 1)]
     times, place, second, clock, offsets = numbers
     has_time, has_key = groups.valid([times], len(rows)), groups.valid([place], len(rows))
     micros = np.where(has_time, groups.as_ints(times), LOWEST)
@@ -199,11 +214,13 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
     last = call.options.get("keep") == "last"
     stream = micros if result.in_time_order else _stream_time(micros, moves, groups.as_ints(clock), last)
     verdicts = local.judge(call, result.in_time_order, Columns(micros, keys.ravel(), stream, aside, offsets))
-    details = local.adds if call["output"] == "rows" else local.details
+    details = local.shown(call["output"])
     for i, (row, reason) in enumerate(zip(verdicts.rows.tolist(), verdicts.reasons, strict=True)):
         if call["output"] != "all" and (reason is None) != (call["output"] == "rows"):
             continue
         extra = [_moment(verdicts.details[d][i], result.time_type) for d in details]
+        if details and local.named:
+            extra.append(None if extra[0] is None else f"{rows[row][-1]}@{_text(verdicts.details[details[0]][i], result.time_type)}")
         if call["output"] != "rows":
             known = bool(has_time[row]) and int(stream[row]) not in (LOWEST, HIGHEST)
             late = abs(int(stream[row]) - int(micros[row])) / 1e6 if known else None
@@ -224,6 +241,15 @@ def _moment(micros: int | None, kind: T.DataType) -> Any:
     if micros is None:
         return None
     return kind.fromInternal(micros // groups.MICROS_PER_DAY if isinstance(kind, T.DateType) else micros)
+
+
+def _text(micros: int | None, kind: T.DataType) -> str:
+    """A time as Spark writes it, in UTC."""
+    assert micros is not None
+    text = str(T.TimestampNTZType().fromInternal(micros))
+    if isinstance(kind, T.DateType):
+        return text[:10]
+    return text.rstrip("0") if "." in text else text
 
 
 def deduplicate(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
@@ -281,8 +307,27 @@ def _in_windows(call: Bound, key: int, time: int, clock: int, seen: set[tuple[in
         start += slide
 
 
+def sessionize(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
+    """SESSIONIZE, with its kernel."""
+    order = np.argsort(columns.keys, kind="stable")
+    aside = np.array([a is not None for a in columns.aside])
+    kernel = Sessionize(call["gap"], HIGHEST if call["grace"] is None else call["grace"], has_stream_time=True)
+    given = (
+        pa.array(columns.times[order], mask=aside[order]),
+        pa.array(columns.stream_time[order]),
+        pa.array(columns.keys[order]),
+    )
+    (found,) = kernel.run(iter([given]))
+    back = pa.array(np.argsort(order))
+    start, end = (found.field(edge).take(back).to_pylist() for edge in ("start", "end"))
+    reasons = [a or ("late" if s is None else None) for a, s in zip(columns.aside, start, strict=True)]
+    return Verdicts(np.arange(len(order)), reasons, {"session_start": start, "session_end": end})
+
+
 BOUNDS = ("window_start", "window_end")
+SESSION = ("session_start", "session_end")
 LOCAL = {
     "DEDUPLICATE": Local(deduplicate, details=("kept_time",)),
     "DISTINCT_IN_WINDOW": Local(distinct_in_window, details=BOUNDS, adds=BOUNDS, without_key="null_key"),
+    "SESSIONIZE": Local(sessionize, details=(), adds=SESSION, of_all=SESSION, named="session_id", without_key="null_key"),
 }

@@ -315,7 +315,7 @@ def numbers(column: pa.Array) -> Any:
     return np.where(groups.valid([column], len(column)), whole, 0) if column.null_count else whole
 
 
-def column_of(one: Aggregate, values: Any, kind: pa.DataType | None) -> pa.Array:
+def column_of(one: Aggregate, values: Any, kind: pa.DataType) -> pa.Array:
     """The reverse. Raises OverflowError where a decimal has too many digits."""
     if not pa.types.is_decimal(kind):
         return pa.array(values, kind)

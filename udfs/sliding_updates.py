@@ -150,7 +150,7 @@ class SlidingUpdates(Updates):
         before = times[bisect.bisect_left(times, time - 1 - span) : at]
         after = next(iter(there), time + span + 2)  # the first that was there and does not lie before the row
         known = {*there, *(p + 1 + span for p in before[:-1])}
-        fresh = []
+        fresh = list[int]()
         if before:
             (known.add if after <= before[-1] + 1 + span else fresh.append)(before[-1] + 1 + span)
         if is_new and time not in known:
