@@ -8,7 +8,7 @@ Over Spark Connect, `streamtime.query(spark, text)` takes the place of `spark.sq
 The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"], order_by=["ts"], within=timedelta(minutes=10))`.
 """
 
-from streamtime.api import deduplicate, distinct_in_window
+from streamtime.api import deduplicate, distinct_in_window, suppress_until_close, suppress_until_time_limit
 from streamtime.query import query
 from streamtime.registration import Registration, register, unregister
 from streamtime.session import session
@@ -26,5 +26,7 @@ __all__ = [
     "query",
     "register",
     "session",
+    "suppress_until_close",
+    "suppress_until_time_limit",
     "unregister",
 ]

@@ -1,0 +1,445 @@
+"""The buffer of suppress: rows as Arrow tables, in processing order, held until they are decided (`streamtime.udfs.suppress`).
+
+Rows come in batches, which are gathered to chunks: some hundred thousand rows, more where more are held, so that what each chunk costs for
+the held rows stays a constant for each row that comes. Of a held row only numbers are looked at; the row itself stays in the chunk it came
+in until most of that chunk is gone, and is then copied out of it. Where the buffer spills, such parts lie in files.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs import groups
+from streamtime.udfs.groups import HIGHEST, LOWEST, Flags, Ints
+from streamtime.udfs.ordering import By, directed, one, sorted_rows
+from streamtime.udfs.suppress import (
+    END,
+    HELD,
+    NULL_TIME,
+    OUTCOMES,
+    RELEASED,
+    TOMBSTONE,
+    Bounds,
+    Decided,
+    Rows,
+    after_each,
+    emitting_early,
+    until_close,
+    until_time_limit,
+)
+
+FIRST, SECOND, DELETED, BYTES, ASIDE, ORDER = (f"__streamtime_{name}" for name in ("first", "second", "deleted", "bytes", "aside", "by"))
+OUTCOME, ARRIVED, EMIT_TIME, EMIT_REASON, DECIDED_AT, DECIDED_BY, DUE_AT = (
+    f"__streamtime_{name}" for name in ("outcome", "stream_time", "emit_time", "emit_reason", "decided_at", "decided_by", "due")
+)
+COUNTED = (
+    *(f"{outcome}_total" for outcome in OUTCOMES), "rows", "late_sum", "late_max", "low", "high",
+    *(f"{what}_{how}" for what in ("count", "size") for how in ("current", "max", "sum")), "overtime_min", "overtime_sum", "overtimes",
+)  # fmt: skip
+FLOATS = ("late_sum", "overtime_sum")
+FEWEST_ROWS, MOST_BYTES, MOST_PARTS, SENT_ROWS = 1 << 17, 1 << 26, 16, 1 << 16
+ROW_BITS = 32
+
+
+class BufferFull(RuntimeError):
+    """The buffer holds more than it may (`when_full => 'fail'`)."""
+
+
+@dataclass(frozen=True)
+class Suppress:
+    """A call, as the rows' columns and plain values. A helper column that a call does not need is not there."""
+
+    function: str
+    time: str
+    keys: tuple[str, ...]
+    clocks: tuple[str, ...]
+    kept: tuple[str, ...]  # columns of rows that come out
+    results: tuple[str, ...]  # columns that are added to them
+    wait: int = 0
+    close: str | None = None  # the column from which a window's close is known; None: until the time limit
+    after: int = 0  # how long after the time in that column it closes
+    at_end: str = "hold"
+    output: str = "rows"
+    when_full: str | None = None
+    records: int | None = None
+    bytes: int | None = None
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """All rows of a task, sorted by clock and processing order; gives decided rows, as they are decided, or the counts."""
+        with Buffer(self) as buffer:
+            for table in buffer.chunks(batches):
+                yield from sent(buffer.take(table))
+            yield from sent(buffer.ended())
+            if self.output == "metrics":
+                yield buffer.counts.batch()
+
+
+@dataclass
+class Counts:
+    """What the metrics of section 8 are made of."""
+
+    totals: Ints = field(default_factory=lambda: np.zeros(len(OUTCOMES), np.int64))
+    rows: int = 0  # that have a time
+    late_sum: float = 0.0
+    late_max: int = 0
+    low: int | None = None
+    high: int | None = None
+    count: list[int] = field(default_factory=lambda: [0, 0, 0])  # now, most, sum over rows
+    size: list[int] = field(default_factory=lambda: [0, 0, 0])
+    overtime_min: int | None = None
+    overtime_sum: float = 0.0
+    overtimes: int = 0
+
+    def arrived(self, times: Ints, stream: Ints) -> None:
+        """New rows."""
+        late = stream - times
+        self.rows += len(times)
+        self.late_sum += float(late.sum(dtype=np.float64))
+        self.late_max = max(self.late_max, int(late.max()))
+        low, high = int(times.min()), int(times.max())
+        self.low = low if self.low is None else min(self.low, low)
+        self.high = high if self.high is None else max(self.high, high)
+
+    def held(self, count: Ints, size: Ints) -> None:
+        """How much is held after each new row."""
+        for kept, values in ((self.count, count), (self.size, size)):
+            kept[1] = max(kept[1], int(values.max()))
+            kept[2] += int(values.sum())
+
+    def released(self, emitted: Ints, due: Ints) -> None:
+        """Rows that come out, when they do and when they were to."""
+        if len(due):
+            over = emitted - due
+            least = int(over.min())
+            self.overtime_min = least if self.overtime_min is None else min(self.overtime_min, least)
+            self.overtime_sum += float(over.sum(dtype=np.float64))
+            self.overtimes += len(over)
+
+    def batch(self) -> pa.RecordBatch:
+        """One row: `COUNTED`."""
+        values = [*self.totals.tolist(), self.rows, self.late_sum, self.late_max, self.low, self.high, *self.count, *self.size]
+        values += [self.overtime_min, self.overtime_sum, self.overtimes]
+        kinds = [pa.float64() if name in FLOATS else pa.int64() for name in COUNTED]
+        columns = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, list(COUNTED))
+
+
+@dataclass
+class Held:
+    """Rows as numbers, and where each lies: its part in the upper half of `ref`, its place therein in the lower."""
+
+    first: Ints
+    second: Ints
+    place: Ints
+    due: Ints
+    arrived: Ints
+    deleted: Flags
+    sizes: Ints
+    refs: Ints
+
+    @staticmethod
+    def none() -> Held:
+        """No rows."""
+        empty = np.zeros(0, np.int64)
+        return Held(empty, empty, empty, empty, empty, empty.astype(bool), empty, empty)
+
+    def fields(self) -> list[Ints]:
+        """The numbers."""
+        return [self.first, self.second, self.place, self.due, self.arrived, self.deleted, self.sizes, self.refs]
+
+    def some(self, rows: Ints | Flags) -> Held:
+        """Some of the rows."""
+        return Held(*(f[rows] for f in self.fields()))
+
+    def and_then(self, others: Held) -> Held:
+        """These rows, and others after them."""
+        return Held(*(np.concatenate(pair) for pair in zip(self.fields(), others.fields(), strict=True)))
+
+
+class Buffer:
+    """The rows that are held, of one clock; decides chunk by chunk."""
+
+    def __init__(self, call: Suppress) -> None:
+        self.call = call
+        self.held = Held.none()
+        self.parts: dict[int, pa.Table] = {}
+        self.next_part = 0
+        self.stream = LOWEST
+        self.boundaries = groups.Boundaries()
+        self.counts = Counts()
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+        self.files: dict[int, Path] = {}
+
+    def __enter__(self) -> Buffer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.parts = {}
+        if self.folder is not None:
+            self.folder.cleanup()
+
+    def chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Batches gathered to tables, as large as what is held asks for."""
+        waiting, rows, size = list[pa.RecordBatch](), 0, 0
+        for batch in batches:
+            if batch.num_rows:
+                waiting, rows, size = [*waiting, batch], rows + batch.num_rows, size + batch.nbytes
+            if rows >= max(FEWEST_ROWS, len(self.held.refs) // 4) or size >= MOST_BYTES:
+                yield pa.Table.from_batches(waiting).combine_chunks()
+                waiting, rows, size = [], 0, 0
+        if waiting:
+            yield pa.Table.from_batches(waiting).combine_chunks()
+
+    def take(self, table: pa.Table) -> Iterator[pa.Table]:
+        """What a chunk decides: its own rows, and held ones."""
+        call = self.call
+        if ASIDE in table.column_names:
+            aside = groups.as_flags(one(table, ASIDE))
+            if aside.any():
+                yield from self._aside(table.filter(pa.array(aside)))
+                table = table.filter(pa.array(~aside))
+        if not table.num_rows:
+            return
+        starts = self.boundaries.starts([one(table, c) for c in call.clocks], table.num_rows)
+        if starts[0]:
+            yield from self.ended()
+        held, times = len(self.held.refs), groups.micros(one(table, call.time))
+        clock = groups.numbered(starts)
+        stream = times.copy()
+        stream[0] = max(int(times[0]), self.stream)
+        stream = groups.running_max(clock, stream) if clock[-1] else np.maximum.accumulate(stream)
+        new = self._numbers(table, times, stream)
+        last = self.stream if held else int(stream[0])
+        rows = self.held.and_then(new)
+        taken = Rows(
+            first=rows.first,
+            second=rows.second,
+            clock=np.concatenate((np.zeros(held, np.int64), clock)),
+            stream=np.concatenate((np.full(held, last), stream)),
+            place=rows.place,
+            due=rows.due,
+            new=held,
+        )
+        decided = self._decided(taken, rows)
+        rows = Held(rows.first, rows.second, decided.place, decided.due, rows.arrived, rows.deleted, rows.sizes, rows.refs)
+        self._measure(taken, decided, rows.sizes)
+        if call.output == "metrics":
+            self.counts.arrived(times, stream)
+        gone = decided.outcome != HELD
+        ended = ~gone & (taken.clock < clock[-1])
+        if ended.any() and call.at_end == "emit":
+            decided.outcome[ended], decided.why[ended] = RELEASED, END
+        self.stream = int(stream[-1])
+        yield from self._out(rows, decided, np.flatnonzero(gone | ended), taken.stream, table)
+        self.held = rows.some(~gone & ~ended)
+        self._tidy()
+
+    def ended(self) -> Iterator[pa.Table]:
+        """A clock is over: what is still held comes out or is kept back [C7]."""
+        count = len(self.held.refs)
+        if count:
+            emits = self.call.at_end == "emit"
+            outcome, nothing = np.full(count, RELEASED if emits else HELD), np.full(count, count)
+            decided = Decided(nothing, outcome, np.full(count, END), self.held.place, self.held.due)
+            yield from self._out(self.held, decided, np.arange(count), np.full(count, self.stream), None)
+        self.held, self.stream = Held.none(), LOWEST
+        self._tidy()
+
+    def _numbers(self, table: pa.Table, times: Ints, stream: Ints) -> Held:
+        """New rows as numbers; the rows themselves become a part."""
+        call, length = self.call, table.num_rows
+        if call.close is not None:
+            due = place = groups.plus(groups.micros(one(table, call.close)), call.after)
+        else:
+            place, due = times, np.full(length, HIGHEST) if call.wait == HIGHEST else groups.plus(times, call.wait)
+        deleted = groups.as_flags(one(table, DELETED)) if DELETED in table.column_names else np.zeros(length, bool)
+        sizes = groups.as_ints(one(table, BYTES)) if BYTES in table.column_names else np.zeros(length, np.int64)
+        refs = (self.next_part << ROW_BITS) + np.arange(length)
+        self.parts[self.next_part] = table.select(list(dict.fromkeys([*call.kept, *call.keys, call.time])))
+        self.next_part += 1
+        first, second = (groups.as_ints(one(table, half)) for half in (FIRST, SECOND))
+        return Held(first, second, place, due, stream, deleted, sizes, refs)
+
+    def _decided(self, taken: Rows, rows: Held) -> Decided:
+        call = self.call
+        if call.close is not None:
+            return until_close(taken)
+        if call.when_full != "emit_early":
+            return until_time_limit(taken)
+        rank = np.zeros(len(rows.refs), np.int64)
+        if call.keys:
+            table = self.gathered(rows.refs, call.keys)
+            ordered = [directed(one(table, k), By(k)) for k in call.keys][::-1]
+            order = np.lexsort(ordered)
+            changes = np.zeros(len(order), bool)
+            for numbers in ordered:
+                changes[1:] |= numbers[order[1:]] != numbers[order[:-1]]
+            rank[order] = np.cumsum(changes)
+        return emitting_early(taken, Bounds(call.records, call.bytes), rows.sizes, rank)
+
+    def _measure(self, taken: Rows, decided: Decided, sizes: Ints) -> None:
+        """How full the buffer is after each row: for the metrics, and against the bounds."""
+        call = self.call
+        if call.output != "metrics" and call.when_full != "fail":
+            return
+        count = after_each(decided, np.ones(len(sizes), np.int64), taken.new)
+        size = after_each(decided, sizes, taken.new)
+        if call.output == "metrics":
+            self.counts.held(count, size)
+        if call.when_full == "fail":
+            for option, bound, values, unit in (("max_records", call.records, count, "rows"), ("max_bytes", call.bytes, size, "bytes")):
+                over = np.flatnonzero(values > bound) if bound is not None else ()
+                if len(over):
+                    moment = np.datetime64(int(taken.stream[taken.new + over[0]]), "us")
+                    raise BufferFull(
+                        f"{call.function}, `{option}`: the buffer is full: expected at most {bound} {unit}, got {values[over[0]]} at "
+                        f"stream time {moment}. Raise {option}, or let the buffer go on otherwise: when_full => 'spill'."
+                    )
+
+    def _out(self, rows: Held, decided: Decided, picked: Ints, stream: Ints, table: pa.Table | None) -> Iterator[pa.Table]:
+        """The decided rows that the output asks for, in the order in which they were decided; the oldest place first, then by key."""
+        call = self.call
+        outcome = np.where(rows.deleted & (decided.outcome == RELEASED) & (call.close is not None), TOMBSTONE, decided.outcome)
+        if call.output == "metrics":
+            self._count(outcome[picked], rows.sizes[picked])
+            came = picked[outcome[picked] == RELEASED]
+            limit = decided.due < HIGHEST
+            came = came[limit[came]]
+            self.counts.released(self._moment(decided, stream)[came], decided.due[came])
+            return
+        if call.output in ("rows", "dropped"):
+            picked = picked[(outcome[picked] == RELEASED) == (call.output == "rows")]
+        if not len(picked):
+            return
+        turn = 2 * decided.at - (decided.why == END)  # what a clock's end releases comes before the next clock's first row
+        picked = picked[np.lexsort((decided.place[picked], turn[picked]))]
+        found = self.gathered(rows.refs[picked], tuple(dict.fromkeys([*call.kept, *call.keys, call.time])))
+        order = sorted_rows([turn[picked], decided.place[picked]], [], [By(k) for k in call.keys], found)
+        if (order[1:] < order[:-1]).any():
+            found, picked = found.take(pa.array(order)), picked[order]
+        yield self._with_results(found, outcome[picked], decided, rows, picked, stream, table)
+
+    def _with_results(
+        self, found: pa.Table, outcome: Ints, decided: Decided, rows: Held, picked: Ints, stream: Ints, table: pa.Table | None
+    ) -> pa.Table:
+        kind = found.schema.field(self.call.time).type
+        at, why = decided.at[picked], decided.why[picked]
+        came, at_end = outcome == RELEASED, (decided.outcome[picked] == RELEASED) & (why == END)
+        open_ = (outcome == HELD) | at_end
+        moment = self._moment(decided, stream)[picked]
+        reasons = pa.array(["time" if self.call.close is None else "close", "full", "end"])
+        made = {
+            OUTCOME: lambda: pa.array(OUTCOMES).take(pa.array(outcome)),
+            ARRIVED: lambda: groups.times(rows.arrived[picked], np.zeros(len(at), bool), kind),
+            EMIT_TIME: lambda: groups.times(moment, ~came, kind),
+            EMIT_REASON: lambda: reasons.take(pa.array(why, mask=~came)),
+            DECIDED_AT: lambda: groups.times(moment, outcome == HELD, kind),
+            DECIDED_BY: lambda: (
+                pa.nulls(len(at), pa.string()) if table is None else one(table, ORDER).take(pa.array(at - len(self.held.refs), mask=open_))
+            ),
+            DUE_AT: lambda: groups.times(decided.due[picked], decided.due[picked] == HIGHEST, kind),
+        }
+        found = found.select(list(self.call.kept))
+        for name in self.call.results:
+            found = found.append_column(name, made[name]())
+        return found
+
+    @staticmethod
+    def _moment(decided: Decided, stream: Ints) -> Ints:
+        """Stream time when each row was decided; at the end of its clock, the last."""
+        at = decided.at - (decided.why == END)
+        moment: Ints = stream[np.minimum(at, len(stream) - 1)]
+        return moment
+
+    def _aside(self, table: pa.Table) -> Iterator[pa.Table]:
+        """Rows without a time: dropped as they come."""
+        count = table.num_rows
+        if self.call.output == "metrics":
+            self._count(np.full(count, NULL_TIME), np.zeros(count, np.int64))
+            return
+        kind = table.schema.field(self.call.time).type
+        made = {
+            OUTCOME: pa.array([OUTCOMES[NULL_TIME]] * count, pa.string()),
+            EMIT_REASON: pa.nulls(count, pa.string()),
+            DECIDED_BY: table.column(ORDER) if ORDER in table.column_names else None,
+        }
+        found = table.select(list(self.call.kept))
+        for name in self.call.results:
+            found = found.append_column(name, made[name] if name in made else pa.nulls(count, kind))
+        yield found
+
+    def _count(self, outcome: Ints, sizes: Ints) -> None:
+        self.counts.totals += np.bincount(outcome, minlength=len(OUTCOMES))
+        self.counts.count[0] += int((outcome == HELD).sum())
+        self.counts.size[0] += int(sizes[outcome == HELD].sum())
+
+    def gathered(self, refs: Ints, columns: Sequence[str]) -> pa.Table:
+        """Rows from wherever they lie."""
+        part, row = refs >> ROW_BITS, refs & ((1 << ROW_BITS) - 1)
+        pieces, places = [], []
+        for number in np.unique(part).tolist():
+            places.append(np.flatnonzero(part == number))
+            pieces.append(self.parts[number].select(list(columns)).take(pa.array(row[places[-1]])))
+        if len(pieces) == 1:
+            return pieces[0]
+        back = np.empty(len(refs), np.int64)
+        back[np.concatenate(places)] = np.arange(len(refs))
+        return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
+
+    def _tidy(self) -> None:
+        """Forget parts that nothing is left of, copy what is left of those that are mostly gone, and spill what is too much."""
+        part = self.held.refs >> ROW_BITS
+        numbers, live = np.unique(part, return_counts=True)
+        for number in set(self.parts) - set(numbers.tolist()):
+            self._forget(number)
+        left = dict(zip(numbers.tolist(), live.tolist(), strict=True))
+        for number, rows in left.items():
+            if 2 * rows < self.parts[number].num_rows:
+                self._copy([number], part)
+        in_memory = [n for n in self.parts if n not in self.files]
+        if len(in_memory) > MOST_PARTS and self.call.when_full != "spill":
+            self._copy(in_memory, self.held.refs >> ROW_BITS)
+        if self.call.when_full == "spill":
+            self._spill()
+
+    def _copy(self, numbers: list[int], part: Ints) -> None:
+        """The held rows of these parts as one new part."""
+        rows = np.flatnonzero(np.isin(part, numbers))
+        refs = self.held.refs[rows]
+        self.parts[self.next_part] = self.gathered(refs, self.parts[numbers[0]].column_names)
+        self.held.refs[rows] = (self.next_part << ROW_BITS) + np.arange(len(rows))
+        self.next_part += 1
+        for number in numbers:
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        del self.parts[number]
+        if number in self.files:
+            self.files.pop(number).unlink()
+
+    def _spill(self) -> None:
+        """Write the newest parts to files until what is left in memory is within the bounds."""
+        call, part = self.call, self.held.refs >> ROW_BITS
+        bounds, count, size = Bounds(call.records, call.bytes), 0, 0
+        for number in sorted(set(self.parts) - set(self.files)):
+            mine = part == number
+            count, size = count + int(mine.sum()), size + int(self.held.sizes[mine].sum())
+            if bounds.over(count, size):
+                if self.folder is None:
+                    self.folder = tempfile.TemporaryDirectory(prefix="streamtime-")
+                path = Path(self.folder.name) / f"{number}.arrow"
+                with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, self.parts[number].schema) as writer:
+                    writer.write_table(self.parts[number])
+                self.files[number], self.parts[number] = path, pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def sent(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Tables as batches of a size that suits Spark."""
+    for table in tables:
+        yield from table.combine_chunks().to_batches(max_chunksize=SENT_ROWS)
