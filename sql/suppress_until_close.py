@@ -95,7 +95,7 @@ def plan(call: Bound) -> DataFrame:
         raise call.refuse("`window_end`", f"is missing, and the input has no column `{CLOSE}`: when a window closes is not known", fix)
     if call["window_end"] is not None and given is not None and grace < int(given.metadata.get(GRACE, 0)):
         made = int(given.metadata[GRACE]) / 1e6
-        problem = f"{grace / 1e6:g} s is less than the {made:g} s with which `{given.name}` was made: a window could change after it came out (S7)"
+        problem = f"{grace / 1e6:g} s is less than the {made:g} s that made `{given.name}`: a window could change after it came out (S7)"
         raise call.refuse("`grace`", problem, f"Leave window_end and grace out: `{given.name}` is used then.")
     frame = prepared(call, window_end=call["window_end"] or f"`{given.name if given else CLOSE}`")
     (close,) = frame.extras["window_end"]
