@@ -66,8 +66,8 @@ def _function(kernel: Kernel, single: bool, returns: T.DataType, _context: Spark
 def ship_by_value() -> None:
     """Send the kernels with the query, so that workers need no package of ours."""
     from streamtime.sql import buckets
-    from streamtime.udfs import buffer, deduplicate, groups, ordering, sessions, state, stream_time, suppress, windows
+    from streamtime.udfs import buffer, counts, deduplicate, groups, ordering, parts, sessions, state, stream_time, suppress, windows
 
-    for module in (groups, ordering, state, deduplicate, sessions, stream_time, windows, buckets, suppress, buffer):
+    for module in (groups, ordering, state, deduplicate, sessions, stream_time, windows, buckets, suppress, counts, parts, buffer):
         assert module.__name__ in sys.modules
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

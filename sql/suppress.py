@@ -7,6 +7,7 @@ one kernel, which holds and releases them (`streamtime.udfs.buffer`).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from streamtime.sql.frame import prepare
 from streamtime.sql.outcome import outcome, refuse_clash
 from streamtime.sql.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, WATERMARK, Choice, Count, Option, Text
 from streamtime.sql.text import microseconds, quoted
-from streamtime.udfs import buffer
+from streamtime.udfs import buffer, counts
 from streamtime.udfs.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, EMIT_TIME, OUTCOME, Suppress
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from streamtime.sql.call import Bound
     from streamtime.sql.frame import Frame
 
+CLOSE = "window_close"
+GRACE = "streamtime.grace"  # in the metadata of `window_close`: the grace that made it, in microseconds
 VERSIONED = "streamtime.versioned"  # in the metadata of a column: the input is a versioned table
 REASONS = ("null_time", "replaced", "tombstone", "held")
 DELETED = Option(
@@ -60,7 +63,7 @@ CLOCK = Option(
     default="event",
     default_text="'event'",
 )
-COUNTS = T.StructType([T.StructField(n, T.DoubleType() if n in buffer.FLOATS else T.LongType()) for n in buffer.COUNTED])
+COUNTS = T.StructType([T.StructField(n, T.DoubleType() if n in counts.FLOATS else T.LongType()) for n in counts.COUNTED])
 COMMON = (KEYS, ORDER_BY, TIME, CLOCK_BY, WATERMARK, OUTPUT, NAME)
 EXPLAINED = "`outcome` STRING (`released`, `replaced`, `tombstone`, `held`, `null_time`), `stream_time` (when the row came), `decided_at` "
 ADDS = {
@@ -97,7 +100,7 @@ def check_common(call: Bound) -> None:
 
 def prepared(call: Bound, **times: str) -> Frame:
     """The input, with the expressions that suppress takes resolved. `times` are expressions of event times."""
-    refuse_versioned(call)
+    refuse_versioned(call, call.tables[0].frame.schema)
     if call["clock"] == "wall" and not call.tables[0].frame.isStreaming:
         raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
     if call.tables[0].frame.isStreaming:
@@ -110,19 +113,34 @@ def prepared(call: Bound, **times: str) -> Frame:
         if not isinstance(ref.type, (T.BooleanType, T.NullType)):
             kind = ref.type.simpleString().upper()
             raise call.refuse("`deleted`", f"expected a condition, got {kind} (`{ref.text}`)", "Write it as 'value IS NULL'.")
-    preimages = _text_column(frame, "_change_type")
+    preimages = text_column(_typed(frame), "_change_type")
     if preimages is not None:  # what a row was before an update is no row of the changelog (rule C10)
         frame = frame.with_df(frame.df.where(F.coalesce(named(preimages) != "update_preimage", F.lit(True))))
     return frame
 
 
-def refuse_versioned(call: Bound) -> None:
+def refuse_versioned(call: Bound, schema: T.StructType) -> None:
     """A versioned table cannot be suppressed (rules S9, V9)."""
-    found = next((f.name for f in call.tables[0].frame.schema.fields if VERSIONED in f.metadata), None)
+    found = next((f.name for f in schema.fields if VERSIONED in f.metadata), None)
     if found is not None:
         fix = "Suppress the changelog before it becomes a versioned table, or query its versions as they are."
         problem = f"the input is a versioned table (`{found}` says so), and suppress cannot honour versions (S9, V9)"
         raise call.refuse(None, problem, fix)
+
+
+def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
+    """An expression of a time, and how long after it a window closes, in microseconds (rules S2, S7, W6)."""
+    given, grace, gap = next((f for f in schema.fields if f.name.lower() == CLOSE), None), call["grace"] or 0, call["gap"]
+    if call["window_end"] is None:
+        if given is None:
+            fix = "Add window_end => 'window_end' and the grace of the window function (for sessions also its gap)."
+            raise call.refuse("`window_end`", f"is missing, and the input has no column `{CLOSE}`: when a window closes is not known", fix)
+        return quoted(given.name), 0
+    if given is not None and grace < int(given.metadata.get(GRACE, 0)):
+        made = int(given.metadata[GRACE]) / 1e6
+        problem = f"{grace / 1e6:g} s is less than the {made:g} s that made `{given.name}`: a window could change after it came out (S7)"
+        raise call.refuse("`grace`", problem, f"Leave window_end and grace out: `{given.name}` is used then.")
+    return call["window_end"], grace + (gap + 1 if gap is not None else 0)
 
 
 def planned(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
@@ -181,10 +199,10 @@ def _helpers(call: Bound, frame: Frame, identity: list[str], has_time: Column) -
         buffer.FIRST: expression(f"xxhash64({', '.join(filter(None, ('0', hashed)))})"),
         buffer.SECOND: expression(f"xxhash64({', '.join(filter(None, ('7', hashed)))})"),
     }
-    if (deleted := _deleted(frame)) is not None:
-        found[buffer.DELETED] = F.coalesce(deleted, F.lit(False))
+    if (deleted := deletions(quoted(frame.extras["deleted"][0].name) if "deleted" in frame.extras else None, _typed(frame))) is not None:
+        found[buffer.DELETED] = expression(deleted)
     if call["max_bytes"] is not None or call["output"] == "metrics":
-        found[buffer.BYTES] = expression(" + ".join(_size(c.name, c.type) for c in frame.columns) or "0L")
+        found[buffer.BYTES] = expression(size_of(_typed(frame)))
     if call["output"] != "rows":
         found[buffer.ASIDE] = ~has_time
     if call["output"] == "explain":
@@ -193,19 +211,26 @@ def _helpers(call: Bound, frame: Frame, identity: list[str], has_time: Column) -
     return found
 
 
-def _deleted(frame: Frame) -> Column | None:
-    """Whether a row is a tombstone (rule S1)."""
-    if "deleted" in frame.extras:
-        return frame.extras["deleted"][0].column
-    names = [n for n in (_text_column(frame, "change_type"), _text_column(frame, "_change_type")) if n is not None]
-    if not names:
-        return None
-    return expression(" OR ".join(f"coalesce({quoted(n)} = 'delete', false)" for n in names))
+def _typed(frame: Frame) -> list[tuple[str, T.DataType]]:
+    return [(c.name, c.type) for c in frame.columns]
 
 
-def _text_column(frame: Frame, name: str) -> str | None:
+def deletions(given: str | None, columns: Sequence[tuple[str, T.DataType]]) -> str | None:
+    """Whether a row is a tombstone, as SQL text; None: none is (rule S1)."""
+    if given is not None:
+        return f"coalesce({given}, false)"
+    names = [n for n in (text_column(columns, "change_type"), text_column(columns, "_change_type")) if n is not None]
+    return " OR ".join(f"coalesce({quoted(n)} = 'delete', false)" for n in names) or None
+
+
+def text_column(columns: Sequence[tuple[str, T.DataType]], name: str) -> str | None:
     """The column of text of that name, whatever its case."""
-    return next((c.name for c in frame.columns if c.name.lower() == name and isinstance(c.type, T.StringType)), None)
+    return next((c for c, kind in columns if c.lower() == name and isinstance(kind, T.StringType)), None)
+
+
+def size_of(columns: Sequence[tuple[str, T.DataType]]) -> str:
+    """The bytes of a row, as SQL text (rule S6)."""
+    return " + ".join(_size(name, kind) for name, kind in columns) or "0L"
 
 
 def _size(name: str, kind: T.DataType) -> str:
@@ -247,6 +272,9 @@ def _explained(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
         was, will, missing = "its wait was over", "its wait would be over", "no event time, or no first ORDER BY value"
     sentences = {
         f"{quoted(OUTCOME)} = 'null_time'": f"Dropped: it has {missing}.",
+        f"{quoted(OUTCOME)} = 'held' AND {due} IS NULL": "Buffered; held back at the end of the input: there was room, and no time limit.",
+        f"{quoted(OUTCOME)} = 'replaced' AND {due} IS NULL": "Buffered; replaced at stream time {at} by a newer row of its key.",
+        f"{quoted(EMIT_REASON)} = 'end' AND {due} IS NULL": "Buffered; released by the end of the input at stream time {at}.",
         f"{quoted(OUTCOME)} = 'held'": f"Buffered; held back at the end of the input: {will} {{at_due}}, which stream time did not reach.",
         f"{quoted(OUTCOME)} = 'tombstone' AND {at} >= {due}": "Buffered; dropped at stream time {at}, "
         f"since {was} {{at_due}}: its newest change is a deletion.",
@@ -261,7 +289,7 @@ def _explained(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
         f"{at} = {due}": f"Buffered; released when stream time reached {{at}}, exactly when {was}.",
     }
     otherwise = f"Buffered; released when stream time reached {{at}}, {{over}} s after {was} {{at_due}}."
-    pieces = {"at": f"{at}", "at_due": f"coalesce(concat('at ', {due}), 'some day')", "over": f"format_number({over}, '0.######')"}
+    pieces = {"at": f"{at}", "at_due": f"concat('at ', {due})", "over": f"format_number({over}, '0.######')"}
     whens = " ".join(f"WHEN {when} THEN {_sentence(text, pieces)}" for when, text in sentences.items())
     explanation = expression(f"CASE {whens} ELSE {_sentence(otherwise, pieces)} END")
     shown = {
@@ -281,10 +309,10 @@ def _sentence(text: str, pieces: dict[str, str]) -> str:
     return f"concat({', '.join(parts)})"
 
 
-def _metrics(call: Bound, counts: DataFrame) -> DataFrame:
+def _metrics(call: Bound, counted: DataFrame) -> DataFrame:
     """The metrics of section 8, from the counts of all tasks."""
     sums = [n for n in COUNTS.names if n not in ("late_max", "low", "high", "overtime_min")]
-    one = counts.agg(
+    one = counted.agg(
         *[F.coalesce(F.sum(n), F.lit(0)).cast("double").alias(n) for n in sums if not n.endswith("_max")],
         *[F.sum(n).cast("double").alias(n) for n in ("count_max", "size_max")],
         F.max("late_max").alias("late_max"),

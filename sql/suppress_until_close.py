@@ -54,6 +54,7 @@ from streamtime.sql.spec import Choice, Duration, Example, Option, Spec, Text
 from streamtime.sql.suppress import (
     ADDS,
     CLOCK,
+    CLOSE,
     COMMON,
     DELETED,
     FULL_HELP,
@@ -61,6 +62,7 @@ from streamtime.sql.suppress import (
     MAX_RECORDS,
     Waiting,
     check_common,
+    closing,
     planned,
     prepared,
 )
@@ -69,9 +71,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from streamtime.sql.call import Bound
-
-CLOSE = "window_close"
-GRACE = "streamtime.grace"  # in the metadata of `window_close`: the grace that made it, in microseconds
 
 
 def check(call: Bound) -> None:
@@ -88,24 +87,15 @@ def check(call: Bound) -> None:
 
 def plan(call: Bound) -> DataFrame:
     """SUPPRESS_UNTIL_CLOSE as a DataFrame."""
-    fields = {f.name.lower(): f for f in call.tables[0].frame.schema.fields}
-    given, grace = fields.get(CLOSE), call["grace"] or 0
-    if call["window_end"] is None and given is None:
-        fix = "Add window_end => 'window_end' and the grace of the window function (for sessions also its gap)."
-        raise call.refuse("`window_end`", f"is missing, and the input has no column `{CLOSE}`: when a window closes is not known", fix)
-    if call["window_end"] is not None and given is not None and grace < int(given.metadata.get(GRACE, 0)):
-        made = int(given.metadata[GRACE]) / 1e6
-        problem = f"{grace / 1e6:g} s is less than the {made:g} s that made `{given.name}`: a window could change after it came out (S7)"
-        raise call.refuse("`grace`", problem, f"Leave window_end and grace out: `{given.name}` is used then.")
-    frame = prepared(call, window_end=call["window_end"] or f"`{given.name if given else CLOSE}`")
+    given, after = closing(call, call.tables[0].frame.schema)
+    frame = prepared(call, window_end=given)
     (close,) = frame.extras["window_end"]
     moments = type(frame.time.type), T.TimestampNTZType if isinstance(frame.time.type, T.DateType) else type(frame.time.type)
     if not isinstance(close.type, moments):
         kind, wanted = (t.simpleString().upper() for t in (close.type, frame.time.type))
         role = "`window_end`" if call["window_end"] is not None else f"`{CLOSE}`"
         raise call.refuse(role, f"expected {wanted}, the type of the event time, got {kind} (`{close.text}`)", "Cast one of them.")
-    after = grace + (call["gap"] + 1 if call["gap"] is not None else 0)
-    return planned(call, frame, Waiting(close=close.name, after=after if call["window_end"] is not None else 0))
+    return planned(call, frame, Waiting(close=close.name, after=after))
 
 
 SPEC = Spec(

@@ -15,7 +15,7 @@ import pytest
 from reference_suppress import Fate, Full
 from reference_suppress import Suppress as Reference
 
-from streamtime.udfs import buffer, groups, suppress
+from streamtime.udfs import buffer, groups, parts, suppress
 from streamtime.udfs.buffer import (
     ARRIVED,
     ASIDE,
@@ -125,7 +125,7 @@ def test_the_buffer_decides_as_the_slow_definition_says(seed: int, monkeypatch: 
     random_ = random.Random(seed)
     rows, options = some_rows(random_, random_.choice([0, 1, 5, 40, 200])), options_of(random_)
     monkeypatch.setattr(buffer, "FEWEST_ROWS", random_.choice([1, 2, 10, 1000]))
-    monkeypatch.setattr(buffer, "MOST_PARTS", random_.choice([1, 3]))
+    monkeypatch.setattr(parts, "MOST_PARTS", random_.choice([1, 3]))
     monkeypatch.setattr(suppress, "ROUNDS", random_.choice([1, 2, 16]))
     reference = Reference(**options)
     sent = [with_aside(b, options["closes"]) for b in batches(random_, rows, options["clock_by"])]
@@ -133,7 +133,7 @@ def test_the_buffer_decides_as_the_slow_definition_says(seed: int, monkeypatch: 
     try:
         fates = reference.run(rows)
     except Full:
-        with pytest.raises(buffer.BufferFull, match=r"F, `max_(records|bytes)`: the buffer is full: expected at most"):
+        with pytest.raises(suppress.BufferFull, match=r"F, `max_(records|bytes)`: the buffer is full: expected at most"):
             list(run)
         return
     found = [tuple(map(numbers, list(r.values())[:1] + list(r.values())[2:])) for b in run for r in b.to_pylist()]
@@ -155,7 +155,7 @@ def test_the_metrics_count_what_the_slow_definition_does(seed: int, monkeypatch:
     try:
         fates = reference.run(rows)
     except Full:
-        with pytest.raises(buffer.BufferFull):
+        with pytest.raises(suppress.BufferFull):
             list(run)
         return
     (got,) = [r for b in run for r in b.to_pylist()]

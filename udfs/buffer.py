@@ -7,17 +7,18 @@ in until most of that chunk is gone, and is then copied out of it. Where the buf
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups
+from streamtime.udfs.counts import Counts
 from streamtime.udfs.groups import HIGHEST, LOWEST, Flags, Ints
 from streamtime.udfs.ordering import By, directed, one, sorted_rows
+from streamtime.udfs.parts import Parts
 from streamtime.udfs.suppress import (
     END,
     HELD,
@@ -30,6 +31,7 @@ from streamtime.udfs.suppress import (
     Rows,
     after_each,
     emitting_early,
+    refuse_full,
     until_close,
     until_time_limit,
 )
@@ -38,17 +40,7 @@ FIRST, SECOND, DELETED, BYTES, ASIDE, ORDER = (f"__streamtime_{name}" for name i
 OUTCOME, ARRIVED, EMIT_TIME, EMIT_REASON, DECIDED_AT, DECIDED_BY, DUE_AT = (
     f"__streamtime_{name}" for name in ("outcome", "stream_time", "emit_time", "emit_reason", "decided_at", "decided_by", "due")
 )
-COUNTED = (
-    *(f"{outcome}_total" for outcome in OUTCOMES), "rows", "late_sum", "late_max", "low", "high",
-    *(f"{what}_{how}" for what in ("count", "size") for how in ("current", "max", "sum")), "overtime_min", "overtime_sum", "overtimes",
-)  # fmt: skip
-FLOATS = ("late_sum", "overtime_sum")
-FEWEST_ROWS, MOST_BYTES, MOST_PARTS, SENT_ROWS = 1 << 17, 1 << 26, 16, 1 << 16
-ROW_BITS = 32
-
-
-class BufferFull(RuntimeError):
-    """The buffer holds more than it may (`when_full => 'fail'`)."""
+FEWEST_ROWS, MOST_BYTES, SENT_ROWS = 1 << 17, 1 << 26, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -81,58 +73,8 @@ class Suppress:
 
 
 @dataclass
-class Counts:
-    """What the metrics of section 8 are made of."""
-
-    totals: Ints = field(default_factory=lambda: np.zeros(len(OUTCOMES), np.int64))
-    rows: int = 0  # that have a time
-    late_sum: float = 0.0
-    late_max: int = 0
-    low: int | None = None
-    high: int | None = None
-    count: list[int] = field(default_factory=lambda: [0, 0, 0])  # now, most, sum over rows
-    size: list[int] = field(default_factory=lambda: [0, 0, 0])
-    overtime_min: int | None = None
-    overtime_sum: float = 0.0
-    overtimes: int = 0
-
-    def arrived(self, times: Ints, stream: Ints) -> None:
-        """New rows."""
-        late = stream - times
-        self.rows += len(times)
-        self.late_sum += float(late.sum(dtype=np.float64))
-        self.late_max = max(self.late_max, int(late.max()))
-        low, high = int(times.min()), int(times.max())
-        self.low = low if self.low is None else min(self.low, low)
-        self.high = high if self.high is None else max(self.high, high)
-
-    def held(self, count: Ints, size: Ints) -> None:
-        """How much is held after each new row."""
-        for kept, values in ((self.count, count), (self.size, size)):
-            kept[1] = max(kept[1], int(values.max()))
-            kept[2] += int(values.sum())
-
-    def released(self, emitted: Ints, due: Ints) -> None:
-        """Rows that come out, when they do and when they were to."""
-        if len(due):
-            over = emitted - due
-            least = int(over.min())
-            self.overtime_min = least if self.overtime_min is None else min(self.overtime_min, least)
-            self.overtime_sum += float(over.sum(dtype=np.float64))
-            self.overtimes += len(over)
-
-    def batch(self) -> pa.RecordBatch:
-        """One row: `COUNTED`."""
-        values = [*self.totals.tolist(), self.rows, self.late_sum, self.late_max, self.low, self.high, *self.count, *self.size]
-        values += [self.overtime_min, self.overtime_sum, self.overtimes]
-        kinds = [pa.float64() if name in FLOATS else pa.int64() for name in COUNTED]
-        columns = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
-        return pa.RecordBatch.from_arrays(columns, list(COUNTED))
-
-
-@dataclass
 class Held:
-    """Rows as numbers, and where each lies: its part in the upper half of `ref`, its place therein in the lower."""
+    """Rows as numbers, and where each lies (`streamtime.udfs.parts`)."""
 
     first: Ints
     second: Ints
@@ -149,7 +91,7 @@ class Held:
         empty = np.zeros(0, np.int64)
         return Held(empty, empty, empty, empty, empty, empty.astype(bool), empty, empty)
 
-    def fields(self) -> list[Ints]:
+    def fields(self) -> list[Any]:
         """The numbers."""
         return [self.first, self.second, self.place, self.due, self.arrived, self.deleted, self.sizes, self.refs]
 
@@ -168,29 +110,25 @@ class Buffer:
     def __init__(self, call: Suppress) -> None:
         self.call = call
         self.held = Held.none()
-        self.parts: dict[int, pa.Table] = {}
-        self.next_part = 0
+        self.parts = Parts(Bounds(call.records, call.bytes) if call.when_full == "spill" else None)
         self.stream = LOWEST
         self.boundaries = groups.Boundaries()
         self.counts = Counts()
-        self.folder: tempfile.TemporaryDirectory[str] | None = None
-        self.files: dict[int, Path] = {}
 
     def __enter__(self) -> Buffer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.parts = {}
-        if self.folder is not None:
-            self.folder.cleanup()
+        self.parts.close()
 
     def chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Batches gathered to tables, as large as what is held asks for."""
         waiting, rows, size = list[pa.RecordBatch](), 0, 0
+        share = 4 if self.call.when_full == "spill" else 1  # a chunk lies in memory, whatever the bounds
         for batch in batches:
             if batch.num_rows:
                 waiting, rows, size = [*waiting, batch], rows + batch.num_rows, size + batch.nbytes
-            if rows >= max(FEWEST_ROWS, len(self.held.refs) // 4) or size >= MOST_BYTES:
+            if rows >= max(FEWEST_ROWS, len(self.held.refs) // share) or size >= MOST_BYTES:
                 yield pa.Table.from_batches(waiting).combine_chunks()
                 waiting, rows, size = [], 0, 0
         if waiting:
@@ -238,7 +176,7 @@ class Buffer:
         self.stream = int(stream[-1])
         yield from self._out(rows, decided, np.flatnonzero(gone | ended), taken.stream, table)
         self.held = rows.some(~gone & ~ended)
-        self._tidy()
+        self.parts.tidy(self.held.refs, self.held.sizes)
 
     def ended(self) -> Iterator[pa.Table]:
         """A clock is over: what is still held comes out or is kept back [C7]."""
@@ -249,7 +187,7 @@ class Buffer:
             decided = Decided(nothing, outcome, np.full(count, END), self.held.place, self.held.due)
             yield from self._out(self.held, decided, np.arange(count), np.full(count, self.stream), None)
         self.held, self.stream = Held.none(), LOWEST
-        self._tidy()
+        self.parts.tidy(self.held.refs, self.held.sizes)
 
     def _numbers(self, table: pa.Table, times: Ints, stream: Ints) -> Held:
         """New rows as numbers; the rows themselves become a part."""
@@ -260,9 +198,7 @@ class Buffer:
             place, due = times, np.full(length, HIGHEST) if call.wait == HIGHEST else groups.plus(times, call.wait)
         deleted = groups.as_flags(one(table, DELETED)) if DELETED in table.column_names else np.zeros(length, bool)
         sizes = groups.as_ints(one(table, BYTES)) if BYTES in table.column_names else np.zeros(length, np.int64)
-        refs = (self.next_part << ROW_BITS) + np.arange(length)
-        self.parts[self.next_part] = table.select(list(dict.fromkeys([*call.kept, *call.keys, call.time])))
-        self.next_part += 1
+        refs = self.parts.add(table.select(list(dict.fromkeys([*call.kept, *call.keys, call.time]))))
         first, second = (groups.as_ints(one(table, half)) for half in (FIRST, SECOND))
         return Held(first, second, place, due, stream, deleted, sizes, refs)
 
@@ -274,7 +210,7 @@ class Buffer:
             return until_time_limit(taken)
         rank = np.zeros(len(rows.refs), np.int64)
         if call.keys:
-            table = self.gathered(rows.refs, call.keys)
+            table = self.parts.gathered(rows.refs, call.keys)
             ordered = [directed(one(table, k), By(k)) for k in call.keys][::-1]
             order = np.lexsort(ordered)
             changes = np.zeros(len(order), bool)
@@ -293,14 +229,7 @@ class Buffer:
         if call.output == "metrics":
             self.counts.held(count, size)
         if call.when_full == "fail":
-            for option, bound, values, unit in (("max_records", call.records, count, "rows"), ("max_bytes", call.bytes, size, "bytes")):
-                over = np.flatnonzero(values > bound) if bound is not None else ()
-                if len(over):
-                    moment = np.datetime64(int(taken.stream[taken.new + over[0]]), "us")
-                    raise BufferFull(
-                        f"{call.function}, `{option}`: the buffer is full: expected at most {bound} {unit}, got {values[over[0]]} at "
-                        f"stream time {moment}. Raise {option}, or let the buffer go on otherwise: when_full => 'spill'."
-                    )
+            refuse_full(call.function, Bounds(call.records, call.bytes), count, size, taken.stream[taken.new :])
 
     def _out(self, rows: Held, decided: Decided, picked: Ints, stream: Ints, table: pa.Table | None) -> Iterator[pa.Table]:
         """The decided rows that the output asks for, in the order in which they were decided; the oldest place first, then by key."""
@@ -319,7 +248,7 @@ class Buffer:
             return
         turn = 2 * decided.at - (decided.why == END)  # what a clock's end releases comes before the next clock's first row
         picked = picked[np.lexsort((decided.place[picked], turn[picked]))]
-        found = self.gathered(rows.refs[picked], tuple(dict.fromkeys([*call.kept, *call.keys, call.time])))
+        found = self.parts.gathered(rows.refs[picked], tuple(dict.fromkeys([*call.kept, *call.keys, call.time])))
         order = sorted_rows([turn[picked], decided.place[picked]], [], [By(k) for k in call.keys], found)
         if (order[1:] < order[:-1]).any():
             found, picked = found.take(pa.array(order)), picked[order]
@@ -378,65 +307,6 @@ class Buffer:
         self.counts.totals += np.bincount(outcome, minlength=len(OUTCOMES))
         self.counts.count[0] += int((outcome == HELD).sum())
         self.counts.size[0] += int(sizes[outcome == HELD].sum())
-
-    def gathered(self, refs: Ints, columns: Sequence[str]) -> pa.Table:
-        """Rows from wherever they lie."""
-        part, row = refs >> ROW_BITS, refs & ((1 << ROW_BITS) - 1)
-        pieces, places = [], []
-        for number in np.unique(part).tolist():
-            places.append(np.flatnonzero(part == number))
-            pieces.append(self.parts[number].select(list(columns)).take(pa.array(row[places[-1]])))
-        if len(pieces) == 1:
-            return pieces[0]
-        back = np.empty(len(refs), np.int64)
-        back[np.concatenate(places)] = np.arange(len(refs))
-        return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
-
-    def _tidy(self) -> None:
-        """Forget parts that nothing is left of, copy what is left of those that are mostly gone, and spill what is too much."""
-        part = self.held.refs >> ROW_BITS
-        numbers, live = np.unique(part, return_counts=True)
-        for number in set(self.parts) - set(numbers.tolist()):
-            self._forget(number)
-        left = dict(zip(numbers.tolist(), live.tolist(), strict=True))
-        for number, rows in left.items():
-            if 2 * rows < self.parts[number].num_rows:
-                self._copy([number], part)
-        in_memory = [n for n in self.parts if n not in self.files]
-        if len(in_memory) > MOST_PARTS and self.call.when_full != "spill":
-            self._copy(in_memory, self.held.refs >> ROW_BITS)
-        if self.call.when_full == "spill":
-            self._spill()
-
-    def _copy(self, numbers: list[int], part: Ints) -> None:
-        """The held rows of these parts as one new part."""
-        rows = np.flatnonzero(np.isin(part, numbers))
-        refs = self.held.refs[rows]
-        self.parts[self.next_part] = self.gathered(refs, self.parts[numbers[0]].column_names)
-        self.held.refs[rows] = (self.next_part << ROW_BITS) + np.arange(len(rows))
-        self.next_part += 1
-        for number in numbers:
-            self._forget(number)
-
-    def _forget(self, number: int) -> None:
-        del self.parts[number]
-        if number in self.files:
-            self.files.pop(number).unlink()
-
-    def _spill(self) -> None:
-        """Write the newest parts to files until what is left in memory is within the bounds."""
-        call, part = self.call, self.held.refs >> ROW_BITS
-        bounds, count, size = Bounds(call.records, call.bytes), 0, 0
-        for number in sorted(set(self.parts) - set(self.files)):
-            mine = part == number
-            count, size = count + int(mine.sum()), size + int(self.held.sizes[mine].sum())
-            if bounds.over(count, size):
-                if self.folder is None:
-                    self.folder = tempfile.TemporaryDirectory(prefix="streamtime-")
-                path = Path(self.folder.name) / f"{number}.arrow"
-                with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, self.parts[number].schema) as writer:
-                    writer.write_table(self.parts[number])
-                self.files[number], self.parts[number] = path, pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
 def sent(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ early release (`when_full => 'emit_early'`) makes keys depend on each other, and
 
 from __future__ import annotations
 
+import datetime
 import heapq
 from dataclasses import dataclass
 
@@ -178,7 +179,7 @@ def emitting_early(rows: Rows, bounds: Bounds, sizes: Ints, rank: Ints) -> Decid
         key = heapq.heappop(places)[3]
         gone = newest.pop(key)
         at[gone], outcome[gone], why[gone] = row, RELEASED, reason
-        return size_of[gone]
+        return int(size_of[gone])
 
     size_of = sizes.tolist()
     columns = (group, rows.clock, rows.stream, rank, rows.place, rows.due)
@@ -201,6 +202,23 @@ def emitting_early(rows: Rows, bounds: Bounds, sizes: Ints, rank: Ints) -> Decid
         while bounds.over(len(newest), held):
             held -= release(row, FULL)
     return Decided(at, outcome, why, place, due)
+
+
+class BufferFull(RuntimeError):
+    """The buffer holds more than it may (`when_full => 'fail'`)."""
+
+
+def refuse_full(function: str, bounds: Bounds, count: Ints, size: Ints, stream: Ints) -> None:
+    """Raises where the buffer holds more than it may after a row."""
+    for option, bound, values, unit in (("max_records", bounds.records, count, "rows"), ("max_bytes", bounds.bytes, size, "bytes")):
+        over = np.flatnonzero(values > bound) if bound is not None else np.zeros(0, np.int64)
+        if len(over):
+            row = int(over[0])
+            moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=int(stream[row]))
+            raise BufferFull(
+                f"{function}, `{option}`: the buffer is full: expected at most {bound} {unit}, got {values[row]} at stream time {moment}. "
+                f"Raise {option}, or let the buffer go on otherwise: when_full => 'spill'."
+            )
 
 
 def after_each(decided: Decided, amounts: Ints, new: int) -> Ints:
