@@ -53,5 +53,8 @@ _BY_NAME = {s.name: TableFunction(s) for s in FUNCTIONS if s.tables}
 
 deduplicate = _BY_NAME["DEDUPLICATE"]
 distinct_in_window = _BY_NAME["DISTINCT_IN_WINDOW"]
+sessionize = _BY_NAME["SESSIONIZE"]
+session_updates = _BY_NAME["SESSION_UPDATES"]
+window_updates = _BY_NAME["WINDOW_UPDATES"]
 suppress_until_close = _BY_NAME["SUPPRESS_UNTIL_CLOSE"]
 suppress_until_time_limit = _BY_NAME["SUPPRESS_UNTIL_TIME_LIMIT"]

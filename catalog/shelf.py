@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from streamtime.sql import deduplicate, distinct_in_window, function_catalog, suppress_until_close, suppress_until_time_limit
+from streamtime.sql import (
+    deduplicate,
+    distinct_in_window,
+    function_catalog,
+    session_updates,
+    sessionize,
+    suppress_until_close,
+    suppress_until_time_limit,
+    window_updates,
+)
 from streamtime.sql.spec import Spec
 
 FUNCTIONS: tuple[Spec, ...] = (
     deduplicate.SPEC,
     distinct_in_window.SPEC,
+    sessionize.SPEC,
+    session_updates.SPEC,
+    window_updates.SPEC,
     suppress_until_close.SPEC,
     suppress_until_time_limit.SPEC,
     function_catalog.spec(lambda: FUNCTIONS),

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from streamtime.udfs import groups
 from streamtime.udfs.ordering import By, one, sorted_rows
-from streamtime.udfs.state import KEY, LIVES_BY, Index, Slices, Transition, grouped
+from streamtime.udfs.state import KEY, LIVES_BY, Entries, Holder, Index, Matrix, Slices, Transition, grouped
 
 PLACE, SECOND = "__streamtime_place", "__streamtime_second"  # the two halves of a key's hash
 ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; above: it is dropped, for that reason
@@ -30,6 +30,7 @@ BUCKETS = 1 << BUCKET_BITS
 MOST_ROWS, MOST_BYTES = 1 << 20, 1 << 26  # that wait in a task for being packed
 PACKED = T.StructType().add("bucket", T.IntegerType()).add("data", T.BinaryType())
 NEVER = groups.LOWEST
+FAR = 2**62  # no moment that comes
 
 
 def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -70,7 +71,8 @@ def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Blobs in, rows out."""
     for batch in batches:
         for data in batch.column("data"):
-            yield from pa.ipc.open_stream(data.as_buffer())
+            if data.is_valid:
+                yield from pa.ipc.open_stream(data.as_buffer())
 
 
 @dataclass(frozen=True)
@@ -97,14 +99,14 @@ class StateError(RuntimeError):
     """A checkpoint does not belong to the query as it is now."""
 
 
-class Judge(StatefulProcessor):
-    """One bucket of keys, one micro-batch: blobs of rows in, blobs of judged rows out."""
+class Bucket(StatefulProcessor):
+    """The state of one bucket of keys: an index and slices."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.transition = plan, plan.transition
+    function: str
+    options: dict[str, str]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """The state: an index and slices."""
+        """Name the state."""
         self.handle = handle
         blob = T.StructType().add("blob", T.BinaryType())
         self.index = handle.getValueState("index", blob)
@@ -114,7 +116,7 @@ class Judge(StatefulProcessor):
         """A slice."""
         found = self.slices.getValue((slot,))
         if found is None:
-            raise StateError(f"{self.plan.function}: slice {slot} of the state is missing from the checkpoint")
+            raise StateError(f"{self.function}: slice {slot} of the state is missing from the checkpoint")
         return bytes(found[0])
 
     def put(self, slot: int, blob: bytes) -> None:
@@ -125,55 +127,65 @@ class Judge(StatefulProcessor):
         """Remove a slice."""
         self.slices.removeKey((slot,))
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        """Judge the rows of a bucket."""
-        index = self._load()
-        state = Slices(self, index, KEY + self.transition.width)
-        tables = [pa.ipc.open_stream(data).read_all() for some in rows for data in some["data"].tolist()]
-        yield self._judged(pa.concat_tables(tables).combine_chunks(), state, micros(timerValues))
-        state.save()
-        self._save(index)
-
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
-        """Drop what is dead."""
-        index = self._load()
-        index.timer = None
-        state = Slices(self, index, KEY + self.transition.width)
-        state.expire(self.transition.threshold(micros(timerValues)))
-        state.save()
-        self._save(index)
-        return iter(())
-
     def close(self) -> None:
         """Nothing to close."""
 
-    def _load(self) -> Index:
+    def load(self) -> Index:
+        """What is known of the bucket. Raises StateError where it was written by another call."""
         found = self.index.get()
         index = Index.load(bytes(found[0]) if found else None)
         if not index.options:
-            index.options = self.plan.options
-        if index.options != self.plan.options:
+            index.options = self.options
+        if index.options != self.options:
             changed = [
-                f"{name} was {index.options.get(name, 'not given')} and is {self.plan.options.get(name, 'not given')}"
-                for name in sorted(index.options.keys() | self.plan.options.keys())
-                if index.options.get(name) != self.plan.options.get(name)
+                f"{name} was {index.options.get(name, 'not given')} and is {self.options.get(name, 'not given')}"
+                for name in sorted(index.options.keys() | self.options.keys())
+                if index.options.get(name) != self.options.get(name)
             ]
             raise StateError(
-                f"{self.plan.function}: the query's checkpoint was written with other options: {'; '.join(changed)}. "
+                f"{self.function}: the query's checkpoint was written with other options: {'; '.join(changed)}. "
                 "Go back to what it was, or start the query with a new checkpoint location."
             )
         return index
 
-    def _save(self, index: Index) -> None:
-        if not index.slices and index.timer is None:
+    def save(self, state: Slices, wakes: int) -> None:
+        """Write what changed, and wake up once stream time has passed `wakes` (in microseconds)."""
+        index = state.index
+        state.save()
+        if index.slices and wakes < FAR and (index.timer is None or wakes // 1000 + 1 < index.timer):
+            index.timer = wakes // 1000 + 1
+            self.handle.registerTimer(index.timer)
+        if index.slices or index.timer is not None:
+            self.index.update((index.dump(),))
+        else:
             self.index.clear()
-            return
-        if index.slices and index.timer is None:
-            dies = max(s.highest for s in index.slices) - self.transition.threshold(0)
-            if dies < 2**62:
-                index.timer = dies // 1000 + 1
-                self.handle.registerTimer(index.timer)
-        self.index.update((index.dump(),))
+
+
+class Judge(Bucket):
+    """One bucket of keys, one micro-batch: blobs of rows in, blobs of judged rows out."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.transition = plan, plan.transition
+        self.function, self.options = plan.function, plan.options
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Judge the rows of a bucket."""
+        state = Slices(self, self.load(), KEY + self.transition.width)
+        yield self._judged(unblobbed(rows), state, micros(timerValues))
+        self.save(state, self._wakes(state))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        """Drop what is dead."""
+        state = Slices(self, self.load(), KEY + self.transition.width)
+        state.index.timer = None
+        state.expire(self.transition.threshold(micros(timerValues)))
+        self.save(state, self._wakes(state))
+        return iter(())
+
+    def _wakes(self, state: Slices) -> int:
+        if state.index.timer is not None:
+            return FAR
+        return max((s.highest for s in state.index.slices), default=FAR) - self.transition.threshold(0)
 
     def _judged(self, table: pa.Table, state: Slices, watermark: int) -> pd.DataFrame:
         """The judged rows that the call asks for, and the counts."""
@@ -189,32 +201,141 @@ class Judge(StatefulProcessor):
             group, distinct = grouped(keys[:, order])
             columns = [one(taken, role).take(pa.array(order)) for role in self.plan.roles]
             threshold = self.transition.threshold(watermark)
-            owner, held = state.find(distinct)
-            alive = np.flatnonzero(held[LIVES_BY] >= threshold)
-            alive = alive[np.argsort(owner[alive], kind="stable")]
-            step = self.transition.step(group, columns, owner[alive], held[KEY:, alive], watermark)
-            state.put(np.concatenate((distinct[:, step.groups], step.entries)), threshold)
+            owner, held = live(state, distinct, threshold)
+            step = self.transition.step(group, columns, owner, held.matrix[KEY:], watermark)
+            state.put(Entries(np.concatenate((distinct[:, step.groups], step.entries))), threshold)
             reasons[rows] = step.reasons
             place = np.full(table.num_rows, -1)
             place[rows] = np.arange(len(rows))
             results = [r.take(pa.array(place, mask=place < 0)) for r in step.results]
-        counts = self._counts(reasons, times, watermark)
+        counts = [*totals(reasons, times, self.plan.reasons, watermark).values()]
         table = table.drop_columns([PLACE, SECOND, ASIDE])
         if self.plan.output != "rows":
-            names = pa.array([None, *self.plan.reasons], pa.string())
-            clock = groups.times(np.full(table.num_rows, watermark), np.full(table.num_rows, watermark == NEVER), times.type)
-            table = table.append_column(REASON, names.take(pa.array(reasons))).append_column(CLOCK, clock)
+            table = reported(table, reasons, self.plan.reasons, watermark, times.type)
         for name, result in zip(self.plan.results, results, strict=True):
             table = table.append_column(name, result)
         if self.plan.output != "all":
             table = table.filter(pa.array((reasons > 0) == (self.plan.output == "dropped")))
         return pd.DataFrame({"data": [encoded(only(table))], "counts": [counts]}, dtype=object)
 
-    def _counts(self, reasons: groups.Ints, times: pa.Array, watermark: int) -> list[int]:
-        moments = groups.micros(times)[groups.valid([times], len(times))]
-        behind = np.maximum(watermark - moments, 0) if watermark != NEVER else np.zeros(1, np.int64)
-        totals = np.bincount(reasons, minlength=len(self.plan.reasons) + 1)[1:].tolist()
-        return [len(reasons), *totals, len(moments), int(behind.sum()), int(behind.max(initial=0))]
+
+@dataclass(frozen=True)
+class Keep:
+    """What a worker needs to know of a call that holds things back."""
+
+    function: str
+    holder: Holder
+    options: dict[str, str]  # those that the state depends on, as people read them
+    time: str  # the event time
+    order: tuple[By, ...]  # the processing order ..
+    ties: tuple[By, ...]  # .. and what decides between equals
+    reasons: tuple[str, ...]  # why a row can be dropped before it is taken: 1, 2, ..
+    results: tuple[tuple[str, pa.DataType], ...]  # columns that a report has beside the input's and the reason
+    counts: tuple[str, ...]  # the numbers that come with each blob
+    output: str  # rows, dropped or all
+    wall: bool = False  # stream time is the clock on the wall
+
+
+class Keeper(Bucket):
+    """One bucket of keys, one micro-batch: blobs of rows in; out come blobs of what is due, and of what leaves at once."""
+
+    def __init__(self, plan: Keep) -> None:
+        self.plan, self.holder = plan, plan.holder
+        self.function, self.options = plan.function, plan.options
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Release what is due, then take the rows of a bucket."""
+        clock = self._clock(timerValues)
+        threshold = self.holder.threshold(clock)
+        state = Slices(self, self.load(), KEY + self.holder.width)
+        due = state.due(threshold)
+        released = [self.holder.release(due.without_keys(), clock)] if len(due) else []
+        table = unblobbed(rows)
+        aside = groups.as_ints(one(table, ASIDE)).astype(np.int64)
+        times = one(table, self.plan.time)
+        counts = totals(np.maximum(aside, 0), times, self.plan.reasons, clock)
+        taking = np.flatnonzero(aside == TAKES_PART)
+        out = [] if self.plan.output == "rows" else [self._aside(table, aside, clock)]
+        if len(taking):
+            keys = np.stack([groups.as_ints(one(table, half)) for half in (PLACE, SECOND)])[:, taking]
+            taken = table if len(taking) == table.num_rows else table.take(pa.array(taking)).combine_chunks()
+            order = sorted_rows(list(keys), self.plan.order, self.plan.ties, taken)
+            group, distinct = grouped(keys[:, order])
+            ordered = taken.take(pa.array(order)).drop_columns([PLACE, SECOND, ASIDE])
+            owner, held = live(state, distinct, threshold)
+            step = self.holder.take(ordered, group, np.full(len(group), clock), owner, held.without_keys())
+            numbers = np.concatenate((distinct[:, step.groups], step.entries.matrix))
+            state.put(Entries(numbers, step.entries.payload), threshold)
+            out.append(step.out)
+            for name, count in step.counts.items():
+                counts[name] = counts.get(name, 0) + count
+        yield self._blob([*released, *out], counts, len(due))
+        self.save(state, self._wakes(state))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        """Release what is due."""
+        clock = self._clock(timerValues)
+        threshold = self.holder.threshold(clock)
+        state = Slices(self, self.load(), KEY + self.holder.width)
+        due = state.due(threshold)
+        if len(due):
+            yield self._blob([self.holder.release(due.without_keys(), clock)], {}, len(due))
+        state.expire(threshold)
+        if state.index.timer is not None and state.index.timer * 1000 <= clock:
+            state.index.timer = None
+        self.save(state, self._wakes(state))
+
+    def _aside(self, table: pa.Table, aside: groups.Ints, clock: int) -> pa.Table:
+        left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([PLACE, SECOND, ASIDE])
+        kind = one(table, self.plan.time).type
+        report = reported(left, aside[aside != TAKES_PART], self.plan.reasons, clock, kind)
+        for name, result in self.plan.results:
+            zoned = pa.types.is_timestamp(result) and result.tz  # Spark names its time zone in many ways
+            report = report.append_column(name, pa.nulls(report.num_rows, kind if zoned else result))
+        return report
+
+    def _clock(self, timer_values: Any) -> int:
+        return int(timer_values.getCurrentProcessingTimeInMs()) * 1000 if self.plan.wall else micros(timer_values)
+
+    def _wakes(self, state: Slices) -> int:
+        return min((s.lowest for s in state.index.slices if s.lowest < FAR), default=FAR) - self.holder.threshold(0)
+
+    def _blob(self, tables: list[pa.Table], counts: dict[str, int], released: int) -> pd.DataFrame:
+        filled = [t for t in tables if t.num_rows]
+        data = encoded(only(pa.concat_tables(filled))) if filled else None
+        numbers = counts | {"released_total": released}
+        return pd.DataFrame({"data": [data], "counts": [[numbers.get(c, 0) for c in self.plan.counts]]}, dtype=object)
+
+
+def live(state: Slices, distinct: Matrix, threshold: int) -> tuple[groups.Ints, Entries]:
+    """The entries of these keys that are not dead: whose they are, rising, and the entries."""
+    owner, held = state.find(distinct)
+    alive = np.flatnonzero(held.matrix[LIVES_BY] >= threshold)
+    alive = alive[np.argsort(owner[alive], kind="stable")]
+    return owner[alive], held.take(alive)
+
+
+def unblobbed(rows: Iterator[pd.DataFrame]) -> pa.Table:
+    """The rows of a bucket."""
+    tables = [pa.ipc.open_stream(data).read_all() for some in rows for data in some["data"].tolist()]
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def reported(table: pa.Table, reasons: groups.Ints, names: tuple[str, ...], clock: int, kind: pa.DataType) -> pa.Table:
+    """Rows with why they are dropped, and stream time."""
+    words = pa.array([None, *names], pa.string()).take(pa.array(reasons))
+    clocks = groups.times(np.full(table.num_rows, clock), np.full(table.num_rows, clock == NEVER), kind)
+    return table.append_column(REASON, words).append_column(CLOCK, clocks)
+
+
+def totals(reasons: groups.Ints, times: pa.Array, names: tuple[str, ...], clock: int) -> dict[str, int]:
+    """The numbers of section 8 that any function has."""
+    moments = groups.micros(times)[groups.valid([times], len(times))]
+    behind = np.maximum(clock - moments, 0) if clock != NEVER else np.zeros(1, np.int64)
+    counts = np.bincount(reasons, minlength=len(names) + 1)[1:].tolist()
+    drops = {f"{name}_drop_total": count for name, count in zip(names, counts, strict=True)}
+    late = {"timed_rows": len(moments), "lateness_sum": int(behind.sum()), "lateness_max": int(behind.max(initial=0))}
+    return {"input_rows": len(reasons), **drops, **late}
 
 
 def only(table: pa.Table) -> pa.RecordBatch:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Sequence
 
+import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.text import quoted
+from streamtime.sql.text import as_text, collated, quoted
 
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 DIRECT = (
@@ -25,6 +26,15 @@ DIRECT = (
     T.TimestampNTZType,
     T.BinaryType,
 )
+
+ARROW: dict[type[T.DataType], pa.DataType] = {
+    T.TimestampType: pa.timestamp("us", "UTC"),
+    T.TimestampNTZType: pa.timestamp("us"),
+    T.DateType: pa.date32(),
+    T.LongType: pa.int64(),
+    T.DoubleType: pa.float64(),
+    T.StringType: pa.string(),
+}
 
 
 def expression(text: str) -> Column:
@@ -81,11 +91,6 @@ def orderable(kind: T.DataType) -> bool:
     )
 
 
-def collated(kind: T.DataType) -> bool:
-    """Whether it is a string that compares otherwise than byte by byte."""
-    return isinstance(kind, T.StringType) and kind.collation != "UTF8_BINARY"
-
-
 def direct(kind: T.DataType) -> bool:
     """Whether equal values are equal in Arrow too, so that a kernel can take the column as it is."""
     return isinstance(kind, DIRECT) or (isinstance(kind, T.StringType) and not collated(kind))
@@ -100,7 +105,7 @@ def equality(name: str, kind: T.DataType) -> Column:
     column = named(name)
     if direct(kind):
         return column
-    text = _text(column, kind)
+    text = expression(as_text(quoted(name), kind))
     if not has_collation(kind):
         return text
     return F.first(text).over(Window.partitionBy(column).orderBy(text))
@@ -126,22 +131,11 @@ def has_arrow_form(kind: T.DataType) -> bool:
     return not isinstance(kind, (T.YearMonthIntervalType, T.CalendarIntervalType))
 
 
-def _text(column: Column, kind: T.DataType) -> Column:
-    if isinstance(kind, T.StructType):
-        fields = [_text(column.getField(f.name), f.dataType) for f in kind.fields]
-        return F.when(column.isNotNull(), F.to_json(F.array(*fields)))
-    if isinstance(kind, T.ArrayType):
-        element = kind.elementType
-        return F.when(column.isNotNull(), F.to_json(F.transform(column, lambda item: _text(item, element))))
-    if isinstance(kind, (T.FloatType, T.DoubleType)):
-        return F.when(column == 0, F.lit("0")).otherwise(column.cast("string"))  # 0.0 = -0.0, and NaN = NaN, as in GROUP BY
-    if isinstance(kind, T.TimestampType):
-        return F.unix_micros(column).cast("string")  # its text depends on the time zone, and repeats an hour in autumn
-    if isinstance(kind, T.BinaryType):
-        return F.hex(column)
-    if collated(kind):
-        return F.collate(column, "UTF8_BINARY")
-    return column.cast("string")
+def arrow_type(kind: T.DataType) -> pa.DataType:
+    """The Arrow form of a time, a number or a string."""
+    if isinstance(kind, T.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    return ARROW[type(kind)]
 
 
 def tie_break(name: str, kind: T.DataType, reverse: bool = False) -> Column:

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql import kernels
-from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Plan, pack, unpack
-from streamtime.sql.columns import collated, expression, has_arrow_form, named
+from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Keep, Keeper, Plan, pack, unpack
+from streamtime.sql.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.frame import PREFIX
-from streamtime.sql.text import microseconds, quoted
+from streamtime.sql.text import collated, microseconds, quoted
 from streamtime.udfs.ordering import By
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call import Bound
     from streamtime.sql.frame import Frame
-    from streamtime.udfs.state import Transition
+    from streamtime.udfs.state import Holder, Transition
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -45,6 +45,8 @@ def is_stream(call: Bound) -> bool:
     if call["output"] == "metrics":
         fix = "Read them from observedMetrics in the query's progress, where every call over a stream puts them; `name` labels them."
         raise call.refuse("`output`", "'metrics' is not possible on a stream", fix)
+    if call["output"] == "explain":
+        raise call.refuse("`output`", "'explain' is not possible on a stream", "Run the call in batch, over the rows that you ask about.")
     provider = call.session.conf.get(PROVIDER, "") if call.session is not None else ROCKSDB
     if "RocksDB" not in provider:
         fix = f"Run SET {PROVIDER} = {ROCKSDB} first; streamtime.session() does."
@@ -71,11 +73,7 @@ def judged(
     '' if it passes; `asked` names columns that the transition needs beside the event time, `carried` others that are needed afterwards,
     `results` the transition's result columns; the state is valid for these `options` and keys alone.
     """
-    for key in frame.keys:
-        if collated(key.type):
-            fix = f"Use collate({key.text}, 'UTF8_BINARY'), or lower({key.text}), in the TABLE argument."
-            raise call.refuse("PARTITION BY", f"a key with a collation is not possible on a stream (`{key.text}`)", fix)
-    packed, schema = _packed(call, frame, identity, aside, reasons, [*asked, *carried])
+    packed, schema = _packed(call, frame, identity, aside, reasons, [*(c.name for c in frame.columns), *asked, *carried])
     plan = Plan(
         function=call.spec.name,
         transition=transition,
@@ -87,17 +85,68 @@ def judged(
         results=tuple(results.names),
         output=call["output"],
     )
+    blobs = _run(call, packed, Judge(plan), plan.counts, "EventTime")
+    made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, frame.time.type)]
+    return frame.with_df(blobs.mapInArrow(unpack, T.StructType([*schema, *made, *results])))
+
+
+def kept(
+    call: Bound,
+    frame: Frame,
+    holder: Holder,
+    identity: Sequence[Column],
+    *,
+    aside: Column,
+    reasons: Sequence[str],
+    columns: Sequence[str],
+    fields: Sequence[T.StructField],
+    results: Sequence[tuple[str, T.DataType]] = (),
+    counts: Sequence[str] = (),
+    options: dict[str, Any],
+    wall: bool = False,
+) -> DataFrame:
+    """What a function that holds rows, or results of them, lets go: rows of `fields`.
+
+    `columns` travel to the holder, with the event time and the processing order. Rows that are set `aside` for one of `reasons` never reach
+    it; in a report they have `REASON`, `CLOCK` and nulls for `results`. `counts` are the holder's own numbers.
+    """
+    packed, _ = _packed(call, frame, identity, aside, reasons, columns)
+    plan = Keep(
+        function=call.spec.name,
+        holder=holder,
+        options=_pinned(frame, options),
+        time=frame.time.name,
+        order=tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order),
+        ties=tuple(By(name) for name in frame.ties()),
+        reasons=tuple(reasons),
+        results=tuple((name, arrow_type(kind)) for name, kind in results),
+        counts=("input_rows", *(f"{r}_drop_total" for r in reasons), "timed_rows", "lateness_sum", "lateness_max", *counts),
+        output=call["output"],
+        wall=wall,
+    )
+    blobs = _run(call, packed, Keeper(plan), plan.counts, "ProcessingTime" if wall else "EventTime")
+    return blobs.mapInArrow(unpack, T.StructType(list(fields)))
+
+
+def marked(call: Bound, field: T.StructField) -> T.StructField:
+    """A column of event times, marked for what follows: there is a watermark, and a window aggregate may judge lateness by this column."""
+    marks: dict[str, Any] = {CLOCKED_BEFORE: True}
+    if call["watermark"] is not None and isinstance(field.dataType, T.TimestampType):
+        marks |= {WATERMARK: _delay(call)}
+    return T.StructField(field.name, field.dataType, field.nullable, (field.metadata or {}) | marks)
+
+
+def _run(call: Bound, packed: DataFrame, processor: Judge | Keeper, counts: Sequence[str], mode: str) -> DataFrame:
+    """The blobs that come out, with the metrics observed on the way."""
     kernels.ship_by_value()
-    counts = T.StructType().add("data", T.BinaryType()).add("counts", T.ArrayType(T.LongType()))
     grouped = packed.groupBy("bucket")
     if not hasattr(grouped, "transformWithStateInPandas"):
         fix = "Use Spark 4.1 or later, or run the stream in the process of the server."
         raise call.refuse(None, "Spark Connect before Spark 4.1 has no functions with state", fix)
-    blobs = grouped.transformWithStateInPandas(Judge(plan), counts, "Append", "EventTime")
+    schema = T.StructType().add("data", T.BinaryType()).add("counts", T.ArrayType(T.LongType()))
+    blobs = grouped.transformWithStateInPandas(processor, schema, "Append", mode)
     label = call["name"] or f"{call.spec.name.lower()}_{next(_numbers)}"
-    blobs = blobs.observe(label, *_observed(plan.counts)).select("data")
-    made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, frame.time.type)]
-    return frame.with_df(blobs.mapInArrow(unpack, T.StructType([*schema, *made, *results])))
+    return blobs.observe(label, *_observed(counts)).select("data")
 
 
 def verdict(call: Bound) -> Column:
@@ -106,11 +155,15 @@ def verdict(call: Bound) -> Column:
 
 
 def _packed(
-    call: Bound, frame: Frame, identity: Sequence[Column], aside: Column, reasons: Sequence[str], others: Sequence[str]
+    call: Bound, frame: Frame, identity: Sequence[Column], aside: Column, reasons: Sequence[str], columns: Sequence[str]
 ) -> tuple[DataFrame, list[T.StructField]]:
     """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked."""
+    for key in frame.keys:
+        if collated(key.type):
+            fix = f"Use collate({key.text}, 'UTF8_BINARY'), or lower({key.text}), in the TABLE argument."
+            raise call.refuse("PARTITION BY", f"a key with a collation is not possible on a stream (`{key.text}`)", fix)
     df = _clocked(call, frame)
-    kept = list(dict.fromkeys([*(c.name for c in frame.columns), frame.time.name, *(o.ref.name for o in frame.order), *others]))
+    kept = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
     code = F.coalesce(*(F.when(aside == reason, i) for i, reason in enumerate(("", *reasons))), F.lit(TAKES_PART))
     alone = F.xxhash64(frame.time.column, F.lit(1))  # rows aside belong to no key: they are spread evenly
     place = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *identity))
@@ -129,10 +182,9 @@ def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:
     names = [c.name for c in frame.columns]
     if field.name != (frame.time.name if frame.time.name in names else names[0]):
         return field
-    marks: dict[str, Any] = {CLOCKED_BEFORE: True}
-    if call["watermark"] is not None and isinstance(frame.time.type, T.TimestampType):
-        marks |= {WATERMARK: _delay(call)}
-    return T.StructField(field.name, field.dataType, field.nullable, field.metadata | marks)
+    if isinstance(field.dataType, type(frame.time.type)) and field.name == frame.time.name:
+        return marked(call, field)
+    return T.StructField(field.name, field.dataType, field.nullable, field.metadata | {CLOCKED_BEFORE: True})
 
 
 def _clocked(call: Bound, frame: Frame) -> DataFrame:

@@ -20,19 +20,17 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, Par
 from streamtime.sql.call import Bound, Table, Value, bind
 from streamtime.sql.errors import CallError, did_you_mean
 from streamtime.sql.spec import Spec
-from streamtime.sql.suppress import closing, deletions, refuse_versioned, size_of, text_column
-from streamtime.sql.text import microseconds, quoted
-from streamtime.udfs import groups, sessions, suppress
+from streamtime.sql.text import as_text, microseconds, named_by, quoted
+from streamtime.sql.udtf_suppress import KIND, PREIMAGE, change, needed, suppressed
+from streamtime.udfs import groups, sessions
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
-from streamtime.udfs.ordering import comparable
+from streamtime.udfs.sessionize import Sessionize
 from streamtime.udfs.stream_time import StreamTime
 
-TIME, PLACE, SECOND, CLOCK, OFFSET, CLOSES, CHANGE, SIZE = (
-    f"__streamtime_{name}" for name in ("time", "place", "second", "clock", "offset", "closes", "change", "size")
-)
-HELPERS = (TIME, PLACE, SECOND, CLOCK, OFFSET, CLOSES, CHANGE, SIZE)
-DELETION, PREIMAGE = 1, 2  # kinds of change
+CHANGE = "__streamtime_change"
+NAMES = ("time", "place", "second", "clock", "offset", "named")
+HELPERS = TIME, PLACE, SECOND, CLOCK, OFFSET, NAMED = tuple(f"__streamtime_{name}" for name in NAMES)
 
 
 @dataclass
@@ -54,10 +52,7 @@ class Columns:
     aside: list[str | None]
     offsets: pa.Array
     clocks: Ints
-    closes: Ints
-    deleted: groups.Flags
-    sizes: Ints
-    key_values: list[tuple[Any, ...]]
+    changes: list[tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -76,8 +71,16 @@ class Local:
     judge: Callable[[Bound, bool, Columns], Verdicts]
     details: tuple[str, ...]
     adds: tuple[str, ...] = ()
-    emits: bool = False  # rows of all keys are judged together; those of 'all' have the columns of passed rows
+    of_all: tuple[str, ...] | None = None  # what output => 'all' shows; None: the details
+    named: str = ""  # a text of the keys and the first of the columns that are added, last of them
+    changes: bool = False  # it takes changes (`streamtime.sql.udtf_suppress`), those of all keys together
     without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
+
+    def shown(self, output: str) -> tuple[str, ...]:
+        """The times that come last, by the call's output."""
+        if output == "rows":
+            return self.adds
+        return self.details if output == "dropped" or self.of_all is None else self.of_all
 
 
 def handler(spec: Spec) -> type:
@@ -111,9 +114,10 @@ def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str
         fix = "As a Python UDTF, keys and order are options: keys => ARRAY('k'), order_by => ARRAY('ts')."
         raise CallError(spec.name, "`order_by`", "is missing", fix)
     call = bind(spec, [Table(None)], [(name, _value(spec, name, given)) for name, given in options.items()])  # type: ignore[arg-type]
-    if call["output"] in ("metrics", "explain"):
-        problem = f"'{call['output']}' is not possible in a Python UDTF"
-        raise call.refuse("`output`", problem, "Count the rows of output => 'dropped' by reason.")
+    if call["output"] == "metrics":
+        raise call.refuse("`output`", "'metrics' is not possible in a Python UDTF", "Count the rows of output => 'dropped' by reason.")
+    if call["output"] == "explain":
+        raise call.refuse("`output`", "'explain' is not possible in a Python UDTF", "Look at the rows of output => 'all'.")
     schema = table.dataType
     assert isinstance(schema, T.StructType)
     for expression in (*call.keys, *(o.expression for o in call.order)):
@@ -131,17 +135,13 @@ def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str
     done = {o.expression.text for o in call.order}
     ordering += [OrderingColumn(quoted(f.name), not last, not last) for f in schema if f.name not in done and _orderable(f.dataType)]
     keys = [k.text for k in call.keys]
-    apart = in_order and bool(keys) and not local.emits
+    apart = in_order and bool(keys) and not local.changes
     return Analyzed(
         schema=T.StructType([*schema, *_added(call, local, kind or T.TimestampType())]),
         withSinglePartition=not apart,
         partitionBy=[PartitioningColumn(k) for k in keys] if apart else [],
         orderBy=ordering,
-        select=[
-            *(SelectedColumn(quoted(f.name)) for f in schema),
-            *(SelectedColumn(k, f"__streamtime_key_{i}") for i, k in enumerate(keys) if local.emits),
-            *_helpers(call, schema, time, kind, local),
-        ],
+        select=[*(SelectedColumn(quoted(f.name)) for f in schema), *_helpers(call, schema, time, kind, local.changes)],
         call=call,
         time_type=kind or T.TimestampType(),
         in_time_order=in_order,
@@ -169,75 +169,54 @@ def _orderable(kind: T.DataType) -> bool:
     return isinstance(kind, (T.AtomicType, T.StringType)) and not isinstance(kind, T.VariantType)
 
 
-def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None, local: Local) -> list[SelectedColumn]:
+def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None, changes: bool) -> list[SelectedColumn]:
     """The call's expressions as numbers: times in microseconds, keys and clocks as hashes; null where they are null."""
-    first = call.order[0].expression.text
+    asked = [call.order[0].expression.text, *(needed(call, schema) if changes else ())]
+    absent = " OR ".join(f"({text}) IS NULL" for text in asked)
     keys = [k.text for k in call.keys]
     nested = [f"to_json(named_struct('k', {k}))" for k in keys if isinstance(_kind(schema, k), (T.ArrayType, T.StructType))]
     present = " AND ".join(f"({k}) IS NOT NULL" for k in keys) or "true"
     clocks, offset = call.options.get("clock_by") or (), call.options.get("offset")
     texts = {
-        TIME: f"if(({first}) IS NULL, NULL, {microseconds(time, kind or T.TimestampType())})",
+        TIME: f"if({absent}, NULL, {microseconds(time, kind or T.TimestampType())})",
         PLACE: f"if({present}, xxhash64({', '.join(['0', *keys])}), NULL)",
         SECOND: f"xxhash64({', '.join(['7', *keys, *nested, *(f'({k}) IS NULL' for k in keys)])})",
         CLOCK: f"xxhash64({', '.join(['0', *clocks])})",
         OFFSET: f"if(({offset}) IS NULL, NULL, xxhash64({offset}))" if offset else "CAST(NULL AS BIGINT)",
+        NAMED: named_by([as_text(k, _kind(schema, k) or T.StringType()) for k in keys]),
     }
-    texts |= _of_changes(call, schema, kind) if local.emits else dict.fromkeys((CLOSES, CHANGE, SIZE), "CAST(NULL AS BIGINT)")
+    if changes:
+        texts = {CHANGE: change(call, schema, kind)} | texts
     return [SelectedColumn(text, alias) for alias, text in texts.items()]
 
 
-def _of_changes(call: Bound, schema: T.StructType, kind: T.DataType | None) -> dict[str, str]:
-    """What suppress needs of a change: when its window closes, what kind of change it is, its bytes."""
-    refuse_versioned(call, schema)
-    if call["clock"] == "wall":
-        raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
-    columns = [(f.name, f.dataType) for f in schema.fields]
-    preimages, deleted = text_column(columns, "_change_type"), deletions(call["deleted"], columns)
-    kinds = [f"WHEN {quoted(preimages)} = 'update_preimage' THEN {PREIMAGE}L"] if preimages else []
-    kinds += [f"WHEN {deleted} THEN {DELETION}L"] if deleted else []
-    closes = "CAST(NULL AS BIGINT)"
-    if "window_end" in call.options:
-        text, after = closing(call, schema)
-        closes = f"if(({text}) IS NULL, NULL, {microseconds(text, _kind(schema, text) or kind or T.TimestampType())} + {after}L)"
-    return {
-        CLOSES: closes,
-        CHANGE: f"CASE {' '.join(kinds)} ELSE 0L END" if kinds else "0L",
-        SIZE: f"CAST({size_of(columns)} AS BIGINT)",
-    }
-
-
 def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
+    shown = [T.StructField(name, T.StringType() if name == "emit_reason" else time) for name in local.shown(call["output"])]
+    if shown and local.named:
+        shown.append(T.StructField(local.named, T.StringType()))
     if call["output"] == "rows":
-        return [_detail(a, time) for a in local.adds]
+        return shown
     report = [
         T.StructField("reason", T.StringType()),
         T.StructField("stream_time", time),
         T.StructField("lateness", T.DoubleType()),
     ]
-    return [*report, *(_detail(d, time) for d in _details(call, local))]
-
-
-def _details(call: Bound, local: Local) -> tuple[str, ...]:
-    return local.adds if call["output"] == "rows" or (local.emits and call["output"] == "all") else local.details
-
-
-def _detail(name: str, time: T.DataType) -> T.StructField:
-    return T.StructField(name, T.StringType() if name == "emit_reason" else time)
+    return [*report, *shown]
 
 
 def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Iterator[tuple[Any, ...]]:
     """The rows that the call asks for."""
     assert result.call is not None
     call, width = result.call, len(HELPERS)
-    rows = [row for row in rows if row[HELPERS.index(CHANGE) - width] != PREIMAGE]
+    changes = [()] * len(rows)
+    if local.changes:
+        rows = [row for row in rows if row[-width - 1][KIND] != PREIMAGE]
+        changes = [row[-width - 1] for row in rows]
     if not rows:
         return
-    keyed = len(call.keys) if local.emits else 0
-    numbers = [pa.array([row[i - width] for row in rows], pa.int64()) for i in range(width)]
-    times, place, second, clock, offsets, closes, change, sizes = numbers
-    needed = [times, closes] if "window_end" in call.options else [times]
-    has_time, has_key = groups.valid(needed, len(rows)), groups.valid([place], len(rows))
+    numbers = [pa.array([row[i - width] for row in rows], pa.int64()) for i in range(width - 1)]
+    times, place, second, clock, offsets = numbers
+    has_time, has_key = groups.valid([times], len(rows)), groups.valid([place], len(rows))
     micros = np.where(has_time, groups.as_ints(times), LOWEST)
     aside = [
         "null_time" if not t else local.without_key if not k else None for t, k in zip(has_time.tolist(), has_key.tolist(), strict=True)
@@ -246,29 +225,21 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
     moves = has_time & has_key if local.without_key else has_time
     last = call.options.get("keep") == "last"
     stream = micros if result.in_time_order else _stream_time(micros, moves, groups.as_ints(clock), last)
-    columns = Columns(
-        micros,
-        keys.ravel(),
-        stream,
-        aside,
-        offsets,
-        groups.as_ints(clock),
-        groups.as_ints(closes),
-        groups.as_ints(change) == DELETION,
-        groups.as_ints(sizes),
-        [tuple(row[-width - keyed : -width]) for row in rows] if keyed else [()] * len(rows),
+    verdicts = local.judge(
+        call, result.in_time_order, Columns(micros, keys.ravel(), stream, aside, offsets, groups.as_ints(clock), changes)
     )
-    verdicts = local.judge(call, result.in_time_order, columns)
-    details = _details(call, local)
+    details = local.shown(call["output"])
     for i, (row, reason) in enumerate(zip(verdicts.rows.tolist(), verdicts.reasons, strict=True)):
         if call["output"] != "all" and (reason is None) != (call["output"] == "rows"):
             continue
         extra = [_moment(verdicts.details[d][i], result.time_type) for d in details]
+        if details and local.named:
+            extra.append(None if extra[0] is None else f"{rows[row][-1]}@{_text(verdicts.details[details[0]][i], result.time_type)}")
         if call["output"] != "rows":
             known = bool(has_time[row]) and int(stream[row]) not in (LOWEST, HIGHEST)
             late = abs(int(stream[row]) - int(micros[row])) / 1e6 if known else None
             extra = [reason, _moment(int(stream[row]) if known else None, result.time_type), late, *extra]
-        yield (*rows[row][: -width - keyed], *extra)
+        yield (*rows[row][: -width - local.changes], *extra)
 
 
 def _stream_time(micros: Ints, moves: groups.Flags, clocks: Ints, last: bool) -> Ints:
@@ -284,6 +255,15 @@ def _moment(micros: Any, kind: T.DataType) -> Any:
     if micros is None or isinstance(micros, str):
         return micros
     return kind.fromInternal(micros // groups.MICROS_PER_DAY if isinstance(kind, T.DateType) else micros)
+
+
+def _text(micros: int | None, kind: T.DataType) -> str:
+    """A time as Spark writes it, in UTC."""
+    assert micros is not None
+    text = str(T.TimestampNTZType().fromInternal(micros))
+    if isinstance(kind, T.DateType):
+        return text[:10]
+    return text.rstrip("0") if "." in text else text
 
 
 def deduplicate(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
@@ -341,58 +321,35 @@ def _in_windows(call: Bound, key: int, time: int, clock: int, seen: set[tuple[in
         start += slide
 
 
-def suppressed(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
-    """Both functions of suppress, with their kernel, all rows at once."""
-    aside = np.array([bool(a) for a in columns.aside])
-    taken = np.flatnonzero(~aside)
-    taken = taken[np.argsort(columns.clocks[taken], kind="stable")]
-    out: list[tuple[int, str | None, int | None, str | None]] = [(row, "null_time", None, None) for row in np.flatnonzero(aside).tolist()]
-    if len(taken):
-        out += _suppressed(call, columns, taken)
-    rows, reasons, emitted, why = ([one[i] for one in out] for i in range(4))
-    return Verdicts(np.array(rows, np.int64), list(reasons), {"emit_time": list(emitted), "emit_reason": list(why)})  # type: ignore[arg-type]
+def sessionize(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
+    """SESSIONIZE, with its kernel."""
+    order = np.argsort(columns.keys, kind="stable")
+    aside = np.array([a is not None for a in columns.aside])
+    kernel = Sessionize(call["gap"], HIGHEST if call["grace"] is None else call["grace"], has_stream_time=True)
+    given = (
+        pa.array(columns.times[order], mask=aside[order]),
+        pa.array(columns.stream_time[order]),
+        pa.array(columns.keys[order]),
+    )
+    (found,) = kernel.run(iter([given]))
+    back = pa.array(np.argsort(order))
+    start, end = (found.field(edge).take(back).to_pylist() for edge in ("start", "end"))
+    reasons = [a or ("late" if s is None else None) for a, s in zip(columns.aside, start, strict=True)]
+    return Verdicts(np.arange(len(order)), reasons, {"session_start": start, "session_end": end})
 
 
-def _suppressed(call: Bound, columns: Columns, taken: Ints) -> Iterator[tuple[int, str | None, int | None, str | None]]:
-    closing_ = "window_end" in call.options
-    wait = HIGHEST if closing_ or call["wait"] is None else call["wait"]
-    times, stream, sizes = columns.times[taken], columns.stream_time[taken], columns.sizes[taken]
-    place = columns.closes[taken] if closing_ else times
-    due = place if closing_ else np.full(len(taken), HIGHEST) if wait == HIGHEST else groups.plus(times, wait)
-    clock = np.unique(columns.clocks[taken], return_inverse=True)[1]
-    keys = [tuple(comparable(v) for v in columns.key_values[row]) for row in taken.tolist()]
-    ranks = {key: number for number, key in enumerate(sorted(set(keys)))}
-    rank = np.array([ranks[key] for key in keys])
-    rows = suppress.Rows(columns.keys[taken], np.zeros(len(taken), np.int64), clock, stream, place, due, 0)
-    bounds = suppress.Bounds(call["max_records"], call["max_bytes"])
-    if closing_:
-        decided = suppress.until_close(rows)
-    elif call["when_full"] == "emit_early":
-        decided = suppress.emitting_early(rows, bounds, sizes, rank)
-    else:
-        decided = suppress.until_time_limit(rows)
-    if call["when_full"] == "fail":
-        count, size = (suppress.after_each(decided, amounts, 0) for amounts in (np.ones(len(taken), np.int64), sizes))
-        suppress.refuse_full(call.spec.name, bounds, count, size, stream)
-    open_ = decided.outcome == suppress.HELD
-    if call["at_end"] == "emit":
-        decided.outcome[open_], decided.why[open_] = suppress.RELEASED, suppress.END
-    reasons = ("close" if closing_ else "time", "full", "end")
-    ended = decided.why == suppress.END
-    for i in np.lexsort((rank, decided.place, 2 * decided.at - ended)).tolist():
-        reason = suppress.OUTCOMES[decided.outcome[i]]
-        if reason == "released" and closing_ and columns.deleted[taken[i]]:
-            reason = "tombstone"
-        came = reason == "released"
-        at = int(stream[min(decided.at[i] - ended[i], len(stream) - 1)]) if came else None
-        yield int(taken[i]), None if came else reason, at, reasons[decided.why[i]] if came else None
+def changes(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
+    """Both functions of suppress, with their kernel."""
+    return Verdicts(*suppressed(call, columns))
 
 
-EMITTED = ("emit_time", "emit_reason")
 BOUNDS = ("window_start", "window_end")
+EMITTED = ("emit_time", "emit_reason")
+SESSION = ("session_start", "session_end")
 LOCAL = {
     "DEDUPLICATE": Local(deduplicate, details=("kept_time",)),
     "DISTINCT_IN_WINDOW": Local(distinct_in_window, details=BOUNDS, adds=BOUNDS, without_key="null_key"),
-    "SUPPRESS_UNTIL_CLOSE": Local(suppressed, details=(), adds=EMITTED, emits=True),
-    "SUPPRESS_UNTIL_TIME_LIMIT": Local(suppressed, details=(), adds=EMITTED, emits=True),
+    "SESSIONIZE": Local(sessionize, details=(), adds=SESSION, of_all=SESSION, named="session_id", without_key="null_key"),
+    "SUPPRESS_UNTIL_CLOSE": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
+    "SUPPRESS_UNTIL_TIME_LIMIT": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
 }

@@ -41,7 +41,9 @@ def test_every_function_over_a_table_has_one() -> None:
 def both(spark: SparkSession, text: str) -> None:
     """The same call through both doors."""
     direct = spark.sql(text)
-    through = spark.sql(re.sub(r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT)\(", r"py_\1(", text))
+    through = spark.sql(
+        re.sub(r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT)\(", r"py_\1(", text)
+    )
     assert [(f.name, f.dataType) for f in through.schema] == [(f.name, f.dataType) for f in direct.schema]
     assert Counter(map(repr, through.collect())) == Counter(map(repr, direct.collect())), text
 
@@ -76,6 +78,17 @@ def test_distinct_in_window(spark: SparkSession, udtfs: None, seed: int) -> None
         spark,
         f"SELECT * FROM DISTINCT_IN_WINDOW(TABLE(t), keys => ARRAY('k'), order_by => ARRAY('{order}'), time => 't', {window}, output => '{output}')",
     )
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_sessionize(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    rows = [r | {"k2": random_.choice([r["k"], "|", "\\|"])} for r in some_rows(random_, 40)]
+    view(spark, [r | {"t": moment(r["t"], 1)} for r in rows], "k STRING, t TIMESTAMP, off INT, p INT, k2 STRING")
+    options = random_.choice(["", ", grace => INTERVAL '0.000005' SECOND"])
+    order, output = random_.choice(["t", "off"]), random_.choice(["rows", "dropped", "all"])
+    table = f"TABLE(t), keys => ARRAY('k', 'k2'), order_by => ARRAY('{order}'), time => 't'"
+    both(spark, f"SELECT * FROM SESSIONIZE({table}, gap => INTERVAL '0.000003' SECOND{options}, output => '{output}')")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -149,6 +162,10 @@ def test_wrong_calls_are_refused_when_they_are_analysed(spark: SparkSession, udt
     [
         ("DEDUPLICATE(.., refresh => true)", "DEDUPLICATE, `refresh`: needs `within`"),
         ("DEDUPLICATE(.., offset => 'off', keep => 'last')", "DEDUPLICATE, `offset`: does not go with keep => 'last'"),
+        (
+            "SESSIONIZE(..)",
+            "SESSIONIZE, `gap`: is required: the largest distance between neighbours in a session, included. Add gap => INTERVAL",
+        ),
         ("DISTINCT_IN_WINDOW(..)", "DISTINCT_IN_WINDOW: expected either `size` (time windows) or `gap` (session windows), got neither"),
         ("DISTINCT_IN_WINDOW(.., gap => INTERVAL 1 DAY, slide => INTERVAL 1 DAY)", "DISTINCT_IN_WINDOW, `slide`: goes with `size`"),
         (
@@ -175,6 +192,10 @@ def test_times_and_keys_of_other_types(spark: SparkSession, udtfs: None) -> None
             both(
                 spark,
                 f"SELECT * FROM DEDUPLICATE(TABLE(t), keys => ARRAY({keys}), order_by => ARRAY('{time}'), within => INTERVAL 1 DAY, output => 'all')",
+            )
+            both(
+                spark,
+                f"SELECT * FROM SESSIONIZE(TABLE(t), keys => ARRAY({keys}), order_by => ARRAY('{time}'), gap => INTERVAL 1 DAY, output => 'all')",
             )
 
 

@@ -148,7 +148,7 @@ class Deduplicate:
         stored = times >= groups.minus(stream, self.within)
         if carried:
             stored[0] = True
-        if not self.own_clock and self.has_stream_time and falls(group, stream).any():
+        if not self.own_clock and self.has_stream_time and groups.falls(group, stream).any():
             duplicate, kept, at = self._one_by_one(group, times, stream, carried)
         elif self.refresh:
             duplicate, kept, at = self._refreshed(group, times, stream, stored, index)
@@ -227,15 +227,9 @@ class Memory:
         self.offsets = tuple(o.slice(at, 1) for o in offsets) if kept is not None else ()
 
 
-def falls(group: Ints, values: Ints) -> Flags:
-    """For each row but the first: whether its value is smaller than the one before it in its group."""
-    fallen: Flags = (values[1:] < values[:-1]) & (group[1:] == group[:-1])
-    return fallen
-
-
 def falling_groups(group: Ints, values: Ints) -> Flags:
     """True for all rows of a group in which a value is smaller than the one before it."""
-    return np.isin(group, group[1:][falls(group, values)])
+    return np.isin(group, group[1:][groups.falls(group, values)])
 
 
 def same_offset(offsets: list[pa.Array], at: Ints) -> Flags:

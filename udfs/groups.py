@@ -204,3 +204,9 @@ def running_max(group: Ints, values: Ints) -> Ints:
     offset = group * len(distinct)
     largest: Ints = distinct[np.maximum.accumulate(ranks + offset) - offset]
     return largest
+
+
+def falls(group: Ints, values: Ints) -> Flags:
+    """For each row but the first: whether its value is smaller than the one before it in its group."""
+    fallen: Flags = (values[1:] < values[:-1]) & (group[1:] == group[:-1])
+    return fallen

@@ -1,4 +1,7 @@
-"""Sessions (rules W2, W3): merging by gap, lateness and closing, row by row, over Arrow batches sorted by key and processing order."""
+"""Sessions (rules W2, W3): merging by gap, lateness and closing, over rows sorted by key and processing order.
+
+`Sessions` takes the rows of one key one by one; `judge` comes to the same for many keys at once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups
-from streamtime.udfs.groups import Ints
+from streamtime.udfs.groups import Flags, Ints
 from streamtime.udfs.state import Step
 
 OPENED, MERGED, LATE, ASIDE = 0, 1, 2, 3
@@ -23,12 +26,14 @@ class Sessions:
     gap: int
     grace: int
     live: list[tuple[int, int]] = field(default_factory=list)
+    near: list[tuple[int, int]] = field(default_factory=list)  # those that the row at hand found, as they were
 
     def take(self, time: int, stream_time: int) -> tuple[int, int, int]:
         """Judge a row after merging: (what happened, session start, session end). A closed session is final [W3]."""
         closes = stream_time - self.gap - self.grace
         self.live = [s for s in self.live if s[1] >= closes]
         near = [s for s in self.live if s[0] - self.gap <= time <= s[1] + self.gap]
+        self.near = near
         start, end = min([time, *(s[0] for s in near)]), max([time, *(s[1] for s in near)])
         if end < closes:
             return LATE, start, end
@@ -43,6 +48,7 @@ class FirstInSession:
 
     gap: int
     grace: int
+    duplicates: bool = True  # on a stream, whether the rows after the first are dropped
 
     @property
     def width(self) -> int:
@@ -66,7 +72,7 @@ class FirstInSession:
             if key != before:
                 sessions.live, before = known.get(key, []), key
             verdict, bounds[0, row], bounds[1, row] = sessions.take(time, watermark)
-            reasons[row] = DROPPED[verdict]
+            reasons[row] = DROPPED[verdict] if self.duplicates or verdict != MERGED else 0
             if verdict != LATE:
                 kept[key] = sessions.live
         entries = [(key, end, start) for key, live in kept.items() for start, end in live]
@@ -97,3 +103,113 @@ class FirstInSession:
             aside = verdict == ASIDE
             bounds = [groups.times(edge, aside, times.type) for edge in (start, end)]
             yield pa.StructArray.from_arrays([pa.array(verdict), *bounds], ["verdict", "start", "end"])
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of rows, and the sessions as they stand after the last of them, by number; a number may stand for none."""
+
+    session: Ints  # per row, the number of the session that it ends up in; -1 where it is late
+    carried: Ints  # the same for each session that came in
+    live: Ints  # the live sessions of the last group
+    starts: Ints
+    ends: Ints
+
+    @property
+    def late(self) -> Flags:
+        """Which rows are late."""
+        return self.session < 0
+
+
+def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: Sequence[tuple[int, int]] = ()) -> Judged:
+    """Judge rows that lie by group, each group's in processing order, as `Sessions` does.
+
+    `clocks` is stream time at each row; `live` are the live sessions of the first group, where its rows go on from a batch before.
+
+    Rows whose times connect, whatever their order, are one session if none of them is later than `grace`: each then finds alive whatever
+    it connects to. Only the others have to be looked at in their order, and one by one only where times fall.
+    """
+    count = len(live)
+    low, high, of = times, times, group
+    if count:
+        low, high = (np.concatenate((np.array([one[i] for one in live], np.int64), times)) for i in range(2))
+        of = np.concatenate((np.zeros(count, np.int64), group))
+    closes = groups.minus(groups.minus(clocks, gap), grace)
+    before = np.concatenate((np.full(count, groups.LOWEST), closes))
+    if groups.falls(group, clocks).any():  # a key's rows follow several clocks: what one of them closed stays closed
+        session, starts, ends, alive = _one_by_one(gap, of, low, high, before)
+        return Judged(session[count:], session[:count], np.array(alive, np.int64), starts, ends)
+    order = np.lexsort((low, of)) if groups.falls(of, low).any() else np.arange(len(low))
+    begins, reach, owner = low[order], high[order], of[order]
+    reach = groups.running_max(owner, reach) if count else reach
+    first = np.ones(len(low), bool)
+    first[1:] = (owner[1:] != owner[:-1]) | (begins[1:] > groups.plus(reach[:-1], gap))
+    at = np.flatnonzero(first)
+    session = np.empty(len(low), np.int64)
+    session[order] = np.cumsum(first) - 1
+    starts, ends = begins[at], np.maximum.reduceat(high[order], at)
+    troubled = np.zeros(len(at), bool)
+    troubled[session[count:][times < groups.minus(clocks, grace)]] = True
+    if troubled.any():
+        rows = np.flatnonzero(troubled[session])
+        rows = rows[np.argsort(session[rows], kind="stable")]
+        which = session[rows]
+        fallen = np.isin(which, which[1:][groups.falls(which, low[rows]) | groups.falls(which, high[rows])])
+        for some, decide in ((rows[~fallen], _rising), (rows[fallen], _one_by_one)):
+            if len(some):
+                numbers, *edges, _ = decide(gap, session[some], low[some], high[some], before[some])
+                session[some] = np.where(numbers < 0, -1, numbers + len(starts))
+                starts, ends = (np.concatenate(pair) for pair in zip((starts, ends), edges, strict=True))
+    last = np.unique(session[np.searchsorted(of, of[-1]) :])
+    last = last[last >= 0]
+    return Judged(session[count:], session[:count], last[ends[last] >= closes[-1]], starts, ends)
+
+
+def _rising(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> tuple[Ints, Ints, Ints, list[int]]:
+    """Rows in rising order: one joins the session of the row before, unless that is too far away or closed."""
+    numbers, kept = np.full(len(low), -1), np.flatnonzero(high >= closes)
+    group, low, high, closes = (values[kept] for values in (group, low, high, closes))
+    opened = np.ones(len(kept), bool)
+    opened[1:] = (group[1:] != group[:-1]) | (high[:-1] < closes[1:]) | (low[1:] > groups.plus(high[:-1], gap))
+    numbers[kept] = np.cumsum(opened) - 1
+    return numbers, low[opened], high[np.flatnonzero(np.append(opened, True)[1:])], []
+
+
+def _one_by_one(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> tuple[Ints, Ints, Ints, list[int]]:
+    """Rows in any order; those with a length are sessions that came in. Gives the live sessions of the last group as well."""
+    starts, ends, into = list[int](), list[int](), list[int]()
+    numbers, live, before = list[int](), list[int](), -1
+    for key, start, end, closed in zip(group.tolist(), low.tolist(), high.tolist(), closes.tolist(), strict=True):
+        if key != before:
+            live, before = [], key
+        if len(live) == 1 and ends[number := live[0]] >= closed and starts[number] - gap <= end and start <= ends[number] + gap:
+            if start < starts[number]:  # nearly always one session is alive and near
+                starts[number] = start
+            if end > ends[number]:
+                ends[number] = end
+            numbers.append(number)
+            continue
+        live = [n for n in live if ends[n] >= closed]
+        near = [n for n in live if starts[n] - gap <= end and start <= ends[n] + gap]
+        if near:
+            number = near[0]
+            starts[number] = min(start, *(starts[n] for n in near))
+            ends[number] = max(end, *(ends[n] for n in near))
+            for other in near[1:]:
+                into[other] = number
+                live.remove(other)
+        elif end < closed:
+            number = -1
+        else:
+            number = len(starts)
+            starts.append(start)
+            ends.append(end)
+            into.append(number)
+            live.append(number)
+        numbers.append(number)
+    for number in range(len(into)):
+        while into[number] != into[into[number]]:
+            into[number] = into[into[number]]
+    found = np.array(numbers)
+    found[found >= 0] = np.array([*into, 0])[found[found >= 0]]
+    return found, np.array(starts, np.int64), np.array(ends, np.int64), live

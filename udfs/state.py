@@ -5,26 +5,76 @@ state of a bucket lies in the store as slices: matrices of 64-bit integers, sort
 slices of like size are merged, so that each entry is rewritten a logarithmic number of times; a slice whose entries are all dead is
 dropped whole. A key is a hash of 128 bits.
 
-An entry is (key, key, lives by, further values..). It is dead once `lives by` lies below a threshold that rises with stream time. The
-newest slice that has a key speaks for it; older ones may still hold what it was.
+An entry is (key, key, lives by, further values..), all numbers, and where a function asks for it a row of an Arrow table, its payload. It
+is dead once `lives by` lies below a threshold that rises with stream time; some functions release an entry when it dies. The newest slice
+that has a key speaks for it; older ones may still hold what it was.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamtime.udfs.groups import LOWEST, Ints
+from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
 
 Matrix = npt.NDArray[np.int64]  # one row per field of an entry, one column per entry
 KEY = 2  # fields that make the key
 LIVES_BY = 2
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries: their numbers, one column each, and their payload, one row each."""
+
+    matrix: Matrix
+    payload: pa.RecordBatch | None = None
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def take(self, which: Any) -> Entries:
+        """Some of them: by position, or by a flag for each."""
+        at = np.flatnonzero(which) if np.asarray(which).dtype == bool else which
+        return Entries(self.matrix[:, at], None if self.payload is None else self.payload.take(pa.array(at, pa.int64())))
+
+    def without_keys(self) -> Entries:
+        """What a function sees of them."""
+        return Entries(self.matrix[KEY:], self.payload)
+
+    def dump(self) -> bytes:
+        """For the store."""
+        numbers = np.ascontiguousarray(self.matrix, "<i8").tobytes()
+        if self.payload is None:
+            return numbers
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.payload.schema) as writer:
+            writer.write_batch(self.payload)
+        return numbers + bytes(sink.getvalue())
+
+    @staticmethod
+    def load(blob: bytes, width: int, rows: int) -> Entries:
+        """From the store."""
+        size = width * rows * 8
+        matrix = np.frombuffer(blob, "<i8", width * rows).reshape(width, rows)
+        if size == len(blob):
+            return Entries(matrix)
+        (payload,) = pa.ipc.open_stream(pa.py_buffer(blob).slice(size))
+        return Entries(matrix, payload)
+
+    @staticmethod
+    def join(parts: Sequence[Entries], width: int) -> Entries:
+        """All of them, in order."""
+        filled = [p for p in parts if len(p)]
+        if len(filled) <= 1:
+            return filled[0] if filled else Entries(np.zeros((width, 0), np.int64), parts[0].payload if parts else None)
+        payloads = [p.payload for p in filled if p.payload is not None]
+        return Entries(np.concatenate([p.matrix for p in filled], axis=1), pa.concat_batches(payloads) if payloads else None)
 
 
 @dataclass(frozen=True)
@@ -51,6 +101,34 @@ class Transition(Protocol):
         """Judge rows that come by group, each group's in processing order, with the live entries held of some groups (`owner`, rising)."""
 
 
+@dataclass(frozen=True)
+class Taken:
+    """What a micro-batch comes to where a function holds things back: rows that leave at once, and what is held from now on."""
+
+    out: pa.Table
+    groups: Ints  # whose entries are new, rising; they replace all that were held of it; one that lives by LOWEST says: nothing any more
+    entries: Entries  # those entries, without their keys
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class Holder(Protocol):
+    """The state transition of a function that holds rows, or results of them, until they are due: an entry is released when it dies."""
+
+    @property
+    def width(self) -> int:
+        """How many numbers an entry has besides its key; the first is what it lives by."""
+
+    def threshold(self, clock: int) -> int:
+        """An entry that lives by less is due."""
+
+    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+        """Take rows that come by group, each group's in processing order, at these stream times (LOWEST: none yet), with the entries
+        held of some groups (`owner`, rising). What was due before the first row has been released."""
+
+    def release(self, due: Entries, clock: int) -> pa.Table:
+        """Entries that are due, as rows of the output. `due` comes without keys."""
+
+
 class Store(Protocol):
     """Where the blobs of one bucket lie."""
 
@@ -71,7 +149,8 @@ class Slice:
     slot: int
     rows: int
     highest: int  # the largest `lives by` in it
-    matrix: Matrix | None = None
+    lowest: int = LOWEST  # the smallest that is not released yet
+    entries: Entries | None = None
 
 
 @dataclass
@@ -81,6 +160,7 @@ class Index:
     options: dict[str, Any] = field(default_factory=dict)
     next_slot: int = 0
     timer: int | None = None
+    released: int = LOWEST + 1  # what lives by less has been released; what lives by LOWEST only hides what its key had
     slices: list[Slice] = field(default_factory=list)  # newest first
 
     @staticmethod
@@ -93,8 +173,8 @@ class Index:
 
     def dump(self) -> bytes:
         """For the store."""
-        fields = {k: v for k, v in asdict(self).items() if k != "slices"}
-        return json.dumps(fields | {"slices": [(s.slot, s.rows, s.highest) for s in self.slices]}).encode()
+        fields = {k: v for k, v in vars(self).items() if k != "slices"}
+        return json.dumps(fields | {"slices": [(s.slot, s.rows, s.highest, s.lowest) for s in self.slices]}).encode()
 
 
 class Slices:
@@ -104,41 +184,54 @@ class Slices:
         self.store, self.index, self.width = store, index, width
         self.stale: list[int] = []  # slots to delete when the changes are saved
 
-    def find(self, keys: Matrix) -> tuple[Ints, Matrix]:
+    def find(self, keys: Matrix) -> tuple[Ints, Entries]:
         """The newest entries of these distinct keys: for each entry the position of its key, and the entry itself."""
-        count = keys.shape[1]
-        found = np.zeros(count, bool)
-        positions, entries = [], []
+        found = np.zeros(keys.shape[1], bool)
+        positions, parts = [], []
         for one in self.index.slices:
-            matrix = self._read(one)
-            low = np.searchsorted(matrix[0], keys[0], side="left")
-            high = np.searchsorted(matrix[0], keys[0], side="right")
-            lengths = np.where(found, 0, high - low)
-            position = np.repeat(np.arange(count), lengths)
-            at = np.repeat(low - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths) + np.arange(len(position))
-            same = matrix[1][at] == keys[1][position]
-            position, at = position[same], at[same]
+            entries = self._read(one)
+            position, at = _matches(entries.matrix, keys, ~found)
             found[position] = True
             positions.append(position)
-            entries.append(matrix[:, at])
+            parts.append(entries.take(at))
         if not positions:
-            return np.zeros(0, np.int64), np.zeros((self.width, 0), np.int64)
-        return np.concatenate(positions), np.concatenate(entries, axis=1)
+            return np.zeros(0, np.int64), Entries.join([], self.width)
+        return np.concatenate(positions), Entries.join(parts, self.width)
 
-    def put(self, entries: Matrix, threshold: int) -> None:
+    def due(self, threshold: int) -> Entries:
+        """Entries that die with this threshold, each once."""
+        parts = []
+        for age, one in enumerate(self.index.slices):
+            if one.lowest >= threshold:
+                continue
+            entries = self._read(one)
+            lives_by = entries.matrix[LIVES_BY]
+            dying = entries.take((lives_by >= self.index.released) & (lives_by < threshold))
+            for newer in self.index.slices[:age]:
+                if len(dying):
+                    distinct = dying.matrix[:KEY, key_starts(dying.matrix)]
+                    hidden, _ = _matches(self._read(newer).matrix, distinct, np.ones(distinct.shape[1], bool))
+                    of = np.cumsum(key_starts(dying.matrix)) - 1
+                    dying = dying.take(~np.isin(of, hidden))
+            parts.append(dying)
+            one.lowest = int(lives_by[lives_by >= threshold].min(initial=HIGHEST))
+        self.index.released = max(threshold, self.index.released)
+        return Entries.join(parts, self.width)
+
+    def put(self, entries: Entries, threshold: int) -> None:
         """New entries, sorted by key; they replace all that was known of their keys. What lives by less than `threshold` is dead."""
         slices = self.index.slices
-        if entries.shape[1]:
-            slices.insert(0, Slice(-1, entries.shape[1], int(entries[LIVES_BY].max()), entries))
+        if len(entries):
+            slices.insert(0, _slice(entries, threshold))
         self.expire(threshold)
         while len(slices) > 1 and slices[1].rows <= 2 * slices[0].rows:
             newer, older = slices[0], slices[1]
-            merged = _newest(self._read(newer), self._read(older))
+            merged = _newest(self._read(newer), self._read(older), self.width)
             if len(slices) == 2:  # with nothing older behind it, a dead entry has nothing left to hide
-                merged = merged[:, merged[LIVES_BY] >= threshold]
+                merged = merged.take(merged.matrix[LIVES_BY] >= threshold)
             self._forget(older)
             self._forget(newer)
-            slices[:2] = [Slice(-1, merged.shape[1], int(merged[LIVES_BY].max(initial=LOWEST)), merged)]
+            slices[:2] = [_slice(merged, threshold)]
         self.expire(threshold)
 
     def expire(self, threshold: int) -> None:
@@ -154,33 +247,50 @@ class Slices:
         self.stale = []
         for one in self.index.slices:
             if one.slot < 0:
-                assert one.matrix is not None
+                assert one.entries is not None
                 one.slot, self.index.next_slot = self.index.next_slot, self.index.next_slot + 1
-                self.store.put(one.slot, np.ascontiguousarray(one.matrix, "<i8").tobytes())
+                self.store.put(one.slot, one.entries.dump())
 
     @property
     def rows(self) -> int:
         """How many entries are held, dead ones included."""
         return sum(s.rows for s in self.index.slices)
 
-    def _read(self, one: Slice) -> Matrix:
-        if one.matrix is None:
-            one.matrix = np.frombuffer(self.store.get(one.slot), "<i8").reshape(self.width, one.rows)
-        return one.matrix
+    def _read(self, one: Slice) -> Entries:
+        if one.entries is None:
+            one.entries = Entries.load(self.store.get(one.slot), self.width, one.rows)
+        return one.entries
 
     def _forget(self, one: Slice) -> None:
         if one.slot >= 0:
             self.stale.append(one.slot)
 
 
-def _newest(newer: Matrix, older: Matrix) -> Matrix:
+def _slice(entries: Entries, threshold: int) -> Slice:
+    lives_by = entries.matrix[LIVES_BY]
+    lowest = int(lives_by[lives_by >= threshold].min(initial=HIGHEST))
+    return Slice(-1, len(entries), int(lives_by.max(initial=LOWEST)), lowest, entries)
+
+
+def _matches(matrix: Matrix, keys: Matrix, wanted: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Where the wanted ones of these distinct keys stand in a slice: positions among the keys, and in the slice."""
+    low = np.searchsorted(matrix[0], keys[0], side="left")
+    high = np.searchsorted(matrix[0], keys[0], side="right")
+    lengths = np.where(wanted, high - low, 0)
+    position = np.repeat(np.arange(keys.shape[1]), lengths)
+    at = np.repeat(low - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths) + np.arange(len(position))
+    same = matrix[1][at] == keys[1][position]
+    return position[same], at[same]
+
+
+def _newest(newer: Entries, older: Entries, width: int) -> Entries:
     """Both slices as one, sorted by key; of a key that both have, only the newer one's entries."""
-    both = np.concatenate((newer, older), axis=1)
-    age = np.repeat([0, 1], [newer.shape[1], older.shape[1]])
-    order = np.lexsort((age, both[1], both[0]))
-    both, age = both[:, order], age[order]
-    starts = key_starts(both)
-    return both[:, age == age[starts][np.cumsum(starts) - 1]]
+    both = Entries.join([newer, older], width)
+    age = np.repeat([0, 1], [len(newer), len(older)])
+    order = np.lexsort((age, both.matrix[1], both.matrix[0]))
+    matrix, age = both.matrix[:, order], age[order]
+    starts = key_starts(matrix)
+    return both.take(order[age == age[starts][np.cumsum(starts) - 1]])
 
 
 def key_starts(entries: Matrix) -> npt.NDArray[np.bool_]:

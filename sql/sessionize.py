@@ -1,0 +1,178 @@
+"""Gives every row the final bounds and the id of its session: rows of a key with no gap larger than `gap` between them.
+
+## Semantics
+
+- **W2** A session holds the rows of a key that lie within `gap` of each other in event time: a distance of exactly `gap` joins, one
+  microsecond more does not. `session_start` and `session_end` are its first and last event time, **both inclusive**, of the type of the
+  event time. (Spark's `session_window` ends at the last event time plus the gap.)
+- **W4** Every row leaves with the **final** bounds of the session that it ends up in, however its key's sessions grew and merged later.
+  `session_id` is a STRING made of the keys and the session's start alone, such as `ann@2024-05-01 10:00:00`: the keys, joined by `|`, then
+  `@` and the start, in UTC. So it joins across tables and runs, sorts by time within a key, can be read, and no two sessions share one.
+- **W3** With `grace`, rows are judged in processing order. A row first merges with the live sessions of its key, and is `late` iff the
+  merged session ends before stream time - `grace` - `gap`; equality is still accepted. A session is closed once stream time has passed
+  `session_end + gap + grace`. A closed session is final: a later row never joins it and is judged by itself, so it may open a new session
+  less than `gap` after the closed one.
+- **W7** `grace` omitted: no row is late and no session closes before the input ends. Sessions are then plain gaps and islands over event
+  time, whatever the processing order. `grace => INTERVAL 0 SECONDS` is no grace at all.
+
+Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
+nothing is late. `ORDER BY offset, time => 'ts'` replays arrival order, and lateness is exact, record by record.
+
+`output => 'explain'` says of every row what it did when it came, in processing order: it `opened` a session, `joined` one, `merged`
+several into one, or was `late`, `null_time` or `null_key`; the bounds of its session as they stood right after it; and why, in a sentence.
+
+## Nulls, ties, late rows, empty input
+
+A row with a null time or a null first `ORDER BY` value is dropped as `null_time`, one with a null key as `null_key`; neither moves stream
+time (C12). Ties in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4); rows of one key with equal
+times are always in one session, unless one of them is late. Late rows are dropped as `late`. Empty input gives empty output.
+
+## Guarantees
+
+The result is a function of the set of input rows: not of files, partitions or cores (C4). `rows` and `dropped` together are exactly the
+input (C6). Keys that `GROUP BY` counts as equal (0.0 and -0.0, NaN and NaN, strings under a collation) are one key and share a
+`session_id`; under a collation it shows the least of the strings that count as equal. No guarantee is made about the order of output rows.
+
+## State and memory
+
+A row needs the end of its session, which lies ahead of it: the SQL idiom takes `lag`, a running sum and a second pass over each session.
+Here a kernel walks the rows, sorted by key and time, once; only key and times travel to it. Rows wait in Spark, which spills them to disk,
+until their session has ended, as four bytes each in the kernel: a key of any size, and a session without end, can be had.
+
+With `grace`, where `time` differs from `ORDER BY`, exact stream time costs one more shuffle and sort. Only rows that are later than `grace`
+make their session be taken row by row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql import kernels
+from streamtime.sql.call import Expression
+from streamtime.sql.clock import STREAM_TIME, with_stream_time
+from streamtime.sql.columns import direct, expression, named, sorted_by
+from streamtime.sql.explain import explained_sessions
+from streamtime.sql.frame import PREFIX, prepare
+from streamtime.sql.outcome import outcome
+from streamtime.sql.sorting import hash_of, prefix
+from streamtime.sql.spec import COMMON, OUTPUT, Choice, Duration, Example, Option, Spec
+from streamtime.sql.text import as_text, named_by, quoted
+from streamtime.udfs.sessionize import Sessionize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call import Bound
+    from streamtime.sql.frame import Frame
+
+SESSION = f"{PREFIX}session"
+REASONS = ("null_time", "null_key", "late")
+
+
+def plan(call: Bound) -> DataFrame:
+    """SESSIONIZE as a DataFrame."""
+    frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()))
+    takes_part, wanted = frame.has_time & frame.has_key, call["output"]
+    if wanted == "rows":
+        frame = frame.with_df(frame.df.where(takes_part))
+    time = frame.time.column if wanted == "rows" else F.when(takes_part, frame.time.column)
+    replayed = call["grace"] is not None and not frame.in_time_order
+    clock = frame.time.column
+    if replayed or (wanted != "rows" and not frame.in_time_order):
+        frame, clock = with_stream_time(frame, time, frame.extras.get("clock_by", ())), named(STREAM_TIME)
+    frame, identity = frame.comparable(frame.keys)
+    if wanted == "explain":
+        return explained_sessions(call, frame, identity, time, clock, call["grace"])
+    frame = _sessions(call, frame, identity, time, replayed)
+    start, end = (F.col(f"{SESSION}.{edge}") for edge in ("start", "end"))
+    adds = {"session_start": start, "session_end": end, "session_id": session_id(frame, identity)}
+    reason = F.lit(None)
+    if wanted != "rows":
+        reason = F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key").when(start.isNull(), "late")
+    elif replayed:
+        reason = F.when(start.isNull(), "late")
+    return outcome(call, frame, reason, clock, REASONS, adds, adds if wanted == "all" else {})
+
+
+def _sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, replayed: bool) -> Frame:
+    """With the final bounds of each row's session, from rows sorted by key and event time, or by key and processing order."""
+    rising = STREAM_TIME if replayed else frame.time.name
+    hashed = bool(identity) and not (replayed and frame.extras.get("clock_by"))
+    kernel = Sessionize(call["gap"], call["grace"] if replayed else 0, has_stream_time=replayed, hashed=hashed)
+    keys = [named(i) for i in identity]
+    columns = [time, *([named(STREAM_TIME)] if replayed else []), *([hash_of(identity)] if hashed else []), *keys]
+    first = [prefix(identity, rising, frame.time.type)] if hashed else []
+    order = frame.sort() if replayed else [sorted_by(quoted(frame.time.name))]
+    grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
+    ordered = grouped.sortWithinPartitions(*first, *[sorted_by(quoted(i)) for i in identity], *order)
+    returns = T.StructType().add("start", frame.time.type).add("end", frame.time.type)
+    return frame.with_df(kernels.with_column(ordered, SESSION, kernel, columns, returns))
+
+
+def session_id(frame: Frame, identity: Sequence[str]) -> Column:
+    """The keys and the start as text, one to one."""
+    start = f"{quoted(SESSION)}.start"
+    if isinstance(frame.time.type, T.TimestampType):
+        start = f"TIMESTAMP_NTZ '1970-01-01 00:00:00' + unix_micros({start}) * INTERVAL '0.000001' SECOND"
+    pairs = zip(frame.keys, identity, strict=True)
+    keys = [as_text(quoted(name), key.type) if direct(key.type) else quoted(name) for key, name in pairs]
+    return expression(f"concat({named_by(keys)}, '@', CAST({start} AS STRING))")
+
+
+WORDS = replace(
+    OUTPUT,
+    kind=Choice(words=("rows", "dropped", "all", "metrics", "explain")),
+    help=f"{OUTPUT.help}; 'explain': every row, what it did when it came, and why",
+)
+SPEC = Spec(
+    name="SESSIONIZE",
+    summary="Gives every row the final bounds and the id of its session: rows of a key with no gap larger than `gap` between them.",
+    rules="C1-C12, W2-W4, W7 (KIP-94)",
+    page=__doc__,
+    plan=plan,
+    options=(
+        Option("gap", Duration(), "the largest distance between neighbours in a session, included", required=True),
+        Option(
+            "grace",
+            Duration(),
+            "how long past its end and `gap` a session still accepts rows; without it, no row is late",
+            default_text="none: no row is late",
+        ),
+        *(WORDS if o is OUTPUT else o for o in COMMON),
+    ),
+    adds={
+        "'rows'": "`session_start`, `session_end` (type of the event time, both inclusive), `session_id` STRING",
+        "'dropped'": "`reason` STRING (`null_time`, `null_key`, `late`), `stream_time` (type of the event time), "
+        "`lateness` DOUBLE (seconds)",
+        "'all'": "those of `'dropped'`, null where the row passed, then those of `'rows'`, null where it did not",
+        "'explain'": "`outcome` STRING (`opened`, `joined`, `merged`, `late`, `null_time`, `null_key`), `stream_time`, `session_start`, "
+        "`session_end` (as they stood right after the row; of a late row, those of the session that it would have opened), "
+        "`explanation` STRING",
+        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+    },
+    examples=(
+        Example(
+            "CREATE OR REPLACE TEMP VIEW clicks AS SELECT * FROM VALUES\n"
+            "  (1, 'ann', TIMESTAMP '2024-05-01 10:00:00', '/home'),\n"
+            "  (2, 'ann', TIMESTAMP '2024-05-01 10:40:00', '/cart'),\n"
+            "  (3, 'bob', TIMESTAMP '2024-05-01 10:41:00', '/home'),\n"
+            "  (4, 'ann', TIMESTAMP '2024-05-01 10:20:00', '/shop'),\n"
+            "  (5, 'bob', TIMESTAMP '2024-05-01 13:00:00', '/cart'),\n"
+            "  (6, 'ann', TIMESTAMP '2024-05-01 11:00:00', '/paid') AS clicks(offset, user_id, ts, page)",
+            "SELECT user_id, ts, page, session_start, session_end, session_id\n"
+            "FROM SESSIONIZE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, gap => INTERVAL 30 MINUTES)\nORDER BY user_id, ts",
+        ),
+        Example(
+            "",
+            "SELECT offset, outcome, session_start, session_end, explanation\n"
+            "FROM SESSIONIZE(TABLE(clicks) PARTITION BY user_id ORDER BY offset, time => 'ts', gap => INTERVAL 30 MINUTES,\n"
+            "                grace => INTERVAL 1 HOUR, output => 'explain')\nORDER BY offset",
+        ),
+    ),
+)

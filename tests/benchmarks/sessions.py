@@ -1,0 +1,128 @@
+"""SESSIONIZE against what one writes in SQL, and against bare shuffle + sort: `python3 run.py benchmark sessions`.
+
+Same data, noop sink and interleaved rounds as the benchmark of DEDUPLICATE. A further function is a line in `contestants`, with the
+contestant that it is measured by: of ratios, each is against the first of its own data set, and against that one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deduplicate import MILLION, Memory, data, interleaved
+from pyspark.sql import DataFrame, SparkSession
+
+import streamtime
+
+HERE = Path(__file__).parent
+GAP = "INTERVAL 30 MINUTES"
+FLOOR = "shuffle + sort"
+IDIOM = "lag, sum, min, max"
+# one row per contestant: what it is measured by; None: itself
+CONTESTANTS: dict[str, str | None] = {
+    FLOOR: None,
+    IDIOM: None,
+    "lag, sum": None,
+    "session_window, joined back": None,
+    "SESSIONIZE": IDIOM,
+    "SESSIONIZE, no row late, by offset": IDIOM,
+    "SESSIONIZE, late rows": IDIOM,
+}
+GROWING = (FLOOR, IDIOM, "SESSIONIZE")
+
+
+def idiom(view: str, bounds: bool) -> str:
+    """Gaps and islands in plain SQL; with the bounds of each session, or with its number alone."""
+    flagged = f"SELECT *, if(ts <= lag(ts) OVER (PARTITION BY k ORDER BY ts) + {GAP}, 0, 1) AS opens FROM {view}"
+    numbered = f"SELECT * EXCEPT (opens), sum(opens) OVER (PARTITION BY k ORDER BY ts ROWS UNBOUNDED PRECEDING) AS n FROM ({flagged})"
+    named = f"SELECT * EXCEPT (n), concat(k, '-', n) AS session_id FROM ({numbered})"
+    if not bounds:
+        return named
+    edges = "min(ts) OVER (PARTITION BY k, n) AS session_start, max(ts) OVER (PARTITION BY k, n) AS session_end"
+    return f"SELECT * EXCEPT (n), {edges}, concat(k, '-', n) AS session_id FROM ({numbered})"
+
+
+def joined_back(view: str) -> str:
+    """Spark's own sessions, which lose the rows, joined to them again."""
+    sessions = f"SELECT k, w.start AS session_start, w.end AS session_end FROM (SELECT k, session_window(ts, '30 minutes') AS w FROM {view}) GROUP BY k, w"
+    return f"SELECT t.*, s.session_start, s.session_end - {GAP} AS session_end FROM {view} t JOIN ({sessions}) s ON t.k = s.k AND t.ts >= s.session_start AND t.ts < s.session_end"
+
+
+def contestants(spark: SparkSession, view: str) -> dict[str, Callable[[], DataFrame]]:
+    """What is compared on one data set."""
+    call = f"SELECT * FROM SESSIONIZE(TABLE({view}) PARTITION BY k ORDER BY {{}}, gap => {GAP}{{}})"
+    texts = {
+        IDIOM: idiom(view, bounds=True),
+        "lag, sum": idiom(view, bounds=False),
+        "session_window, joined back": joined_back(view),
+        "SESSIONIZE": call.format("ts", ""),
+        "SESSIONIZE, no row late, by offset": call.format("off, time => 'ts'", ""),
+        "SESSIONIZE, late rows": call.format("off, time => 'ts'", ", grace => INTERVAL 20 MINUTES"),
+    }
+    runs = {FLOOR: lambda: spark.table(view).repartition("k").sortWithinPartitions("k", "ts")}
+    return runs | {name: (lambda text=text: spark.sql(text)) for name, text in texts.items()}  # type: ignore[misc]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5 * MILLION)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--shapes", default="500k keys,50 keys,one hot key")
+    parser.add_argument("--growth", default="1,5,20", help="millions of rows, for the growth of cost; '' for none")
+    parser.add_argument("--only", default=",".join(CONTESTANTS).replace(", ", ";"), help="contestants, `;` for `, ` in a name")
+    options = parser.parse_args()
+    only = [name.replace(";", ", ") for name in options.only.split(",")]
+    spark = streamtime.session(cores=options.cores, memory="6g")
+    memory, results = Memory(), dict[str, dict[str, list[float]]]()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shapes = {"500k keys": (500_000, False), "50 keys": (50, False), "one hot key": (500_000, True)}
+        for shape in options.shapes.split(","):
+            view = shape.replace(" ", "_")
+            print(f"[{shape}: {options.rows:,} rows, {options.rounds} rounds ..]", flush=True)
+            data(spark, folder, view, options.rows, *shapes[shape])
+            runs = {n: run for n, run in contestants(spark, view).items() if n in only}
+            if shapes[shape][1]:
+                runs.pop("session_window, joined back", None)  # each row of the hot key meets each of its sessions
+            results[shape] = interleaved(runs, options.rounds)
+            shown(shape, results[shape])
+        growth: dict[str, list[float]] = {}
+        for millions in map(int, filter(None, options.growth.split(","))):
+            data(spark, folder, f"g{millions}", millions * MILLION, 100_000 * millions)
+            sized = {n: m for n, m in contestants(spark, f"g{millions}").items() if n in GROWING and n in only}
+            growth |= {f"{n}, {millions}M": times for n, times in interleaved(sized, options.rounds).items()}
+        if growth:
+            results["growth"] = growth
+            shown("growth", growth)
+    memory.stop.set()
+    peak = {"jvm_mb": round(memory.jvm), "python_worker_mb": round(memory.worker)}
+    print(f"peak memory: {peak}")
+    machine = {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    written = {
+        "date": datetime.now(UTC).date().isoformat(), "machine": machine, "rows": options.rows, "rounds": options.rounds,
+        "peak_memory": peak, "median_seconds": {s: {n: statistics.median(t) for n, t in found.items()} for s, found in results.items()},
+        "seconds": results,
+    }  # fmt: skip
+    (HERE / "sessions.json").write_text(json.dumps(written, indent=1) + "\n")
+    spark.stop()
+
+
+def shown(shape: str, times: dict[str, list[float]]) -> None:
+    """A table of medians, and of their ratios to the floor and to what each is measured by."""
+    medians = {name: statistics.median(found) for name, found in times.items()}
+    print(shape)
+    for name, took in medians.items():
+        ratios = [f"{took / medians[base]:6.2f}x {base}" for base in (FLOOR, CONTESTANTS.get(name)) if base in medians]
+        print(f"  {name:36} {took:8.3f} s  {'  '.join(ratios)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

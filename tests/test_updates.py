@@ -1,0 +1,128 @@
+"""WINDOW_UPDATES and SESSION_UPDATES without Spark: batches cut anywhere, streams cut anywhere, against the slow definition.
+
+Catches: rows added to the wrong window or session, states lost between batches, merges in the wrong order, deletes missed or doubled,
+windows closed one microsecond early or late, numbers that start anew where a batch ends.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import reference_updates as slow
+from reference import Row
+
+from streamtime.udfs import changes
+from streamtime.udfs.aggregates import aggregate
+from streamtime.udfs.changes import Layout, Sorted, Updates
+from streamtime.udfs.session_updates import SessionUpdates
+from streamtime.udfs.sliding_updates import SlidingUpdates
+from streamtime.udfs.window_updates import WindowUpdates
+
+MOMENT = pa.timestamp("us")
+AGGREGATES = (
+    (aggregate("rows", "count"), None),
+    (aggregate("n", "count", "v"), None),
+    (aggregate("total", "sum", "v"), None),
+    (aggregate("low", "min", "v"), None),
+    (aggregate("high", "max", "v"), None),
+    (aggregate("mean", "avg", "v"), pa.float64()),
+    (aggregate("head", "first", "v"), None),
+    (aggregate("tail", "last", "v"), None),
+    (aggregate("all", "collect_list", "v"), None),
+)
+NAMES = [a.name for a, _ in AGGREGATES]
+
+
+def layout(order: str, final: bool) -> Layout:
+    carried = tuple(dict.fromkeys(["k", order]))
+    return Layout(carried, (order,), ("start", "end"), AGGREGATES, "t", MOMENT, final)
+
+
+def some_rows(random_: random.Random, count: int) -> list[Row]:
+    calm = random_.random() < 0.4
+    return [
+        {
+            "k": random_.choice([None, *"aaabbbccc"]),
+            "t": random_.choice([None, *[(i // 2 if calm else random_.randint(max(i // 2 - 15, 0), i // 2)) + random_.choice([0, 0, 0, 9])] * 15]),
+            "off": random_.choice([None, *[i - i % random_.choice([1, 1, 3])] * 20]),
+            "v": random_.choice([None, *range(-3, 9)]),
+            "id": i,
+        }
+        for i in range(count)
+    ]  # fmt: skip
+
+
+def cut(random_: random.Random, table: pa.Table) -> Iterator[pa.RecordBatch]:
+    at = 0
+    while at < table.num_rows:
+        step = random_.choice([1, 2, 7, 30])
+        yield from table.slice(at, step).combine_chunks().to_batches()
+        at += step
+
+
+def columns(rows: slow.Clocked) -> pa.Table:
+    return pa.table(
+        {
+            "k": pa.array([r["k"] for r, _ in rows], pa.string()),
+            "t": pa.array([r["t"] for r, _ in rows], MOMENT),
+            "off": pa.array([r["off"] for r, _ in rows], pa.int64()),
+            "v": pa.array([r["v"] for r, _ in rows], pa.int64()),
+            "clock": pa.array([c for _, c in rows], MOMENT),
+        }
+    )
+
+
+def micros(value: Any) -> Any:
+    return value if value is None or isinstance(value, int) else int((np.datetime64(value, "us") - np.datetime64(0, "us")).astype(int))
+
+
+def plain(row: dict[str, Any], order: str) -> tuple[Any, ...]:
+    bounds = tuple(micros(row[n]) for n in ("start", "end", "window_close", "change_time"))
+    values = None if row["change_type"] == "delete" else tuple(row[n] for n in NAMES)
+    assert row["change_type"] == "upsert" or all(row[n] is None for n in NAMES)
+    return (row["k"], micros(row[order]), *bounds, row["change_seq"], repr(values))
+
+
+def expected(change: slow.Change, order: str) -> tuple[Any, ...]:
+    return (change.row["k"], change.row[order], change.start, change.end, change.close, change.time, change.seq, repr(change.values))
+
+
+def function(random_: random.Random, order: str, final: bool) -> tuple[Updates, Any]:
+    grace = random_.choice([0, 0, 3, 12])
+    if random_.random() < 0.5:
+        gap = random_.choice([0, 1, 3])
+        return SessionUpdates(layout(order, final), gap, grace), lambda rows, by: slow.sessions(rows, by, gap, grace)
+    if random_.random() < 0.5:
+        difference = random_.choice([0, 1, 4])
+        return SlidingUpdates(layout(order, final), difference, grace), lambda rows, by: slow.sliding_windows(rows, by, difference, grace)
+    size = random_.choice([1, 5, 8])
+    slide = random_.choice([size, 1, 3])
+    slide = min(slide, size)
+    return WindowUpdates(layout(order, final), size, slide, grace), lambda rows, by: slow.time_windows(rows, by, size, slide, grace)
+
+
+@pytest.mark.parametrize("seed", range(600))
+def test_changes_and_final_rows_are_what_the_slow_definition_says(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random_ = random.Random(seed)
+    monkeypatch.setattr(changes, "CHUNK", random_.choice([1, 10, 1000]))
+    order = random_.choice(["t", "off", "off"])
+    rows = slow.clocked(some_rows(random_, random_.choice([1, 30, 80])), [order], [])
+    final = random_.random() < 0.4
+    updates, slowly = function(random_, order, final)
+    judged = slowly(rows, [order])
+    taking = [(r, c) for r, c in rows if slow.takes_part(r, [order])]
+    taking.sort(key=lambda pair: pair[0]["k"])
+    out = list(Sorted(updates, ("k",), "clock").run(cut(random_, columns(taking))))
+    got = [plain(row, order) for batch in out for row in batch.to_pylist()]
+    if final:
+        wanted = [expected(c, order) for c, _ in slow.final(judged, rows)]
+        assert sorted(got, key=repr) == sorted(wanted, key=repr), updates
+    else:
+        wanted = [expected(c, order) for c in judged.changes]
+        for key in "abc":
+            assert [g for g in got if g[0] == key] == [w for w in wanted if w[0] == key], updates

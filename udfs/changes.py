@@ -1,0 +1,315 @@
+"""What SESSION_UPDATES and WINDOW_UPDATES share: rows added up in chains, changes numbered and laid out (rules W5, W6, C10), final rows.
+
+A chain is what is added up row by row: a window, or a session as long as it only grows. Where sessions merge, a new chain begins with what
+they came to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs import groups
+from streamtime.udfs.aggregates import Aggregate, Runs, State
+from streamtime.udfs.groups import LOWEST, Flags, Ints
+from streamtime.udfs.ordering import one
+from streamtime.udfs.state import KEY, LIVES_BY, Entries, Taken
+
+END, START, CHANGED = LIVES_BY - KEY, 1, 2  # the numbers of an entry; CHANGED: the largest event time in it
+DELETE, UPSERT = 0, 1
+TYPES = pa.array(["delete", "upsert"])
+SEQ = "change_seq"
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Parents:
+    """What chains begin with: `child` (rising) begins with `parent`, a chain, or where it is negative the entry ~parent that was held."""
+
+    child: Ints
+    parent: Ints
+
+    @staticmethod
+    def held(child: Ints, entry: Ints) -> Parents:
+        """Chains that go on with held entries."""
+        return Parents(child, ~entry)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of changes."""
+
+    carried: tuple[str, ...]  # the columns of the row that caused a change: keys, clock_by and ORDER BY columns
+    ordered: tuple[str, ...]  # those of them among which changes are numbered: the ORDER BY columns
+    bounds: tuple[str, str]
+    aggregates: tuple[tuple[Aggregate, pa.DataType | None], ...]  # with the type of an average
+    time: str
+    kind: pa.DataType  # the type of the event time
+    final: bool  # one row for each window, once it is closed, instead of all changes
+
+    def __post_init__(self) -> None:
+        names = [*self.carried, *self.bounds, *(a.name for a, _ in self.aggregates)]
+        assert len(set(names)) == len(names)
+
+    def states(self, payload: pa.RecordBatch | None, count: int, rows: pa.Table) -> list[State]:
+        """The states of held entries, aggregate by aggregate."""
+        kinds = [one(rows, a.column).type if a.column else pa.null() for a, _ in self.aggregates]
+        empty = [a.empty(kind, count) for (a, _), kind in zip(self.aggregates, kinds, strict=True)]
+        if payload is None or not count:
+            return empty
+        return [{field: payload.column(f"{i}.{field}") for field in state} for i, state in enumerate(empty)]
+
+    def payload(self, states: Sequence[State], rows: pa.Table, last: Ints, seq: Ints) -> pa.RecordBatch:
+        """What is held of windows: their states, and where only final rows leave, the columns of the last change."""
+        columns = {f"{i}.{field}": column for i, state in enumerate(states) for field, column in state.items()}
+        if self.final:
+            at = pa.array(last)
+            columns |= {name: one(rows, name).take(at) for name in self.carried} | {SEQ: pa.array(seq)}
+        return pa.RecordBatch.from_pydict(columns)
+
+    def table(
+        self, carried: dict[str, pa.Array], windows: Windows, results: Sequence[pa.Array], seq: pa.Array, emit: int | None
+    ) -> pa.Table:
+        """Changes, or final rows."""
+        kind = moments(self.kind)
+        made = {name: groups.times(bound, none(bound), kind) for name, bound in zip(self.bounds, (windows.start, windows.end), strict=True)}
+        made |= {a.name: result for (a, _), result in zip(self.aggregates, results, strict=True)}
+        made["window_close"] = groups.times(windows.close, none(windows.close), kind)
+        made["change_type"] = TYPES.take(pa.array(windows.type))
+        made["change_time"] = groups.times(windows.changed, none(windows.changed), kind)
+        made[SEQ] = seq
+        if emit is not None:
+            made["emit_time"] = pa.array(np.full(len(seq), emit)).cast(kind)
+            made["emit_reason"] = pa.array(["close"]).take(pa.array(np.zeros(len(seq), np.int64)))
+        return pa.table(carried | made)
+
+    def released(self, due: Entries, close: Ints, emit: int | None) -> pa.Table:
+        """The final rows of windows that are closed; `emit` is when they leave, on a stream."""
+        assert due.payload is not None
+        held = due.payload
+        states = [
+            {c.split(".", 1)[1]: held.column(c) for c in held.schema.names if c.startswith(f"{i}.")} for i in range(len(self.aggregates))
+        ]
+        results = [a.result(state, result) for (a, result), state in zip(self.aggregates, states, strict=True)]
+        matrix = due.matrix
+        windows = Windows(matrix[START], matrix[END], close, np.full(len(due), UPSERT), matrix[CHANGED])
+        return self.table({n: held.column(n) for n in self.carried}, windows, results, held.column(SEQ), emit)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The bounds of changes, in microseconds."""
+
+    start: Ints
+    end: Ints
+    close: Ints
+    type: Ints
+    changed: Ints
+
+
+def none(values: Ints) -> Flags:
+    """No nulls."""
+    return np.zeros(len(values), bool)
+
+
+def moments(kind: pa.DataType) -> pa.DataType:
+    """The type of bounds: a window may end within a day."""
+    return pa.timestamp("us") if pa.types.is_date(kind) else kind
+
+
+def accumulated(
+    layout: Layout, rows: pa.Table, item: Ints, chain: Ints, parents: Parents, held: list[State], *, every: bool
+) -> tuple[list[State], list[State]]:
+    """The states after each item (where `every` asks for them), and those that the chains come to.
+
+    An item is a row of `rows` in a chain; items come in processing order, chains are numbered from 0 and none is empty.
+    """
+    count = int(chain.max(initial=-1)) + 1
+    order = np.argsort(chain, kind="stable")
+    times = groups.micros(one(rows, layout.time))[item]
+    level = levels(count, parents)
+    entries = len(held[0][next(iter(held[0]))]) if held else 0
+    pools, done = held, np.full(count, -1)
+    pieces: list[tuple[Ints, list[State]]] = []
+    for depth in range(int(level.max(initial=-1)) + 1):
+        now = np.flatnonzero(level == depth)
+        members = order if len(now) == count else order[level[chain[order]] == depth]
+        number = np.searchsorted(now, chain[members])
+        runs = Runs(np.flatnonzero(np.diff(number, prepend=-1)), len(members))
+        wanted = np.arange(len(members)) if every else runs.ends
+        at, states = pa.array(item[members]), []
+        for (aggregate, _), pool in zip(layout.aggregates, pools, strict=True):
+            first = beginnings(aggregate, now, parents, pool, done)
+            values = one(rows, aggregate.column or layout.time)
+            values = values if len(members) == rows.num_rows and (item[members] == np.arange(rows.num_rows)).all() else values.take(at)
+            states.append(aggregate.state(runs, values, times[members], first, wanted))
+        pieces.append((members[wanted], states))
+        ends = [taken(s, runs.ends) for s in states] if every else states
+        done[now] = entries + np.arange(len(now)) + int((done >= 0).sum())
+        pools = [joined([pool, end]) for pool, end in zip(pools, ends, strict=True)]
+    per_chain = [taken(pool, done) for pool in pools]
+    if not every:
+        return [], per_chain
+    if not pieces:
+        return per_chain, per_chain
+    back = np.empty(len(chain), np.int64)
+    back[np.concatenate([p for p, _ in pieces])] = np.arange(len(chain))
+    per_item = [joined([states[i] for _, states in pieces]) for i in range(len(layout.aggregates))]
+    if (back == np.arange(len(back))).all():
+        return per_item, per_chain
+    return [taken(state, back) for state in per_item], per_chain
+
+
+def levels(count: int, parents: Parents) -> Ints:
+    """How many merges of chains lie before each chain."""
+    level = np.zeros(count, np.int64)
+    of_chain = parents.parent >= 0
+    for child, parent in zip(parents.child[of_chain].tolist(), parents.parent[of_chain].tolist(), strict=True):
+        level[child] = max(level[child], level[parent] + 1)  # a chain comes after those that it began with
+    return level
+
+
+def beginnings(aggregate: Aggregate, chains: Ints, parents: Parents, pool: State, done: Ints) -> State:
+    """What these chains begin with: the states of their parents, merged in their order."""
+    where = ~parents.parent
+    of_chain = parents.parent >= 0
+    where[of_chain] = done[parents.parent[of_chain]]
+    begins = np.searchsorted(parents.child, chains, side="left")
+    lengths = np.searchsorted(parents.child, chains, side="right") - begins
+    at = np.full(len(chains), -1)
+    at[lengths > 0] = where[begins[lengths > 0]]
+    first = aggregate.fresh(taken(pool, at))
+    for nth in range(1, int(lengths.max(initial=0))):
+        more = np.flatnonzero(lengths > nth)
+        merged = aggregate.merge(taken(first, more), taken(pool, where[begins[more] + nth]))
+        place = np.arange(len(chains))
+        place[more] = len(chains) + np.arange(len(more))
+        first = taken(joined([first, merged]), place)
+    return first
+
+
+def taken(state: State, at: Ints) -> State:
+    """States by position; -1 is null."""
+    positions = pa.array(at, mask=at < 0)
+    return {name: column.take(positions) for name, column in state.items()}
+
+
+def joined(states: Sequence[State]) -> State:
+    """States, one after the other."""
+    return {name: pa.concat_arrays([s[name] for s in states]) for name in states[0]}
+
+
+def numbered(rows: pa.Table, group: Ints, ordered: Sequence[str], caused_by: Ints, before: int) -> Ints:
+    """change_seq: 0, 1, .. over a key's changes that share the ORDER BY columns; `before` of the first row's have left already."""
+    starts = np.ones(rows.num_rows, bool)
+    starts[1:] = group[1:] != group[:-1]
+    for name in ordered:
+        column = one(rows, name)
+        starts[1:] |= groups.differs(column.slice(1), column.slice(0, len(column) - 1))
+    run = np.cumsum(starts) - 1
+    of = run[caused_by]
+    first = np.searchsorted(of, np.arange(int(run[-1]) + 1)) if len(run) else of
+    seq: Ints = np.arange(len(of)) - first[of]
+    seq[of == 0] += before
+    return seq
+
+
+class Updates:
+    """A function that emits changes: `changes` says what a batch comes to. The rest is the same for all."""
+
+    layout: Layout
+    closes_for_good: ClassVar[bool] = False  # whether what one clock has closed is closed for other clocks of its key, too
+
+    def changes(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int) -> tuple[Taken, Ints]:
+        """Also the rows that the changes were caused by."""
+        raise NotImplementedError
+
+    def threshold(self, clock: int) -> int:
+        """An entry that lives by less is closed."""
+        raise NotImplementedError
+
+    def close(self, end: Ints) -> Ints:
+        """When results with this end are final (rule W6)."""
+        raise NotImplementedError
+
+    def release(self, due: Entries, clock: int | None) -> pa.Table:
+        """The final rows of windows that are closed; on a stream, when they leave is known."""
+        return self.layout.released(due, self.close(due.matrix[END]), clock) if self.layout.final and len(due) else pa.table({})
+
+    @property
+    def width(self) -> int:
+        """End, start, and the largest event time."""
+        return 3
+
+    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+        """One micro-batch (`streamtime.udfs.state.Holder`)."""
+        return self.changes(rows, group, clock, owner, held, 0)[0]
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Runs a function over a task's rows in batch, sorted by key and processing order. What a key's windows have come to is carried on."""
+
+    updates: Updates
+    identity: tuple[str, ...]
+    clock: str
+    one_clock: bool = True  # whether all rows of a key have the same clock
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of rows in; changes, or final rows without the moment that they leave, out."""
+        keys, ties = groups.Boundaries(), groups.Boundaries()
+        layout = self.updates.layout
+        carried, before = Entries(np.zeros((3, 0), np.int64)), 0
+        for rows in chunks(batches):
+            length = rows.num_rows
+            names = [one(rows, name) for name in self.identity]
+            starts = keys.starts(names, length)
+            tied = ties.starts([*names, *(one(rows, n) for n in layout.ordered)], length)
+            group = groups.numbered(starts)
+            clock = groups.micros(one(rows, self.clock))
+            if starts[0] and len(carried):
+                yield from self._final(carried)
+                carried = carried.take(np.zeros(0, np.int64))
+            owner = np.zeros(len(carried), np.int64)
+            done, caused_by = self.updates.changes(rows, group, clock, owner, carried, 0 if tied[0] else before)
+            if not layout.final:
+                yield from done.out.to_batches()
+            last = int(group[-1])
+            run_start = int(np.flatnonzero(tied)[-1]) if tied.any() else 0
+            before = int((caused_by >= run_start).sum()) + (0 if tied.any() else before)
+            ours = done.groups == last
+            untouched = last == 0 and not ours.any()
+            yield from self._final(done.entries.take(~ours))
+            if last and not (done.groups == 0).any():
+                yield from self._final(carried)
+            carried = carried if untouched else done.entries.take(ours)
+            open_still = carried.matrix[END] >= self.updates.threshold(int(clock[group == last].max()))
+            if not open_still.all() and (self.one_clock or self.updates.closes_for_good):
+                yield from self._final(carried.take(~open_still))
+                carried = carried.take(open_still)
+        yield from self._final(carried)
+
+    def _final(self, entries: Entries) -> Iterator[pa.RecordBatch]:
+        yield from self.updates.release(entries, None).to_batches()
+
+
+def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows in larger pieces."""
+    waiting, rows = list[pa.RecordBatch](), 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting, rows = [*waiting, batch], rows + batch.num_rows
+        if rows >= CHUNK:
+            yield pa.Table.from_batches(waiting).combine_chunks()
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting).combine_chunks()
+
+
+def past(clock: Ints, grace: int) -> Ints:
+    """Stream time less grace; before the first stream time, lower than all times."""
+    return np.where(clock == LOWEST, LOWEST, groups.minus(clock, grace))

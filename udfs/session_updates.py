@@ -1,0 +1,260 @@
+"""SESSION_UPDATES (rules W2, W3, W5, W6): sessions that open, grow and merge, row by row; keys whose times never fall all at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs import groups
+from streamtime.udfs.changes import DELETE, END, START, UPSERT, Layout, Parents, Updates, Windows, accumulated, numbered, past
+from streamtime.udfs.groups import LOWEST, Flags, Ints
+from streamtime.udfs.ordering import one
+from streamtime.udfs.state import Entries, Taken
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What rows did to the sessions of their keys."""
+
+    late: Flags
+    chain: Ints  # of each row that is not late, the chain that it went on or began: numbered from 0 as they began
+    start: Ints  # its session right after the row
+    end: Ints
+    gone: Ints  # rows that replaced a session, rising; within a row by the session's end and start
+    gone_start: Ints
+    gone_end: Ints
+    parents: Parents  # of chains
+    group: Ints  # the sessions in the end: whose they are, rising ..
+    bounds: Ints  # .. their ends and starts ..
+    content: Ints  # .. and what is in them: a chain, or where it is negative the entry ~content that was held
+
+
+def judged(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap: int, grace: int) -> Judged:
+    """Judge rows that come by group, each group's in processing order; `held` are the ends and starts of live sessions of `owner`, rising.
+
+    Where a key's times never fall, no sessions merge and all keys are judged at once. Others are cut into islands: rows that lie further
+    than `gap` above all before them and stay there know nothing of what was. Islands in which times fall are judged row by row.
+    """
+    closes = past(clock, gap + grace)  # a session that ends before this is closed
+    before, rises, island = islands(group, times, owner, held[0], gap)
+    alone = np.zeros(int(island[-1]) + 1 if len(island) else 0, bool)
+    alone[island[times < before]] = True
+    together = ~alone[island] if len(island) else rises
+    late = together & (times < closes)
+    closings = groups.running_max(group, closes)  # a session stays closed, also where another clock comes later
+    found = _together(np.flatnonzero(together & ~late), group, times, closings, island, owner, held, gap)
+    return _one_by_one(found, np.flatnonzero(~together), late, group, times, closes, closings, island, owner, held, gap)
+
+
+def islands(group: Ints, times: Ints, owner: Ints, ends: Ints, gap: int) -> tuple[Ints, Flags, Ints]:
+    """Of each row: the largest time before it in its group, ends of held sessions included; whether it begins its group; its island."""
+    count = len(times)
+    starts = np.ones(count, bool)
+    starts[1:] = group[1:] != group[:-1]
+    before = np.full(count, LOWEST)
+    if not count:
+        return before, starts, group
+    floor = np.full(int(group[-1]) + 1, LOWEST)
+    np.maximum.at(floor, owner, ends)
+    before[1:] = np.where(starts[1:], LOWEST, groups.running_max(group, times)[:-1])
+    before = np.maximum(before, floor[group])
+    lowest = -groups.running_max((group[-1] - group)[::-1], -times[::-1])[::-1]  # of the rows from here on
+    cut = starts | ((before > LOWEST) & (lowest > groups.plus(before, gap)))
+    return before, starts, np.cumsum(cut) - 1
+
+
+@dataclass
+class Found:
+    """Sessions as they come to be known."""
+
+    chain: Ints
+    start: Ints
+    end: Ints
+    gone: list[Ints]
+    child: list[Ints]
+    parent: list[Ints]
+    sessions: list[Ints]  # group, end, start, content
+    chains: int
+
+
+def _together(rows: Ints, group: Ints, times: Ints, closings: Ints, island: Ints, owner: Ints, held: Ints, gap: int) -> Found:
+    """Rows that are accepted, of islands in which times never fall: each goes on with the session of the row before it, or opens one."""
+    count = len(times)
+    found = Found(np.full(count, -1), times.copy(), times.copy(), [], [], [], [], 0)
+    t, of, where = times[rows], group[rows], island[rows]
+    if not len(rows):
+        return found
+    previous = np.append(LOWEST, t[:-1])
+    follows = np.append(False, where[1:] == where[:-1])
+    newest = newest_held(owner, held[0])
+    first_of_group = np.append(True, of[1:] != of[:-1])
+    entry = np.where(first_of_group & (first_island(island, group)[rows]), newest.take(of, mode="clip") if len(newest) else -1, -1)
+    entry = np.where(of < len(newest), entry, -1)
+    has = entry >= 0
+    previous[has] = held[0][entry[has]]
+    joins = (follows | has) & (t <= groups.plus(previous, gap)) & (previous >= closings[rows])
+    chain = np.cumsum(~joins | has) - 1  # a held session that goes on is a chain that begins with it
+    begins = np.flatnonzero(~joins | has)
+    start = np.where((joins & has)[begins], held[1][entry[begins]] if len(held[1]) else 0, t[begins])[chain]
+    found.chain[rows], found.start[rows] = chain, start
+    found.chains = len(begins)
+    replaced = joins & (start != t)
+    found.gone.append(np.stack((rows[replaced], previous[replaced], start[replaced])))
+    goes_on = np.flatnonzero((joins & has)[begins])
+    found.child.append(goes_on)
+    found.parent.append(~entry[begins[goes_on]])
+    last = np.append(begins[1:], len(rows)) - 1
+    found.sessions.append(np.stack((of[begins], t[last], start[begins], np.arange(len(begins)))))
+    return found
+
+
+def newest_held(owner: Ints, ends: Ints) -> Ints:
+    """For each group up to the last that has any, the held session that ends last; -1 for none."""
+    newest = np.full(int(owner[-1]) + 1 if len(owner) else 0, -1)
+    order = np.lexsort((ends, owner))
+    newest[owner[order]] = order
+    return newest
+
+
+def first_island(island: Ints, group: Ints) -> Flags:
+    """Whether a row is in the first island of its group."""
+    starts = np.append(True, group[1:] != group[:-1])
+    first: Flags = island == island[np.flatnonzero(starts)][np.cumsum(starts) - 1]
+    return first
+
+
+def _one_by_one(
+    found: Found,
+    rows: Ints,
+    late: Flags,
+    group: Ints,
+    times: Ints,
+    closes: Ints,
+    closings: Ints,
+    island: Ints,
+    owner: Ints,
+    held: Ints,
+    gap: int,
+) -> Judged:
+    """The rows of islands in which times fall; then all that was found, together."""
+    taken_up = np.zeros(len(owner), bool)
+    taken_up[~np.concatenate([np.zeros(0, np.int64), *found.parent])] = True
+    gone, child, parent, sessions = list[tuple[int, int, int]](), list[int](), list[int](), list[tuple[int, int, int, int]]()
+    chains, start, end, of_chain = found.chains, found.start, found.end, found.chain
+    live, before, prior = list[tuple[int, int, int]](), -1, 0  # end, start, content
+    first = first_island(island, group) if len(rows) else late
+    for row, time, closed, closing in zip(rows.tolist(), times[rows].tolist(), closes[rows].tolist(), closings[rows].tolist(), strict=True):
+        if island[row] != before:
+            sessions += ((int(group[prior]), *s) for s in live)
+            before, live = island[row], []
+            if first[row]:
+                low, high = np.searchsorted(owner, [group[row], group[row] + 1])
+                taken_up[low:high] = True
+                live = [(int(held[0][e]), int(held[1][e]), ~e) for e in range(low, high)]
+        prior = row
+        if any(s[0] < closing for s in live):
+            sessions += ((int(group[row]), *s) for s in live if s[0] < closing)
+            live = [s for s in live if s[0] >= closing]
+        near = sorted(s for s in live if s[1] - gap <= time <= s[0] + gap)
+        if max([time, *(s[0] for s in near)]) < closed:
+            late[row] = True
+            continue
+        bounds = max([time, *(s[0] for s in near)]), min([time, *(s[1] for s in near)])
+        if len(near) == 1 and near[0][2] >= 0:
+            content = near[0][2]
+        else:
+            content, chains = chains, chains + 1
+            child += [content] * len(near)
+            parent += [s[2] for s in near]
+        live = [*(s for s in live if s not in near), (*bounds, content)]
+        if bounds != (time, time):
+            gone += ((row, s[0], s[1]) for s in near)
+        end[row], start[row], of_chain[row] = *bounds, content
+    if len(rows):
+        sessions += ((int(group[prior]), *s) for s in live)
+    rest = np.flatnonzero(~taken_up & np.isin(owner, group))
+    left = np.stack((owner[rest], held[0][rest], held[1][rest], ~rest))
+    all_gone = np.concatenate([*found.gone, np.array(gone, np.int64).reshape(-1, 3).T], axis=1)
+    all_sessions = np.concatenate([*found.sessions, np.array(sessions, np.int64).reshape(-1, 4).T, left], axis=1)
+    all_gone = all_gone[:, np.argsort(all_gone[0], kind="stable")]
+    all_sessions = all_sessions[:, np.argsort(all_sessions[0], kind="stable")]
+    parents = Parents(
+        np.concatenate([*found.child, np.array(child, np.int64)]), np.concatenate([*found.parent, np.array(parent, np.int64)])
+    )
+    return Judged(
+        late, of_chain, start, end, all_gone[0], all_gone[2], all_gone[1], parents, all_sessions[0], all_sessions[1:3], all_sessions[3]
+    )
+
+
+@dataclass(frozen=True)
+class SessionUpdates(Updates):
+    """Sessions, both bounds inclusive; closed once stream time has passed their end, `gap` and `grace`."""
+
+    closes_for_good: ClassVar[bool] = True
+
+    layout: Layout
+    gap: int
+    grace: int
+
+    def threshold(self, clock: int) -> int:
+        """A session is closed when stream time > end + gap + grace [W3]."""
+        return max(clock - self.gap - self.grace, LOWEST)
+
+    def close(self, end: Ints) -> Ints:
+        """One microsecond after the end, the gap and the grace [W6]."""
+        return groups.plus(end, self.gap + self.grace + 1)
+
+    def changes(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int) -> tuple[Taken, Ints]:
+        """For each row a delete of every session that it merges with, then the new session."""
+        times = groups.micros(one(rows, self.layout.time))
+        found = judged(group, times, clock, owner, held.matrix[[END, START]], self.gap, self.grace)
+        item = np.flatnonzero(~found.late)
+        states = self.layout.states(held.payload, len(held), rows)
+        per_item, per_chain = accumulated(self.layout, rows, item, found.chain[item], found.parents, states, every=not self.layout.final)
+        caused_by = np.concatenate((found.gone, item))
+        order = np.argsort(caused_by, kind="stable")  # deletes come first
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        seq = numbered(rows, group, self.layout.ordered, caused_by[order], before)
+        out = pa.table({})
+        if not self.layout.final:
+            out = self._changes(rows, found, item, per_item, order, seq)
+        entries = self._entries(rows, held, found, item, per_chain, seq[place[len(found.gone) :]])
+        return Taken(out, found.group, entries, {"late_drop_total": int(found.late.sum())}), caused_by[order]
+
+    def _changes(self, rows: pa.Table, found: Judged, item: Ints, per_item: list[dict[str, pa.Array]], order: Ints, seq: Ints) -> pa.Table:
+        deletes = len(found.gone)
+        start, end = np.concatenate((found.gone_start, found.start[item]))[order], np.concatenate((found.gone_end, found.end[item]))[order]
+        kind = np.repeat([DELETE, UPSERT], [deletes, len(item)])[order]
+        of = pa.array(order - deletes, mask=order < deletes)  # deletes have null aggregates
+        results = [a.result(s, result).take(of) for (a, result), s in zip(self.layout.aggregates, per_item, strict=True)]
+        at = pa.array(np.concatenate((found.gone, item))[order])
+        carried = {n: one(rows, n).take(at) for n in self.layout.carried}
+        return self.layout.table(carried, Windows(start, end, self.close(end), kind, end), results, pa.array(seq), None)
+
+    def _entries(
+        self,
+        rows: pa.Table,
+        held: Entries,
+        found: Judged,
+        item: Ints,
+        per_chain: list[dict[str, pa.Array]],
+        seq: Ints,
+    ) -> Entries:
+        """The sessions of all groups that came, closed ones among them: whoever asked drops or releases them."""
+        is_chain = found.content >= 0
+        matrix = np.stack((found.bounds[0], found.bounds[1], found.bounds[0]))
+        chains = found.content[is_chain]
+        last = np.zeros(int(found.chain.max(initial=-1)) + 1, np.int64)
+        last[found.chain[item]] = np.arange(len(item))  # the last one stays
+        of = [{n: c.take(pa.array(chains)) for n, c in s.items()} for s in per_chain]
+        new = Entries(matrix[:, is_chain], self.layout.payload(of, rows, item[last[chains]], seq[last[chains]]))
+        if is_chain.all():
+            return new
+        both = Entries.join([new, Entries(matrix[:, ~is_chain], held.take(~found.content[~is_chain]).payload)], 3)
+        back = np.empty(len(is_chain), np.int64)
+        back[np.concatenate((np.flatnonzero(is_chain), np.flatnonzero(~is_chain)))] = np.arange(len(is_chain))
+        return both.take(back)
