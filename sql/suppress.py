@@ -16,13 +16,15 @@ from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.call import Expression
-from streamtime.sql.columns import expression, has_arrow_form, named
+from streamtime.sql.columns import expression, has_arrow_form, has_collation, named
 from streamtime.sql.frame import prepare
 from streamtime.sql.outcome import outcome, refuse_clash
 from streamtime.sql.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, WATERMARK, Choice, Count, Option, Text
 from streamtime.sql.text import microseconds, quoted
 from streamtime.udfs import buffer, counts
 from streamtime.udfs.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, EMIT_TIME, OUTCOME, Suppress
+from streamtime.udfs.merging import DATA, FIRST, Merging
+from streamtime.udfs.ordering import By
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -63,6 +65,8 @@ CLOCK = Option(
     default="event",
     default_text="'event'",
 )
+NUMBERED = (T.BooleanType, T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType, T.BinaryType)
+BLOBS = T.StructType().add(FIRST, T.LongType()).add(DATA, T.BinaryType())
 COUNTS = T.StructType([T.StructField(n, T.DoubleType() if n in counts.FLOATS else T.LongType()) for n in counts.COUNTED])
 COMMON = (KEYS, ORDER_BY, TIME, CLOCK_BY, WATERMARK, OUTPUT, NAME)
 EXPLAINED = "`outcome` STRING (`released`, `replaced`, `tombstone`, `held`, `null_time`), `stream_time` (when the row came), `decided_at` "
@@ -155,10 +159,14 @@ def planned(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
     kept = columns if wanted == "rows" else list(dict.fromkeys([*columns, frame.time.name, frame.order[0].ref.name]))
     helpers = _helpers(call, frame, identity, has_time)
     clock_columns = [named(c) for c in clocks]
-    gathered = frame.df.repartition(*clock_columns) if clocks else frame.df.repartition(1)
-    ordered = gathered.sortWithinPartitions(*[c.asc_nulls_first() for c in clock_columns], *frame.sort(within_key=False))
+    merging = None if clocks else _merging(frame)
+    ordered = frame.df
+    if merging is None:
+        gathered = frame.df.repartition(*clock_columns) if clocks else frame.df.repartition(1)
+        ordered = gathered.sortWithinPartitions(*[c.asc_nulls_first() for c in clock_columns], *frame.sort(within_key=False))
     keys = [k.name for k in frame.keys]
-    needed = dict.fromkeys([*kept, *keys, frame.time.name, *clocks, *([waiting.close] if waiting.close else [])])
+    order = [by.name for by in merging.order] if merging else []
+    needed = dict.fromkeys([*kept, *keys, frame.time.name, *order, *clocks, *([waiting.close] if waiting.close else [])])
     rows = ordered.select(*map(named, needed), *[c.alias(name) for name, c in helpers.items()])
     _refuse_unsendable(call, rows)
     results = _results(wanted, frame.time.type)
@@ -177,18 +185,33 @@ def planned(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
         when_full=call["when_full"],
         records=call["max_records"],
         bytes=call["max_bytes"],
+        merging=merging,
     )
     kernels.ship_by_value()
-    if wanted == "metrics":
-        return _metrics(call, rows.mapInArrow(kernel.run, COUNTS))
     fields = [f for f in rows.schema.fields if f.name in kept]
     made = [T.StructField(name, kind) for name, kind in results.items()]
-    frame = frame.with_df(rows.mapInArrow(kernel.run, T.StructType([*fields, *made])))
+    schema = COUNTS if wanted == "metrics" else T.StructType([*fields, *made])
+    if merging is None:
+        decided = rows.mapInArrow(kernel.run, schema)
+    else:
+        blobs = rows.mapInArrow(merging.pack, BLOBS).repartition(1).sortWithinPartitions(FIRST)
+        decided = blobs.mapInArrow(kernel.run_merged, schema)
+    if wanted == "metrics":
+        return _metrics(call, decided)
+    frame = frame.with_df(decided)
     if wanted == "explain":
         return _explained(call, frame, waiting)
     emitted = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if wanted != "dropped" else {}
     reason = F.nullif(named(OUTCOME), F.lit("released")) if wanted != "rows" else F.lit(None)
     return outcome(call, frame, reason, named(ARRIVED), REASONS, emitted, emitted)
+
+
+def _merging(frame: Frame) -> Merging | None:
+    """The processing order, where rows can be sorted by many tasks and merged by one; None: Spark sorts them in one."""
+    if not isinstance(frame.order[0].ref.type, NUMBERED) or any(has_collation(o.ref.type) for o in frame.order):
+        return None
+    order = tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order)
+    return Merging(order, tuple(By(name) for name in frame.ties(within_key=False)))
 
 
 def _helpers(call: Bound, frame: Frame, identity: list[str], has_time: Column) -> dict[str, Column]:

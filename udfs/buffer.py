@@ -17,6 +17,7 @@ import pyarrow as pa
 from streamtime.udfs import groups
 from streamtime.udfs.counts import Counts
 from streamtime.udfs.groups import HIGHEST, LOWEST, Flags, Ints
+from streamtime.udfs.merging import Merging
 from streamtime.udfs.ordering import By, directed, one, sorted_rows
 from streamtime.udfs.parts import Parts
 from streamtime.udfs.suppress import (
@@ -61,11 +62,20 @@ class Suppress:
     when_full: str | None = None
     records: int | None = None
     bytes: int | None = None
+    merging: Merging | None = None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All rows of a task, sorted by clock and processing order; gives decided rows, as they are decided, or the counts."""
+        return self._over(pa.Table.from_batches([batch]) for batch in batches)
+
+    def run_merged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same over sorted runs, where there is one clock."""
+        assert self.merging is not None
+        return self._over(self.merging.merge(batches))
+
+    def _over(self, tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
         with Buffer(self) as buffer:
-            for table in buffer.chunks(batches):
+            for table in buffer.chunks(tables):
                 yield from sent(buffer.take(table))
             yield from sent(buffer.ended())
             if self.output == "metrics":
@@ -121,18 +131,18 @@ class Buffer:
     def __exit__(self, *_: object) -> None:
         self.parts.close()
 
-    def chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Batches gathered to tables, as large as what is held asks for."""
-        waiting, rows, size = list[pa.RecordBatch](), 0, 0
+    def chunks(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Tables gathered, as many rows as what is held asks for."""
+        waiting, rows, size = list[pa.Table](), 0, 0
         share = 4 if self.call.when_full == "spill" else 1  # a chunk lies in memory, whatever the bounds
-        for batch in batches:
-            if batch.num_rows:
-                waiting, rows, size = [*waiting, batch], rows + batch.num_rows, size + batch.nbytes
+        for table in tables:
+            if table.num_rows:
+                waiting, rows, size = [*waiting, table], rows + table.num_rows, size + table.nbytes
             if rows >= max(FEWEST_ROWS, len(self.held.refs) // share) or size >= MOST_BYTES:
-                yield pa.Table.from_batches(waiting).combine_chunks()
+                yield pa.concat_tables(waiting).combine_chunks()
                 waiting, rows, size = [], 0, 0
         if waiting:
-            yield pa.Table.from_batches(waiting).combine_chunks()
+            yield pa.concat_tables(waiting).combine_chunks()
 
     def take(self, table: pa.Table) -> Iterator[pa.Table]:
         """What a chunk decides: its own rows, and held ones."""
