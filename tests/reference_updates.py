@@ -49,7 +49,7 @@ def takes_part(row: Row, order: Sequence[str]) -> bool:
 
 
 def played(rows: Clocked, order: Sequence[str], take: Callable[[Row, int, int, Outcome], list[Change]]) -> Outcome:
-    """Row by row; change_seq counts a key's changes that share the ORDER BY columns."""
+    """Row by row; change_seq counts a key's changes that share the ORDER BY columns, on a stream those of one micro-batch."""
     found = Outcome()
     seqs: dict[Any, int] = {}
     for number, (row, clock) in enumerate(rows):
@@ -58,7 +58,7 @@ def played(rows: Clocked, order: Sequence[str], take: Callable[[Row, int, int, O
             continue
         assert clock is not None
         for change in take(row, clock, number, found):
-            shared = (row["k"], *(row[o] for o in order))
+            shared = (row["k"], *(row[o] for o in order), row.get("batch"))
             change.seq = seqs[shared] = seqs.get(shared, -1) + 1
             found.changes.append(change)
     return found
