@@ -20,6 +20,8 @@ from streamtime.sql.columns import expression, has_arrow_form, has_collation, na
 from streamtime.sql.frame import prepare
 from streamtime.sql.outcome import outcome, refuse_clash
 from streamtime.sql.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, WATERMARK, Choice, Count, Option, Text
+from streamtime.sql.streaming import is_stream
+from streamtime.sql.suppress_stream import streamed
 from streamtime.sql.text import microseconds, quoted
 from streamtime.udfs import buffer, counts
 from streamtime.udfs.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, EMIT_TIME, OUTCOME, Suppress
@@ -105,10 +107,8 @@ def check_common(call: Bound) -> None:
 def prepared(call: Bound, **times: str) -> Frame:
     """The input, with the expressions that suppress takes resolved. `times` are expressions of event times."""
     refuse_versioned(call, call.tables[0].frame.schema)
-    if call["clock"] == "wall" and not call.tables[0].frame.isStreaming:
+    if call["clock"] == "wall" and not is_stream(call):
         raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
-    if call.tables[0].frame.isStreaming:
-        raise call.refuse(None, "is not possible on a stream", "Run the query in batch.")
     extras = {name: (Expression.parse(text),) for name, text in times.items()}
     if call["deleted"]:
         extras["deleted"] = (Expression.parse(call["deleted"]),)
@@ -150,6 +150,8 @@ def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
 def planned(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
     """The call as a DataFrame."""
     has_time = frame.has_time if waiting.close is None else frame.has_time & named(waiting.close).isNotNull()
+    if is_stream(call):
+        return _streamed(call, frame, waiting, has_time)
     wanted = call["output"]
     if wanted == "rows":
         frame = frame.with_df(frame.df.where(has_time))
@@ -180,7 +182,7 @@ def planned(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
         wait=waiting.wait,
         close=waiting.close,
         after=waiting.after,
-        at_end=call["at_end"],
+        at_end=at_end(call),
         output=wanted,
         when_full=call["when_full"],
         records=call["max_records"],
@@ -206,6 +208,24 @@ def planned(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
     return outcome(call, frame, reason, named(ARRIVED), REASONS, emitted, emitted)
 
 
+def at_end(call: Bound) -> str:
+    """What happens to rows that are held when the input ends (rule C7)."""
+    return str(call["at_end"] or ("emit" if "wait" in call.options else "hold"))
+
+
+def _streamed(call: Bound, frame: Frame, waiting: Waiting, has_time: Column) -> DataFrame:
+    frame, names = frame.comparable(frame.keys)
+    identity = [*map(named, names), *(named(n).isNull() for n in names)]  # a null key is a key like any other
+    tombstones = _tombstones(frame)
+    deleted = None if tombstones is None else expression(tombstones)
+    return streamed(call, frame, identity, has_time, deleted, wait=waiting.wait, close=waiting.close, after=waiting.after)
+
+
+def _tombstones(frame: Frame) -> str | None:
+    given = frame.extras.get("deleted", ())
+    return deletions(quoted(given[0].name) if given else None, _typed(frame))
+
+
 def _merging(frame: Frame) -> Merging | None:
     """The processing order, where rows can be sorted by many tasks and merged by one; None: Spark sorts them in one."""
     if not isinstance(frame.order[0].ref.type, NUMBERED) or any(has_collation(o.ref.type) for o in frame.order):
@@ -222,7 +242,7 @@ def _helpers(call: Bound, frame: Frame, identity: list[str], has_time: Column) -
         buffer.FIRST: expression(f"xxhash64({', '.join(filter(None, ('0', hashed)))})"),
         buffer.SECOND: expression(f"xxhash64({', '.join(filter(None, ('7', hashed)))})"),
     }
-    if (deleted := deletions(quoted(frame.extras["deleted"][0].name) if "deleted" in frame.extras else None, _typed(frame))) is not None:
+    if (deleted := _tombstones(frame)) is not None:
         found[buffer.DELETED] = expression(deleted)
     if call["max_bytes"] is not None or call["output"] == "metrics":
         found[buffer.BYTES] = expression(size_of(_typed(frame)))

@@ -122,7 +122,6 @@ SPEC = Spec(
             "at_end",
             Choice(words=("hold", "emit")),
             "in batch, what happens at the end of the input to rows that are still held",
-            default="hold",
             default_text="'hold'",
         ),
         CLOCK,

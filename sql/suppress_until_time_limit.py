@@ -108,7 +108,6 @@ SPEC = Spec(
             "at_end",
             Choice(words=("emit", "hold")),
             "in batch, what happens at the end of the input to rows that are still held",
-            default="emit",
             default_text="'emit'",
         ),
         CLOCK,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql import types as T
 
-from streamtime.sql.suppress import closing, deletions, refuse_versioned, size_of, text_column
+from streamtime.sql.suppress import at_end, closing, deletions, refuse_versioned, size_of, text_column
 from streamtime.sql.text import microseconds, quoted
 from streamtime.udfs import groups, suppress
 from streamtime.udfs.groups import HIGHEST, Ints
@@ -80,7 +80,7 @@ def _decided(call: Bound, columns: Columns, taken: Ints) -> Iterator[tuple[int, 
         count, size = (suppress.after_each(decided, amounts, 0) for amounts in (np.ones(len(taken), np.int64), sizes))
         suppress.refuse_full(call.spec.name, bounds, count, size, stream)
     held = decided.outcome == suppress.HELD
-    if call["at_end"] == "emit":
+    if at_end(call) == "emit":
         decided.outcome[held], decided.why[held] = suppress.RELEASED, suppress.END
     ended, reasons = decided.why == suppress.END, ("close" if closes else "time", "full", "end")
     for i in np.lexsort((rank, decided.place, 2 * decided.at - ended)).tolist():

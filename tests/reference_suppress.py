@@ -57,10 +57,11 @@ class Suppress:
         max_bytes: int | None = None,
         when_full: str | None = None,
         at_end: str = "emit",
+        watermarked: bool = False,
     ) -> None:
         self.wait, self.closes, self.keys, self.order, self.clock_by = wait, closes, keys, order, clock_by
         self.max_records, self.max_bytes, self.when_full, self.at_end = max_records, max_bytes, when_full, at_end
-        self.deleted = deleted
+        self.deleted, self.watermarked = deleted, watermarked
         self.fates: list[Fate] = []
         self.counts: list[int] = []
         self.sizes: list[int] = []
@@ -79,15 +80,24 @@ class Suppress:
             self.end()
         return self.fates
 
+    def stream(self, batches: Sequence[tuple[Sequence[Row], int]]) -> list[Fate]:
+        """Micro-batches, each under a watermark, which is its stream time (C3): what is due leaves first, then its rows come."""
+        self.buffer = {}
+        for rows, watermark in batches:
+            self.stream_time = watermark
+            self.release_due(None)
+            for row in in_processing_order(rows, self.order):
+                self.process(row)
+        return self.fates
+
     def process(self, row: Row) -> None:
         if row["t"] is None or row[self.order[0]] is None or (self.closes and row["close"] is None):
             self.fates.append(Fate(row, "null_time", decided_by=row))
             return
-        self.stream_time = row["t"] if self.stream_time is None else max(self.stream_time, row["t"])
+        if not self.watermarked:
+            self.stream_time = row["t"] if self.stream_time is None else max(self.stream_time, row["t"])
         self.put(row)
-        for key, place in self.oldest_first():
-            if place.due <= self.stream_time:
-                self.release(key, "close" if self.closes else "time", row)
+        self.release_due(row)
         while self.over():
             if self.when_full == "fail":
                 raise Full
@@ -96,6 +106,12 @@ class Suppress:
             self.release(self.oldest_first()[0][0], "full", row)
         self.counts.append(len(self.buffer))
         self.sizes.append(self.bytes())
+
+    def release_due(self, by: Row | None) -> None:
+        assert self.stream_time is not None
+        for key, place in self.oldest_first():
+            if place.due <= self.stream_time or self.wait == 0:  # without a wait nothing waits, however far the watermark is behind
+                self.release(key, "close" if self.closes else "time", by)
 
     def put(self, row: Row) -> None:
         key = tuple(row[k] for k in self.keys)
@@ -136,7 +152,7 @@ class Suppress:
         return sorted(self.buffer.items(), key=lambda item: (item[1].since, sort_key(item[0])))
 
     def bytes(self) -> int:
-        return sum(p.fate.row["size"] for p in self.buffer.values())
+        return sum(p.fate.row.get("size", 0) for p in self.buffer.values())
 
     def over(self) -> bool:
         too_many = self.max_records is not None and len(self.buffer) > self.max_records
