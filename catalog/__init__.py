@@ -8,7 +8,15 @@ Over Spark Connect, `streamtime.query(spark, text)` takes the place of `spark.sq
 The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"], order_by=["ts"], within=timedelta(minutes=10))`.
 """
 
-from streamtime.api import deduplicate, distinct_in_window, session_updates, sessionize, window_updates
+from streamtime.api import (
+    deduplicate,
+    distinct_in_window,
+    session_updates,
+    sessionize,
+    suppress_until_close,
+    suppress_until_time_limit,
+    window_updates,
+)
 from streamtime.query import query
 from streamtime.registration import Registration, register, unregister
 from streamtime.session import session
@@ -28,6 +36,8 @@ __all__ = [
     "session",
     "session_updates",
     "sessionize",
+    "suppress_until_close",
+    "suppress_until_time_limit",
     "unregister",
     "window_updates",
 ]

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from streamtime.sql import deduplicate, distinct_in_window, function_catalog, session_updates, sessionize, window_updates
+from streamtime.sql import (
+    deduplicate,
+    distinct_in_window,
+    function_catalog,
+    session_updates,
+    sessionize,
+    suppress_until_close,
+    suppress_until_time_limit,
+    window_updates,
+)
 from streamtime.sql.spec import Spec
 
 FUNCTIONS: tuple[Spec, ...] = (
@@ -11,5 +20,7 @@ FUNCTIONS: tuple[Spec, ...] = (
     sessionize.SPEC,
     session_updates.SPEC,
     window_updates.SPEC,
+    suppress_until_close.SPEC,
+    suppress_until_time_limit.SPEC,
     function_catalog.spec(lambda: FUNCTIONS),
 )

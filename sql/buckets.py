@@ -19,7 +19,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from streamtime.udfs import groups
 from streamtime.udfs.ordering import By, one, sorted_rows
-from streamtime.udfs.state import KEY, LIVES_BY, Entries, Holder, Index, Matrix, Slices, Transition, grouped
+from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Slices, Transition, grouped
 
 PLACE, SECOND = "__streamtime_place", "__streamtime_second"  # the two halves of a key's hash
 ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; above: it is dropped, for that reason
@@ -254,7 +254,7 @@ class Keeper(Bucket):
         table = unblobbed(rows)
         aside = groups.as_ints(one(table, ASIDE)).astype(np.int64)
         times = one(table, self.plan.time)
-        counts = totals(np.maximum(aside, 0), times, self.plan.reasons, clock)
+        counts = totals(np.maximum(aside, 0), times, self.plan.reasons, clock) | self._counted(due, clock)
         taking = np.flatnonzero(aside == TAKES_PART)
         out = [] if self.plan.output == "rows" else [self._aside(table, aside, clock)]
         if len(taking):
@@ -268,8 +268,7 @@ class Keeper(Bucket):
             numbers = np.concatenate((distinct[:, step.groups], step.entries.matrix))
             state.put(Entries(numbers, step.entries.payload), threshold)
             out.append(step.out)
-            for name, count in step.counts.items():
-                counts[name] = counts.get(name, 0) + count
+            counts = together(counts, step.counts)
         yield self._blob([*released, *out], counts, len(due))
         self.save(state, self._wakes(state))
 
@@ -280,11 +279,14 @@ class Keeper(Bucket):
         state = Slices(self, self.load(), KEY + self.holder.width)
         due = state.due(threshold)
         if len(due):
-            yield self._blob([self.holder.release(due.without_keys(), clock)], {}, len(due))
+            yield self._blob([self.holder.release(due.without_keys(), clock)], self._counted(due, clock), len(due))
         state.expire(threshold)
         if state.index.timer is not None and state.index.timer * 1000 <= clock:
             state.index.timer = None
         self.save(state, self._wakes(state))
+
+    def _counted(self, due: Entries, clock: int) -> dict[str, int]:
+        return self.holder.counted(due.without_keys(), clock) if len(due) and isinstance(self.holder, Counting) else {}
 
     def _aside(self, table: pa.Table, aside: groups.Ints, clock: int) -> pa.Table:
         left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([PLACE, SECOND, ASIDE])
@@ -306,6 +308,12 @@ class Keeper(Bucket):
         data = encoded(only(pa.concat_tables(filled))) if filled else None
         numbers = counts | {"released_total": released}
         return pd.DataFrame({"data": [data], "counts": [[numbers.get(c, 0) for c in self.plan.counts]]}, dtype=object)
+
+
+def together(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    """Numbers added up, but for the smallest of something."""
+    shared = {name: (counts[name], count) for name, count in more.items() if name in counts}
+    return counts | more | {name: min(pair) if name.endswith("_min") else sum(pair) for name, pair in shared.items()}
 
 
 def live(state: Slices, distinct: Matrix, threshold: int) -> tuple[groups.Ints, Entries]:

@@ -50,6 +50,19 @@ class Duration(Kind):
 
 
 @dataclass(frozen=True)
+class Count(Kind):
+    """A whole number, not negative."""
+
+    sql: str = "BIGINT"
+
+    def read(self, value: Value) -> int:
+        """The number."""
+        if type(value.python) is not int or value.python < 0:
+            raise Refused("a whole number of zero or more", "")
+        return value.python
+
+
+@dataclass(frozen=True)
 class Choice(Kind):
     """One of a few words."""
 

@@ -229,4 +229,8 @@ def _observed(counts: Sequence[str]) -> list[Column]:
         (F.sum(at["lateness_sum"]) / F.sum(at["timed_rows"]) / 1e6).alias("record_lateness_avg"),
         (F.max(at["lateness_max"]) / 1e6).alias("record_lateness_max"),
     ]
+    if "suppression_emit_total" in counts:
+        came, over, least = (at[f"suppression_{name}"] for name in ("emit_total", "overtime_sum", "overtime_min"))
+        late.append((F.sum(over) / F.nullif(F.sum(came), F.lit(0)) / 1e6).alias("suppression_overtime_avg"))
+        late.append((F.min(F.when(came > 0, least)) / 1e6).alias("suppression_overtime_min"))
     return [*totals, *late]

@@ -21,12 +21,14 @@ from streamtime.sql.call import Bound, Table, Value, bind
 from streamtime.sql.errors import CallError, did_you_mean
 from streamtime.sql.spec import Spec
 from streamtime.sql.text import as_text, microseconds, named_by, quoted
+from streamtime.sql.udtf_suppress import KIND, PREIMAGE, change, needed, suppressed
 from streamtime.udfs import groups, sessions
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.sessionize import Sessionize
 from streamtime.udfs.stream_time import StreamTime
 
+CHANGE = "__streamtime_change"
 NAMES = ("time", "place", "second", "clock", "offset", "named")
 HELPERS = TIME, PLACE, SECOND, CLOCK, OFFSET, NAMED = tuple(f"__streamtime_{name}" for name in NAMES)
 
@@ -49,6 +51,8 @@ class Columns:
     stream_time: Ints
     aside: list[str | None]
     offsets: pa.Array
+    clocks: Ints
+    changes: list[tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Verdicts:
 
     rows: Ints
     reasons: list[str | None]
-    details: dict[str, list[int | None]]
+    details: dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Local:
     adds: tuple[str, ...] = ()
     of_all: tuple[str, ...] | None = None  # what output => 'all' shows; None: the details
     named: str = ""  # a text of the keys and the first of the columns that are added, last of them
+    changes: bool = False  # it takes changes (`streamtime.sql.udtf_suppress`), those of all keys together
     without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
 
     def shown(self, output: str) -> tuple[str, ...]:
@@ -130,13 +135,13 @@ def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str
     done = {o.expression.text for o in call.order}
     ordering += [OrderingColumn(quoted(f.name), not last, not last) for f in schema if f.name not in done and _orderable(f.dataType)]
     keys = [k.text for k in call.keys]
-    apart = in_order and bool(keys)
+    apart = in_order and bool(keys) and not local.changes
     return Analyzed(
         schema=T.StructType([*schema, *_added(call, local, kind or T.TimestampType())]),
         withSinglePartition=not apart,
         partitionBy=[PartitioningColumn(k) for k in keys] if apart else [],
         orderBy=ordering,
-        select=[*(SelectedColumn(quoted(f.name)) for f in schema), *_helpers(call, schema, time, kind)],
+        select=[*(SelectedColumn(quoted(f.name)) for f in schema), *_helpers(call, schema, time, kind, local.changes)],
         call=call,
         time_type=kind or T.TimestampType(),
         in_time_order=in_order,
@@ -164,26 +169,29 @@ def _orderable(kind: T.DataType) -> bool:
     return isinstance(kind, (T.AtomicType, T.StringType)) and not isinstance(kind, T.VariantType)
 
 
-def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None) -> list[SelectedColumn]:
+def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None, changes: bool) -> list[SelectedColumn]:
     """The call's expressions as numbers: times in microseconds, keys and clocks as hashes; null where they are null."""
-    first = call.order[0].expression.text
+    asked = [call.order[0].expression.text, *(needed(call, schema) if changes else ())]
+    absent = " OR ".join(f"({text}) IS NULL" for text in asked)
     keys = [k.text for k in call.keys]
     nested = [f"to_json(named_struct('k', {k}))" for k in keys if isinstance(_kind(schema, k), (T.ArrayType, T.StructType))]
     present = " AND ".join(f"({k}) IS NOT NULL" for k in keys) or "true"
     clocks, offset = call.options.get("clock_by") or (), call.options.get("offset")
     texts = {
-        TIME: f"if(({first}) IS NULL, NULL, {microseconds(time, kind or T.TimestampType())})",
+        TIME: f"if({absent}, NULL, {microseconds(time, kind or T.TimestampType())})",
         PLACE: f"if({present}, xxhash64({', '.join(['0', *keys])}), NULL)",
-        SECOND: f"xxhash64({', '.join(['7', *keys, *nested])})",
+        SECOND: f"xxhash64({', '.join(['7', *keys, *nested, *(f'({k}) IS NULL' for k in keys)])})",
         CLOCK: f"xxhash64({', '.join(['0', *clocks])})",
         OFFSET: f"if(({offset}) IS NULL, NULL, xxhash64({offset}))" if offset else "CAST(NULL AS BIGINT)",
         NAMED: named_by([as_text(k, _kind(schema, k) or T.StringType()) for k in keys]),
     }
+    if changes:
+        texts = {CHANGE: change(call, schema, kind)} | texts
     return [SelectedColumn(text, alias) for alias, text in texts.items()]
 
 
 def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
-    shown = [T.StructField(name, time) for name in local.shown(call["output"])]
+    shown = [T.StructField(name, T.StringType() if name == "emit_reason" else time) for name in local.shown(call["output"])]
     if shown and local.named:
         shown.append(T.StructField(local.named, T.StringType()))
     if call["output"] == "rows":
@@ -200,6 +208,10 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
     """The rows that the call asks for."""
     assert result.call is not None
     call, width = result.call, len(HELPERS)
+    changes = [()] * len(rows)
+    if local.changes:
+        rows = [row for row in rows if row[-width - 1][KIND] != PREIMAGE]
+        changes = [row[-width - 1] for row in rows]
     if not rows:
         return
     numbers = [pa.array([row[i - width] for row in rows], pa.int64()) for i in range(width - 1)]
@@ -213,7 +225,9 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
     moves = has_time & has_key if local.without_key else has_time
     last = call.options.get("keep") == "last"
     stream = micros if result.in_time_order else _stream_time(micros, moves, groups.as_ints(clock), last)
-    verdicts = local.judge(call, result.in_time_order, Columns(micros, keys.ravel(), stream, aside, offsets))
+    verdicts = local.judge(
+        call, result.in_time_order, Columns(micros, keys.ravel(), stream, aside, offsets, groups.as_ints(clock), changes)
+    )
     details = local.shown(call["output"])
     for i, (row, reason) in enumerate(zip(verdicts.rows.tolist(), verdicts.reasons, strict=True)):
         if call["output"] != "all" and (reason is None) != (call["output"] == "rows"):
@@ -225,7 +239,7 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
             known = bool(has_time[row]) and int(stream[row]) not in (LOWEST, HIGHEST)
             late = abs(int(stream[row]) - int(micros[row])) / 1e6 if known else None
             extra = [reason, _moment(int(stream[row]) if known else None, result.time_type), late, *extra]
-        yield (*rows[row][:-width], *extra)
+        yield (*rows[row][: -width - local.changes], *extra)
 
 
 def _stream_time(micros: Ints, moves: groups.Flags, clocks: Ints, last: bool) -> Ints:
@@ -237,9 +251,9 @@ def _stream_time(micros: Ints, moves: groups.Flags, clocks: Ints, last: bool) ->
     return found
 
 
-def _moment(micros: int | None, kind: T.DataType) -> Any:
-    if micros is None:
-        return None
+def _moment(micros: Any, kind: T.DataType) -> Any:
+    if micros is None or isinstance(micros, str):
+        return micros
     return kind.fromInternal(micros // groups.MICROS_PER_DAY if isinstance(kind, T.DateType) else micros)
 
 
@@ -324,10 +338,18 @@ def sessionize(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
     return Verdicts(np.arange(len(order)), reasons, {"session_start": start, "session_end": end})
 
 
+def changes(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
+    """Both functions of suppress, with their kernel."""
+    return Verdicts(*suppressed(call, columns))
+
+
 BOUNDS = ("window_start", "window_end")
+EMITTED = ("emit_time", "emit_reason")
 SESSION = ("session_start", "session_end")
 LOCAL = {
     "DEDUPLICATE": Local(deduplicate, details=("kept_time",)),
     "DISTINCT_IN_WINDOW": Local(distinct_in_window, details=BOUNDS, adds=BOUNDS, without_key="null_key"),
     "SESSIONIZE": Local(sessionize, details=(), adds=SESSION, of_all=SESSION, named="session_id", without_key="null_key"),
+    "SUPPRESS_UNTIL_CLOSE": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
+    "SUPPRESS_UNTIL_TIME_LIMIT": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
 }

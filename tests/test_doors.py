@@ -173,7 +173,7 @@ def test_register_is_idempotent_and_says_what_it_did(spark: SparkSession) -> Non
     again = streamtime.register(spark)
     assert again.already
     assert again.doors == ("analyzer", "query", "python")
-    assert again.functions == ("DEDUPLICATE", "DISTINCT_IN_WINDOW", "FUNCTION_CATALOG")
+    assert again.functions == ("DEDUPLICATE", "DISTINCT_IN_WINDOW", "SUPPRESS_UNTIL_CLOSE", "SUPPRESS_UNTIL_TIME_LIMIT", "FUNCTION_CATALOG")
     assert "FUNCTION_CATALOG()" in str(again)
 
 

@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
+from test_buffer import options_of as suppress_options
+from test_buffer import some_rows as changes
 from test_deduplicate import CASES, moment, options_of, some_rows, sql_of, view
+from test_suppress import DDL
+from test_suppress import sql_of as suppress_sql
 
 import streamtime
 from streamtime.shelf import FUNCTIONS
@@ -37,7 +41,9 @@ def test_every_function_over_a_table_has_one() -> None:
 def both(spark: SparkSession, text: str) -> None:
     """The same call through both doors."""
     direct = spark.sql(text)
-    through = spark.sql(re.sub(r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE)\(", r"py_\1(", text))
+    through = spark.sql(
+        re.sub(r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT)\(", r"py_\1(", text)
+    )
     assert [(f.name, f.dataType) for f in through.schema] == [(f.name, f.dataType) for f in direct.schema]
     assert Counter(map(repr, through.collect())) == Counter(map(repr, direct.collect())), text
 
@@ -83,6 +89,38 @@ def test_sessionize(spark: SparkSession, udtfs: None, seed: int) -> None:
     order, output = random_.choice(["t", "off"]), random_.choice(["rows", "dropped", "all"])
     table = f"TABLE(t), keys => ARRAY('k', 'k2'), order_by => ARRAY('{order}'), time => 't'"
     both(spark, f"SELECT * FROM SESSIONIZE({table}, gap => INTERVAL '0.000003' SECOND{options}, output => '{output}')")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_suppress(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    rows, options = changes(random_, random_.choice([0, 1, 40])), suppress_options(random_)
+    if options.get("when_full") == "fail":
+        options["when_full"] = "spill"
+    if options.get("max_bytes") is not None:
+        options["max_bytes"] *= 10
+    view(spark, [r | {"t": moment(r["t"], 1), "close": moment(r["close"], 1)} for r in rows], DDL)
+    text = suppress_sql(options, random_.choice(["rows", "dropped", "all"]))
+    both(spark, text.replace(" PARTITION BY k ORDER BY id", ", keys => ARRAY('k'), order_by => ARRAY('id')"))
+
+
+def test_a_full_buffer_and_wrong_calls_of_suppress(spark: SparkSession, udtfs: None) -> None:
+    view(spark, [{"k": "a", "t": moment(1, 1)}, {"k": "b", "t": moment(2, 1)}], "k STRING, t TIMESTAMP")
+    call = "SELECT * FROM py_SUPPRESS_UNTIL_{}(TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t'), {})"
+    with pytest.raises(
+        PythonException,
+        match=r"`max_records`: the buffer is full: expected at most 1 rows, got 2 at stream time 1970-01-01 00:00:00\.000002",
+    ):
+        spark.sql(call.format("TIME_LIMIT", "max_records => 1, when_full => 'fail'")).collect()
+    for function, options, message in (
+        ("TIME_LIMIT", "wait => INTERVAL 1 DAY, output => 'explain'", "'explain' is not possible in a Python UDTF"),
+        ("TIME_LIMIT", "wait => INTERVAL 1 DAY, clock => 'wall'", "`clock`: 'wall' is possible on a stream only"),
+        ("TIME_LIMIT", "max_records => 1", "`max_records`: needs `when_full`"),
+        ("CLOSE", "at_end => 'emit'", "`window_end`: is missing, and the input has no column `window_close`"),
+        ("CLOSE", "grace => INTERVAL 1 DAY", "`grace`: needs `window_end`, to which it is added"),
+    ):
+        with pytest.raises(AnalysisException, match=re.escape(message)):
+            spark.sql(call.format(function, options))
 
 
 def test_every_case(spark: SparkSession, udtfs: None) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -127,6 +127,14 @@ class Holder(Protocol):
 
     def release(self, due: Entries, clock: int) -> pa.Table:
         """Entries that are due, as rows of the output. `due` comes without keys."""
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A holder that counts what it releases."""
+
+    def counted(self, due: Entries, clock: int) -> dict[str, int]:
+        """The numbers of a release."""
 
 
 class Store(Protocol):

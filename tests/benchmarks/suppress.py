@@ -1,0 +1,106 @@
+"""SUPPRESS against bare shuffle + sort of the same rows, side by side in one process: `python3 run.py benchmark suppress`.
+
+Every contestant reads the same Parquet file and writes to the noop sink. Rounds are interleaved, the first is not counted, medians are
+compared. Prints a table of ratios; writes suppress.json beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deduplicate import MILLION, Memory, data, interleaved
+from pyspark.sql import DataFrame, SparkSession
+
+import streamtime
+
+HERE = Path(__file__).parent
+TIME_LIMIT = "SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE({}) PARTITION BY k ORDER BY off, time => 'ts', wait => INTERVAL {}{})"
+CLOSE = (
+    "SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(SELECT *, date_trunc('DAY', ts) AS day FROM {}) PARTITION BY (k, day) "
+    "ORDER BY off, time => 'ts', window_end => 'day + INTERVAL 1 DAY', grace => INTERVAL 1 HOUR{})"
+)
+
+
+def contestants(spark: SparkSession, view: str) -> dict[str, Callable[[], DataFrame]]:
+    """What is compared on one data set."""
+    queries = {
+        "UNTIL_CLOSE, days": CLOSE.format(view, ""),
+        "UNTIL_TIME_LIMIT 6 hours": TIME_LIMIT.format(view, "6 HOURS", ""),
+        "UNTIL_TIME_LIMIT for ever": TIME_LIMIT.format(view, "1000 DAYS", ""),
+    }
+    floor = {"shuffle + sort": lambda: spark.table(view).repartition("k").sortWithinPartitions("k", "ts")}
+    return floor | {name: (lambda text=text: spark.sql(text)) for name, text in queries.items()}
+
+
+def bounded(spark: SparkSession, view: str) -> dict[str, Callable[[], DataFrame]]:
+    """What a bound costs: row by row, or in files."""
+    bound = ", max_records => 50000, when_full => '{}'"
+    queries = {
+        "UNTIL_TIME_LIMIT, emit_early": TIME_LIMIT.format(view, "1000 DAYS", bound.format("emit_early")),
+        "UNTIL_TIME_LIMIT, spill": TIME_LIMIT.format(view, "1000 DAYS", bound.format("spill")),
+        "UNTIL_CLOSE, metrics": CLOSE.format(view, ", output => 'metrics'"),
+        "UNTIL_CLOSE, all": CLOSE.format(view, ", output => 'all'"),
+        "UNTIL_CLOSE, explain": CLOSE.format(view, ", output => 'explain'"),
+    }
+    floor = {"shuffle + sort": lambda: spark.table(view).repartition("k").sortWithinPartitions("k", "ts")}
+    return floor | {name: (lambda text=text: spark.sql(text)) for name, text in queries.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5 * MILLION)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--growth", default="1,5,20", help="millions of rows, for the growth of cost")
+    parser.add_argument("--only-500k-keys", action="store_true", help="measure one data set, write nothing")
+    options = parser.parse_args()
+    spark = streamtime.session(cores=options.cores, memory="6g")
+    memory, results = Memory(), dict[str, dict[str, list[float]]]()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shapes = {"500k keys": (500_000, False), "50 keys": (50, False), "one hot key": (500_000, True)}
+        for shape, (keys, hot) in list(shapes.items())[: 1 if options.only_500k_keys else None]:
+            view = shape.replace(" ", "_")
+            print(f"[{shape}: {options.rows:,} rows, {options.rounds} rounds ..]", flush=True)
+            data(spark, folder, view, options.rows, keys, hot)
+            results[shape] = interleaved(contestants(spark, view), options.rounds)
+        if not options.only_500k_keys:
+            print("[bounds and outputs ..]", flush=True)
+            results["bounds and outputs, 500k keys"] = interleaved(bounded(spark, "500k_keys"), options.rounds)
+            growth: dict[str, list[float]] = {}
+            for millions in map(int, options.growth.split(",")):
+                print(f"[growth: {millions}M rows ..]", flush=True)
+                data(spark, folder, f"g{millions}", millions * MILLION, 100_000 * millions)
+                for contestant, times in interleaved(contestants(spark, f"g{millions}"), options.rounds).items():
+                    growth[f"{contestant}, {millions}M"] = times
+            results["growth"] = growth
+    memory.stop.set()
+    medians = {shape: {n: statistics.median(t) for n, t in times.items()} for shape, times in results.items()}
+    for shape, times in medians.items():
+        base = times.get("shuffle + sort")
+        print(shape)
+        for contestant, took in times.items():
+            ratio = f"{took / base:8.2f}x" if base else f"{took / float(contestant.rpartition(' ')[2][:-1]):8.3f} s per million rows"
+            print(f"  {contestant:32} {took:8.3f} s {ratio}")
+    peak = {"jvm_mb": round(memory.jvm), "python_worker_mb": round(memory.worker)}
+    print(f"peak memory: {peak}")
+    if not options.only_500k_keys:
+        machine = {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+        written = {
+            "date": datetime.now(UTC).date().isoformat(), "machine": machine, "rows": options.rows, "rounds": options.rounds,
+            "peak_memory": peak, "median_seconds": medians, "seconds": results,
+        }  # fmt: skip
+        (HERE / "suppress.json").write_text(json.dumps(written, indent=1) + "\n")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""The buffer of suppress against its slow definition, without Spark.
+
+Random changelogs with ties, equal times, late rows, deletions, colliding hashes, cut into random batches and chunks. Catches: a row released
+one step early or late, a place that moves, state lost between chunks, parts of the buffer that are copied or spilled wrongly.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from reference_suppress import Fate, Full
+from reference_suppress import Suppress as Reference
+
+from streamtime.udfs import buffer, groups, parts, suppress
+from streamtime.udfs.buffer import (
+    ARRIVED,
+    ASIDE,
+    BYTES,
+    DECIDED_AT,
+    DECIDED_BY,
+    DELETED,
+    EMIT_REASON,
+    EMIT_TIME,
+    FIRST,
+    ORDER,
+    OUTCOME,
+    SECOND,
+)
+
+MOMENT = pa.timestamp("us")
+RESULTS = (OUTCOME, ARRIVED, EMIT_TIME, EMIT_REASON, DECIDED_AT, DECIDED_BY)
+
+
+def some_rows(random_: random.Random, count: int) -> list[dict[str, Any]]:
+    keys, late = random_.choice(["ab", "abcde", "abcdefghijklmnopqrst"]), random_.choice([0, 4, 12])
+    speed = random_.choice([1, 2, 5])
+    rows = []
+    for i in range(count):
+        t = i // speed + random_.randint(-late, late)
+        rows.append(
+            {
+                "k": random_.choice([None, *keys]),
+                "t": random_.choice([None, *([t] * 20)]),
+                "close": random_.choice([None, *([t + random_.randint(-3, 9)] * 20)]),
+                "deleted": random_.random() < 0.2,
+                "p": random_.choice([None, 0, 1, 2]),
+                "size": random_.randint(0, 5),
+                "id": i,
+            }
+        )
+    return rows
+
+
+def options_of(random_: random.Random) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "closes": random_.random() < 0.4,
+        "at_end": random_.choice(["emit", "hold"]),
+        "clock_by": random_.choice([[], [], ["p"], ["k"]]),
+    }
+    if not options["closes"]:
+        options["wait"] = random_.choice([0, 1, 4, 9, 50])
+    if random_.random() < 0.5:
+        options["when_full"] = random_.choice(["fail", "spill"] if options["closes"] else ["emit_early", "emit_early", "fail", "spill"])
+        options["max_records"] = random_.choice([None, 0, 1, 3, 10])
+        options["max_bytes"] = random_.choice([None, 0, 4, 20])
+        if options["max_records"] is options["max_bytes"] is None:
+            del options["when_full"]
+        elif options["when_full"] == "emit_early" and random_.random() < 0.3:
+            options["wait"] = None
+    return options
+
+
+def call_of(options: dict[str, Any], output: str, **changes: Any) -> buffer.Suppress:
+    wait = options.get("wait")
+    given: dict[str, Any] = {
+        "function": "F", "time": "t", "keys": ("k",), "clocks": tuple(options["clock_by"]), "kept": ("id", "k"),
+        "results": RESULTS if output != "rows" else (EMIT_TIME, EMIT_REASON), "wait": groups.HIGHEST if wait is None else wait,
+        "close": "close" if options["closes"] else None, "at_end": options["at_end"], "output": output,
+        "when_full": options.get("when_full"), "records": options.get("max_records"), "bytes": options.get("max_bytes"),
+    }  # fmt: skip
+    return buffer.Suppress(**given | changes)
+
+
+def batches(random_: random.Random, rows: list[dict[str, Any]], clock_by: list[str]) -> list[pa.RecordBatch]:
+    """As Spark sends them: by clock, then in processing order; hashes of some keys share a half, or nearly all of it."""
+    rows = sorted(rows, key=lambda r: [(r[c] is not None, r[c] or 0 if c == "p" else r[c] or "") for c in clock_by])
+    kinds = random_.choice([lambda i: i, lambda i: i // 2, lambda i: -(i << 50), lambda i: 5])
+    table = pa.table(
+        {
+            "id": pa.array([r["id"] for r in rows], pa.int64()),
+            "k": pa.array([r["k"] for r in rows], pa.string()),
+            "p": pa.array([r["p"] for r in rows], pa.int32()),
+            "t": pa.array([r["t"] for r in rows], MOMENT),
+            "close": pa.array([r["close"] for r in rows], MOMENT),
+            FIRST: pa.array([kinds(ord(r["k"] or "_") - 100) for r in rows], pa.int64()),
+            SECOND: pa.array([ord(r["k"] or "_") for r in rows], pa.int64()),
+            DELETED: pa.array([r["deleted"] for r in rows], pa.bool_()),
+            BYTES: pa.array([r["size"] for r in rows], pa.int64()),
+            ORDER: pa.array([str(r["id"]) for r in rows], pa.string()),
+        }
+    )
+    return table.to_batches(max_chunksize=random_.choice([1, 3, 7, 100]))
+
+
+def with_aside(batch: pa.RecordBatch, closes: bool) -> pa.RecordBatch:
+    missing = [t is None or (closes and c is None) for t, c in zip(batch["t"].to_pylist(), batch["close"].to_pylist(), strict=True)]
+    return batch.append_column(ASIDE, pa.array(missing, pa.bool_()))
+
+
+def as_row(fate: Fate) -> tuple[Any, ...]:
+    by = None if fate.decided_by is None else str(fate.decided_by["id"])
+    return (fate.row["id"], fate.outcome, fate.stream_time, fate.emit_time, fate.emit_reason, fate.decided_at, by)
+
+
+def numbers(value: Any) -> Any:
+    return int((np.datetime64(value, "us") - np.datetime64(0, "us")).astype(int)) if hasattr(value, "year") else value
+
+
+@pytest.mark.parametrize("seed", range(600))
+def test_the_buffer_decides_as_the_slow_definition_says(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random_ = random.Random(seed)
+    rows, options = some_rows(random_, random_.choice([0, 1, 5, 40, 200])), options_of(random_)
+    monkeypatch.setattr(buffer, "FEWEST_ROWS", random_.choice([1, 2, 10, 1000]))
+    monkeypatch.setattr(parts, "MOST_PARTS", random_.choice([1, 3]))
+    monkeypatch.setattr(suppress, "ROUNDS", random_.choice([1, 2, 16]))
+    reference = Reference(**options)
+    sent = [with_aside(b, options["closes"]) for b in batches(random_, rows, options["clock_by"])]
+    run = call_of(options, "all").run(iter(sent))
+    try:
+        fates = reference.run(rows)
+    except Full:
+        with pytest.raises(suppress.BufferFull, match=r"F, `max_(records|bytes)`: the buffer is full: expected at most"):
+            list(run)
+        return
+    found = [tuple(map(numbers, list(r.values())[:1] + list(r.values())[2:])) for b in run for r in b.to_pylist()]
+    assert sorted(found) == sorted(map(as_row, fates)), options
+    # released rows come in the order of release
+    kept = [b.filter(pa.array([not a for a in b[ASIDE].to_pylist()])) for b in sent]
+    released = [r["id"] for b in call_of(options, "rows").run(iter(kept)) for r in b.to_pylist()]
+    assert released == [f.row["id"] for f in fates if f.outcome == "released"], options
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_metrics_count_what_the_slow_definition_does(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random_ = random.Random(seed)
+    rows, options = some_rows(random_, random_.choice([0, 1, 40])), options_of(random_)
+    monkeypatch.setattr(buffer, "FEWEST_ROWS", random_.choice([1, 10]))
+    reference = Reference(**options)
+    sent = [with_aside(b, options["closes"]) for b in batches(random_, rows, options["clock_by"])]
+    run = call_of(options, "metrics").run(iter(sent))
+    try:
+        fates = reference.run(rows)
+    except Full:
+        with pytest.raises(suppress.BufferFull):
+            list(run)
+        return
+    (got,) = [r for b in run for r in b.to_pylist()]
+    for outcome in suppress.OUTCOMES:
+        assert got[f"{outcome}_total"] == sum(f.outcome == outcome for f in fates)
+    late = [f.stream_time - f.row["t"] for f in fates if f.stream_time is not None]
+    assert (got["rows"], got["late_sum"], got["late_max"]) == (len(late), sum(late), max(late, default=0))
+    assert (got["count_max"], got["count_sum"]) == (max(reference.counts, default=0), sum(reference.counts))
+    assert (got["size_max"], got["size_sum"]) == (max(reference.sizes, default=0), sum(reference.sizes))
+    held = [f for f in fates if f.outcome == "held"]
+    assert (got["count_current"], got["size_current"]) == (len(held), sum(f.row["size"] for f in held))
+    over = reference.overtimes
+    assert (got["overtime_min"], got["overtime_sum"], got["overtimes"]) == (min(over, default=None), sum(over), len(over))
