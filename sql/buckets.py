@@ -152,9 +152,10 @@ class Bucket(StatefulProcessor):
         """Write what changed, and wake up once stream time has passed `wakes` (in microseconds)."""
         index = state.index
         state.save()
-        if index.slices and wakes < FAR and (index.timer is None or wakes // 1000 + 1 < index.timer):
-            index.timer = wakes // 1000 + 1
-            self.handle.registerTimer(index.timer)
+        at = max(wakes // 1000 + 1, 1)  # at 0 the watermark is still unknown, and a timer would be spent for nothing
+        if index.slices and wakes < FAR and (index.timer is None or at < index.timer):
+            index.timer = at
+            self.handle.registerTimer(at)
         if index.slices or index.timer is not None:
             self.index.update((index.dump(),))
         else:

@@ -10,7 +10,8 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.text import as_text, collated, quoted
+from streamtime.sql.text import as_text, quoted
+from streamtime.sql.text import collated as collated
 
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 DIRECT = (

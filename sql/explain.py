@@ -21,21 +21,27 @@ UNITS = (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000
 
 
 def explained(
-    call: Bound, frame: Frame, clock: Column, outcome: Column, bounds: dict[str, Column], sentences: dict[str, list[Column | str]]
+    call: Bound,
+    frame: Frame,
+    clock: Column,
+    aside: Column,
+    outcome: Column,
+    bounds: dict[str, Column],
+    sentences: dict[str, list[Column | str]],
 ) -> DataFrame:
     """Every input row, then `outcome`, `stream_time`, the bounds as they stood right after the row, and `explanation`.
 
-    `outcome` and `bounds` are those of rows that take part; `sentences` has the parts of the sentence for each outcome.
+    `aside` is why a row takes no part, or null; `outcome` and `bounds` are those of rows that do; `sentences` has the parts of the sentence
+    for each outcome.
     """
-    takes_part = frame.has_time & frame.has_key
-    sentence = F.when(~frame.has_time, NULL_TIME).when(~frame.has_key, NULL_KEY)
+    sentence = F.when(aside == "null_time", NULL_TIME).when(aside == "null_key", NULL_KEY)
     for word, parts in sentences.items():
         texts = [F.lit(p) if isinstance(p, str) else p.cast("string") for p in parts]
         sentence = sentence.when(outcome == word, F.concat(*texts))
     columns = {
-        "outcome": F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key").otherwise(outcome),
+        "outcome": F.coalesce(aside, outcome),
         "stream_time": F.when(frame.has_time, clock),
-        **{name: F.when(takes_part, bound) for name, bound in bounds.items()},
+        **{name: F.when(aside.isNull(), bound) for name, bound in bounds.items()},
         "explanation": sentence,
     }
     refuse_clash(call, frame, tuple(columns))

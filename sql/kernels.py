@@ -66,8 +66,19 @@ def _function(kernel: Kernel, single: bool, returns: T.DataType, _context: Spark
 def ship_by_value() -> None:
     """Send the kernels with the query, so that workers need no package of ours."""
     from streamtime.sql import buckets
-    from streamtime.udfs import deduplicate, groups, ordering, sessionize, sessions, state, stream_time, windows
+    from streamtime.udfs import (
+        deduplicate,
+        groups,
+        ordering,
+        session_rows,
+        session_steps,
+        sessionize,
+        sessions,
+        state,
+        stream_time,
+        windows,
+    )
 
-    for module in (groups, ordering, state, deduplicate, sessions, sessionize, stream_time, windows, buckets):
+    for module in (groups, ordering, state, deduplicate, sessions, sessionize, session_rows, session_steps, stream_time, windows, buckets):
         assert module.__name__ in sys.modules
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

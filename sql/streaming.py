@@ -17,9 +17,9 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from streamtime.sql import kernels
 from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Keep, Keeper, Plan, pack, unpack
-from streamtime.sql.columns import expression, has_arrow_form, named
+from streamtime.sql.columns import collated, expression, has_arrow_form, named
 from streamtime.sql.frame import PREFIX
-from streamtime.sql.text import collated, microseconds, quoted
+from streamtime.sql.text import microseconds, quoted
 from streamtime.udfs.ordering import By
 
 if TYPE_CHECKING:
@@ -133,6 +133,12 @@ def marked(call: Bound, field: T.StructField) -> T.StructField:
     if call["watermark"] is not None and isinstance(field.dataType, T.TimestampType):
         marks |= {WATERMARK: _delay(call)}
     return T.StructField(field.name, field.dataType, field.nullable, (field.metadata or {}) | marks)
+
+
+def unclocked(fields: Sequence[T.StructField]) -> list[T.StructField]:
+    """Columns of rows that leave behind the watermark: a window aggregate that follows must refuse them, since it would lose them all."""
+    first, *rest = [T.StructField(f.name, f.dataType, f.nullable, {n: v for n, v in f.metadata.items() if n != WATERMARK}) for f in fields]
+    return [T.StructField(first.name, first.dataType, first.nullable, first.metadata | {CLOCKED_BEFORE: True}), *rest]
 
 
 def _run(call: Bound, packed: DataFrame, processor: Judge | Keeper, counts: Sequence[str], mode: str) -> DataFrame:

@@ -16,11 +16,7 @@ import pyarrow as pa
 
 from streamtime.udfs import groups
 from streamtime.udfs.groups import Flags, Ints
-from streamtime.udfs.sessions import ASIDE, LATE, MERGED, OPENED, Sessions, judge
-
-JOINED = 4  # as an outcome, told apart from MERGED: one session was there, not several
-STEPS = ("outcome", "found", "was_start", "was_end", "start", "end")
-OUTCOMES = {OPENED: "opened", JOINED: "joined", MERGED: "merged", LATE: "late"}
+from streamtime.udfs.sessions import judge
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,8 @@ class Waiting:
         """Judge rows of the batch, and remember the last key's live sessions."""
         group, offset = groups.numbered(starts), len(self.starts)
         before = [] if starts[0] else memory.live
-        judged = judge(rule.gap, rule.grace, group, times, clocks, [(one.start, one.end) for one in before])
+        live = np.array([(one.start, one.end) for one in before], np.int64).reshape(-1, 2).T
+        judged = judge(rule.gap, rule.grace, group, times, clocks, live)
         self.session[rows] = np.where(judged.late, -1, judged.session + offset)
         self.starts, self.ends = np.concatenate((self.starts, judged.starts)), np.concatenate((self.ends, judged.ends))
         known: dict[int, Open] = {}
@@ -125,36 +122,3 @@ class Waiting:
         none = self.session < 0
         edges = (np.append(edge, 0)[self.session] for edge in (self.starts, self.ends))
         return pa.StructArray.from_arrays([groups.times(edge, none, like) for edge in edges], ["start", "end"])
-
-
-@dataclass(frozen=True)
-class SessionSteps:
-    """What each row did when it came. Batches are (time, stream time, identity columns..)."""
-
-    gap: int
-    grace: int
-
-    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        """Per row a struct: its outcome, how many sessions it found to join, from where to where they went, and its own right after it."""
-        sessions, boundaries = Sessions(self.gap, self.grace), groups.Boundaries()
-        for times, clock, *identity in batches:
-            length = len(times)
-            outcomes, numbers = [ASIDE] * length, np.zeros((5, length), np.int64)
-            rows = np.flatnonzero(groups.valid((times, *identity), length))
-            if len(rows):
-                picked = pa.array(rows)
-                starts = boundaries.starts([c.take(picked) for c in identity], len(rows)).tolist()
-                moments, clocks = (groups.micros(c)[rows].tolist() for c in (times, clock))
-                for row, new, time, stream_time in zip(rows.tolist(), starts, moments, clocks, strict=True):
-                    if new:
-                        sessions.live = []
-                    outcomes[row], *bounds = sessions.take(time, stream_time)
-                    found = sessions.near
-                    if len(found) == 1:
-                        outcomes[row] = JOINED
-                    was = (min(s for s, _ in found), max(e for _, e in found)) if found else (time, time)
-                    numbers[:, row] = len(found), *was, *bounds
-            aside = np.array([o == ASIDE for o in outcomes], bool)
-            words = pa.array([OUTCOMES.get(o) for o in outcomes], pa.string())
-            edges = [groups.times(edge, aside, times.type) for edge in numbers[1:]]
-            yield pa.StructArray.from_arrays([words, pa.array(numbers[0].astype(np.int32)), *edges], list(STEPS))

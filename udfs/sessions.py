@@ -104,6 +104,9 @@ class FirstInSession:
             yield pa.StructArray.from_arrays([pa.array(verdict), *bounds], ["verdict", "start", "end"])
 
 
+NONE = np.zeros((2, 0), np.int64)
+
+
 @dataclass(frozen=True)
 class Judged:
     """What became of rows, and the sessions as they stand after the last of them, by number; a number may stand for none."""
@@ -120,29 +123,32 @@ class Judged:
         return self.session < 0
 
 
-def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: Sequence[tuple[int, int]] = ()) -> Judged:
+def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: Ints = NONE, owner: Ints | None = None) -> Judged:
     """Judge rows that lie by group, each group's in processing order, as `Sessions` does.
 
-    `clocks` is stream time at each row; `live` are the live sessions of the first group, where its rows go on from a batch before.
+    `clocks` is stream time at each row; `live` are sessions that come in, as starts and ends: of the first group, or of their `owner`.
 
     Rows whose times connect, whatever their order, are one session if none of them is later than `grace`: each then finds alive whatever
     it connects to. Only the others have to be looked at in their order, and one by one only where times fall.
     """
-    count = len(live)
+    count = live.shape[1]
     low, high, of = times, times, group
     if count:
-        low, high = (np.concatenate((np.array([one[i] for one in live], np.int64), times)) for i in range(2))
-        of = np.concatenate((np.zeros(count, np.int64), group))
+        low, high = (np.concatenate((edge, times)) for edge in live)
+        of = np.concatenate((np.full(count, group[0]) if owner is None else owner, group))
     closes = groups.minus(groups.minus(clocks, gap), grace)
     before = np.concatenate((np.full(count, groups.LOWEST), closes))
     if groups.falls(group, clocks).any():  # a key's rows follow several clocks: what one of them closed stays closed
-        session, starts, ends, alive = _one_by_one(gap, of, low, high, before)
+        order, session = np.argsort(of, kind="stable"), np.empty(len(of), np.int64)
+        given = (values[order] for values in (of, low, high, before))
+        session[order], starts, ends, alive = _one_by_one(gap, *given)
         return Judged(session[count:], session[:count], np.array(alive, np.int64), starts, ends)
-    order = np.lexsort((low, of)) if groups.falls(of, low).any() else np.arange(len(low))
-    begins, reach, owner = low[order], high[order], of[order]
-    reach = groups.running_max(owner, reach) if count else reach
+    rising = not (of[1:] < of[:-1]).any() and not groups.falls(of, low).any()
+    order = np.arange(len(low)) if rising else np.lexsort((low, of))
+    begins, reach, whose = low[order], high[order], of[order]
+    reach = groups.running_max(whose, reach) if count else reach
     first = np.ones(len(low), bool)
-    first[1:] = (owner[1:] != owner[:-1]) | (begins[1:] > groups.plus(reach[:-1], gap))
+    first[1:] = (whose[1:] != whose[:-1]) | (begins[1:] > groups.plus(reach[:-1], gap))
     at = np.flatnonzero(first)
     session = np.empty(len(low), np.int64)
     session[order] = np.cumsum(first) - 1
@@ -159,7 +165,7 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: Se
                 numbers, *edges, _ = decide(gap, session[some], low[some], high[some], before[some])
                 session[some] = np.where(numbers < 0, -1, numbers + len(starts))
                 starts, ends = (np.concatenate(pair) for pair in zip((starts, ends), edges, strict=True))
-    last = np.unique(session[np.searchsorted(of, of[-1]) :])
+    last = np.unique(session[of == group[-1]])
     last = last[last >= 0]
     return Judged(session[count:], session[:count], last[ends[last] >= closes[-1]], starts, ends)
 
