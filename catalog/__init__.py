@@ -8,7 +8,7 @@ Over Spark Connect, `streamtime.query(spark, text)` takes the place of `spark.sq
 The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"], order_by=["ts"], within=timedelta(minutes=10))`.
 """
 
-from streamtime.api import deduplicate, distinct_in_window, sessionize
+from streamtime.api import deduplicate, distinct_in_window, session_updates, sessionize, window_updates
 from streamtime.query import query
 from streamtime.registration import Registration, register, unregister
 from streamtime.session import session
@@ -26,6 +26,8 @@ __all__ = [
     "query",
     "register",
     "session",
+    "session_updates",
     "sessionize",
     "unregister",
+    "window_updates",
 ]

@@ -54,3 +54,5 @@ _BY_NAME = {s.name: TableFunction(s) for s in FUNCTIONS if s.tables}
 deduplicate = _BY_NAME["DEDUPLICATE"]
 distinct_in_window = _BY_NAME["DISTINCT_IN_WINDOW"]
 sessionize = _BY_NAME["SESSIONIZE"]
+session_updates = _BY_NAME["SESSION_UPDATES"]
+window_updates = _BY_NAME["WINDOW_UPDATES"]

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING
 import sqlglot
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_type
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from streamtime.sql.call import Expression
-from streamtime.sql.columns import collated, has_arrow_form, has_collation, orderable
+from streamtime.sql.columns import has_arrow_form, has_collation, orderable
 from streamtime.sql.errors import did_you_mean
 from streamtime.sql.frame import PREFIX
 from streamtime.udfs.aggregates import KINDS, Aggregate, aggregate
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from streamtime.sql.call import Bound
     from streamtime.sql.frame import Frame, Ref
 
@@ -47,11 +44,6 @@ class Typed:
 
     kernel: Aggregate
     type: T.DataType
-
-    @property
-    def arrow(self) -> pa.DataType:
-        """The type of its values, in Arrow."""
-        return to_arrow_type(self.type)
 
 
 def parse(call: Bound) -> list[Asked]:
@@ -160,6 +152,6 @@ def _types(call: Bound, one: Asked, ref: Ref | None) -> tuple[T.DataType, T.Data
     if one.function in ("min", "max"):
         if not orderable(kind):
             raise call.refuse(ARGUMENT, f"expected a type that can be ordered in {named}", "Use a field of it.")
-        if has_collation(kind) or collated(kind):
+        if has_collation(kind):
             raise call.refuse(ARGUMENT, f"a collation is not possible in {named}", f"Use collate({one.argument}, 'UTF8_BINARY').")
     return (T.ArrayType(kind, False) if one.function == "collect_list" else kind), kind

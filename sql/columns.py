@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Sequence
 
+import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.text import as_text, quoted
-from streamtime.sql.text import collated as collated
+from streamtime.sql.text import as_text, collated, quoted
 
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 DIRECT = (
@@ -26,6 +26,15 @@ DIRECT = (
     T.TimestampNTZType,
     T.BinaryType,
 )
+
+ARROW: dict[type[T.DataType], pa.DataType] = {
+    T.TimestampType: pa.timestamp("us", "UTC"),
+    T.TimestampNTZType: pa.timestamp("us"),
+    T.DateType: pa.date32(),
+    T.LongType: pa.int64(),
+    T.DoubleType: pa.float64(),
+    T.StringType: pa.string(),
+}
 
 
 def expression(text: str) -> Column:
@@ -120,6 +129,13 @@ def has_arrow_form(kind: T.DataType) -> bool:
     if isinstance(kind, T.MapType):
         return has_arrow_form(kind.keyType) and has_arrow_form(kind.valueType)
     return not isinstance(kind, (T.YearMonthIntervalType, T.CalendarIntervalType))
+
+
+def arrow_type(kind: T.DataType) -> pa.DataType:
+    """The Arrow form of a time, a number or a string."""
+    if isinstance(kind, T.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    return ARROW[type(kind)]
 
 
 def tie_break(name: str, kind: T.DataType, reverse: bool = False) -> Column:

@@ -53,16 +53,15 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql import kernels
 from streamtime.sql.buckets import CLOCK
 from streamtime.sql.call import Expression
-from streamtime.sql.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.columns import named
-from streamtime.sql.frame import PREFIX, prepare
+from streamtime.sql.frame import prepare
 from streamtime.sql.outcome import outcome
 from streamtime.sql.spec import COMMON, Duration, Example, Option, Spec
 from streamtime.sql.streaming import is_stream, judged, verdict
-from streamtime.udfs.sessions import ASIDE, LATE, OPENED, FirstInSession
+from streamtime.sql.windows import END, START, VERDICT, clocked, closed, in_sessions, moments, windowed
+from streamtime.udfs.sessions import FirstInSession
 from streamtime.udfs.windows import FirstInWindow
 
 if TYPE_CHECKING:
@@ -72,7 +71,6 @@ if TYPE_CHECKING:
     from streamtime.sql.frame import Frame
     from streamtime.udfs.state import Transition
 
-VERDICT, START, END = f"{PREFIX}verdict", f"{PREFIX}start", f"{PREFIX}end"
 REASONS = ("null_time", "null_key", "late", "duplicate")
 
 
@@ -105,10 +103,7 @@ def plan(call: Bound) -> DataFrame:
     rows_only = call["output"] == "rows"
     if rows_only:
         frame = frame.with_df(frame.df.where(takes_part))
-    clock = frame.time.column
-    if not frame.in_time_order:
-        frame = with_stream_time(frame, F.when(takes_part, frame.time.column), frame.extras.get("clock_by", ()))
-        clock = named(STREAM_TIME)
+    frame, clock = clocked(frame, takes_part)
     frame, names = frame.comparable(frame.keys)
     identity = [named(n) for n in names]
     if call["size"] is not None:
@@ -116,7 +111,7 @@ def plan(call: Bound) -> DataFrame:
     elif frame.in_time_order and identity:
         frame = _sessions_in_order(call, frame, takes_part, identity)
     else:
-        frame = _sessions(call, frame, takes_part, clock, identity)
+        frame = in_sessions(frame, takes_part, clock, identity, call["gap"], call["grace"])
     verdict = named(VERDICT)
     if not rows_only:
         verdict = F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key").otherwise(verdict)
@@ -132,7 +127,7 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
     results = T.StructType()
     transition: Transition
     if call["size"] is not None:
-        frame = _windowed(call, frame, takes_part)
+        frame = windowed(frame, takes_part, call["size"], call["slide"] or call["size"])
         identity, transition, asked, carried = [*identity, named(START)], FirstInWindow(call["grace"]), [END], [START]
     else:
         transition, asked, carried = FirstInSession(call["gap"], call["grace"]), [], []
@@ -154,28 +149,8 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
     return outcome(call, frame, verdict(call), named(CLOCK), REASONS, bounds, bounds)
 
 
-def _windowed(call: Bound, frame: Frame, takes_part: Column) -> Frame:
-    """Each row once per window that contains it, with the window's bounds; a row that takes no part once."""
-    size, slide = (f"{d} microseconds" for d in (call["size"], call["slide"] or call["size"]))
-    kind = _moments(frame)
-    epoch = F.timestamp_seconds(F.lit(0)) if isinstance(kind, T.TimestampType) else F.lit("1970-01-01").cast(kind)
-    # window() loses rows without a time: they stand in one window of their own, that of the epoch
-    moment = F.when(takes_part, frame.time.column.cast(kind)).otherwise(epoch)
-    window = f"{PREFIX}window"
-    df = frame.df.withColumn(window, F.window(moment, size, slide))
-    df = df.withColumns({START: F.col(f"{window}.start"), END: F.col(f"{window}.end")}).drop(window)
-    return frame.with_df(df.where(takes_part | (named(START) == epoch)))
-
-
-def _moments(frame: Frame) -> T.DataType:
-    """The type of a window's bounds."""
-    return T.TimestampType() if isinstance(frame.time.type, T.TimestampType) else T.TimestampNTZType()
-
-
 def _time_windows(call: Bound, frame: Frame, takes_part: Column, clock: Column, identity: list[Column]) -> Frame:
-    df, kind, late = _windowed(call, frame, takes_part).df, _moments(frame), F.lit(False)
-    if not frame.in_time_order:
-        late = named(END) + F.lit(datetime.timedelta(microseconds=call["grace"])) <= clock.cast(kind)
+    df, late = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]).df, closed(frame, clock, call["grace"])
     if call["output"] == "rows":
         df, apart = df.where(~late), []
     else:
@@ -192,7 +167,7 @@ def _sessions_in_order(call: Bound, frame: Frame, takes_part: Column, identity: 
     order = Window.partitionBy(*identity, *apart).orderBy(*frame.sort())
     time, gap = frame.time.column, F.lit(datetime.timedelta(microseconds=call["gap"]))
     before = F.lag(time).over(order)
-    kind = _moments(frame)
+    kind = moments(frame)
     opened = before.isNull() | (time.cast(kind) > before.cast(kind) + gap)
     df = frame.df.withColumn(START, F.when(opened, time))
     if call["output"] == "rows":
@@ -200,19 +175,6 @@ def _sessions_in_order(call: Bound, frame: Frame, takes_part: Column, identity: 
     verdict = F.when(named(START).isNull(), "duplicate")
     start = F.last(named(START), ignorenulls=True).over(order)
     return frame.with_df(df.withColumns({VERDICT: verdict, END: time}).withColumn(START, start))
-
-
-def _sessions(call: Bound, frame: Frame, takes_part: Column, clock: Column, identity: list[Column]) -> Frame:
-    kind = frame.time.type
-    returns = T.StructType().add("verdict", T.ByteType()).add("start", kind).add("end", kind)
-    grouped = frame.df.repartition(*identity) if identity else frame.df.repartition(1)
-    kernel = FirstInSession(call["gap"], call["grace"])
-    time = F.when(takes_part, frame.time.column)
-    ordered = grouped.sortWithinPartitions(*[i.asc_nulls_first() for i in identity], *frame.sort())
-    df = kernels.with_column(ordered, VERDICT, kernel, [time, clock, *identity], returns)
-    code = F.col(f"{VERDICT}.verdict")
-    verdict = F.when(code == LATE, "late").when(~code.isin(OPENED, ASIDE), "duplicate")
-    return frame.with_df(df.withColumns({START: F.col(f"{VERDICT}.start"), END: F.col(f"{VERDICT}.end")}).withColumn(VERDICT, verdict))
 
 
 SPEC = Spec(

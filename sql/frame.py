@@ -133,7 +133,7 @@ def _roles(call: Bound, df: DataFrame, columns: tuple[Ref, ...], originals: tupl
     times = [r for role, r in refs if role == "`time`"]
     time = times[0] if times else order[0].ref
     for role, ref in refs:
-        if role not in ("ORDER BY", "`time`") and not orderable(ref.type):
+        if role not in ("ORDER BY", "`time`", "`aggregates`") and not orderable(ref.type):
             raise call.refuse(role, f"values of type {_sql(ref.type)} cannot be compared (`{ref.text}`)", "Use a field of it.")
         if role == "ORDER BY" and not orderable(ref.type):
             raise call.refuse(role, f"values of type {_sql(ref.type)} cannot be ordered (`{ref.text}`)", "Use a field of it.")

@@ -8,7 +8,8 @@ deterministic keeps its order; and Spark feeds a task's rows in order and puts r
 from __future__ import annotations
 
 import functools
-import sys
+import importlib
+import pkgutil
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql.pandas import functions as pandas_functions
 
+from streamtime import udfs
 from streamtime.sql import plain
 from streamtime.sql.columns import remembered
 
@@ -66,19 +68,7 @@ def _function(kernel: Kernel, single: bool, returns: T.DataType, _context: Spark
 def ship_by_value() -> None:
     """Send the kernels with the query, so that workers need no package of ours."""
     from streamtime.sql import buckets
-    from streamtime.udfs import (
-        deduplicate,
-        groups,
-        ordering,
-        session_rows,
-        session_steps,
-        sessionize,
-        sessions,
-        state,
-        stream_time,
-        windows,
-    )
 
-    for module in (groups, ordering, state, deduplicate, sessions, sessionize, session_rows, session_steps, stream_time, windows, buckets):
-        assert module.__name__ in sys.modules
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    for module in pkgutil.iter_modules(udfs.__path__, "streamtime.udfs."):
+        cloudpickle.register_pickle_by_value(importlib.import_module(module.name))  # type: ignore[no-untyped-call]
+    cloudpickle.register_pickle_by_value(buckets)  # type: ignore[no-untyped-call]

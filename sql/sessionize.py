@@ -78,15 +78,15 @@ from streamtime.sql.buckets import CLOCK, REASON
 from streamtime.sql.call import Expression
 from streamtime.sql.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.columns import direct, expression, named, sorted_by
-from streamtime.sql.explain import explained, in_words, later
+from streamtime.sql.explain import aside, explained_in_stream, explained_sessions, steps
 from streamtime.sql.frame import PREFIX, prepare
-from streamtime.sql.outcome import lateness, outcome
+from streamtime.sql.outcome import outcome
 from streamtime.sql.sorting import hash_of, prefix
 from streamtime.sql.spec import COMMON, OUTPUT, Choice, Duration, Example, Option, Spec
 from streamtime.sql.streaming import is_stream, judged, kept, unclocked, verdict
 from streamtime.sql.text import as_text, named_by, quoted
 from streamtime.udfs.session_rows import SessionRows
-from streamtime.udfs.session_steps import EDGES, SessionSteps
+from streamtime.udfs.session_steps import SessionSteps
 from streamtime.udfs.sessionize import Sessionize
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ REASONS = ("null_time", "null_key", "late")
 def plan(call: Bound) -> DataFrame:
     """SESSIONIZE as a DataFrame."""
     frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()))
-    if is_stream(call):
+    if is_stream(call, explains=True):
         return _reported(call, frame) if call["output"] in ("dropped", "explain") else _waiting(call, frame)
     takes_part, wanted = frame.has_time & frame.has_key, call["output"]
     if wanted == "rows":
@@ -117,19 +117,15 @@ def plan(call: Bound) -> DataFrame:
         frame, clock = with_stream_time(frame, time, frame.extras.get("clock_by", ())), named(STREAM_TIME)
     frame, identity = frame.comparable(frame.keys)
     if wanted == "explain":
-        return _explained(call, _steps(call, frame, identity, time, clock), clock, _aside(frame), F.col(f"{SESSION}.late"))
+        return explained_sessions(call, frame, identity, time, clock, call["grace"])
     frame = _sessions(call, frame, identity, time, replayed)
     reason = F.lit(None)
     if wanted != "rows":
-        reason = _aside(frame).when(named(START).isNull(), "late")
+        reason = aside(frame).when(named(START).isNull(), "late")
     elif replayed:
         reason = F.when(named(START).isNull(), "late")
     adds = _bounds(frame, identity)
     return outcome(call, frame, reason, clock, REASONS, adds, adds if wanted == "all" else {})
-
-
-def _aside(frame: Frame) -> Column:
-    return F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key")
 
 
 def _sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, replayed: bool) -> Frame:
@@ -145,16 +141,6 @@ def _sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, 
     ordered = grouped.sortWithinPartitions(*first, *[sorted_by(quoted(i)) for i in identity], *order)
     returns = T.StructType().add("start", frame.time.type).add("end", frame.time.type)
     return _opened(frame, kernels.with_column(ordered, SESSION, kernel, columns, returns), {START: "start", END: "end"})
-
-
-def _steps(call: Bound, frame: Frame, identity: Sequence[str], time: Column, clock: Column) -> Frame:
-    """With what each row did when it came, in processing order."""
-    keys = [named(i) for i in identity]
-    grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
-    ordered = grouped.sortWithinPartitions(*[sorted_by(quoted(i)) for i in identity], *frame.sort())
-    returns = T.StructType([T.StructField("late", T.BooleanType()), *(T.StructField(edge, frame.time.type) for edge in EDGES)])
-    kernel = SessionSteps(call["gap"], call["grace"])
-    return frame.with_df(kernels.with_column(ordered, SESSION, kernel, [time, clock, *keys], returns))
 
 
 def _opened(frame: Frame, df: DataFrame, columns: dict[str, str]) -> Frame:
@@ -175,7 +161,7 @@ def _waiting(call: Bound, frame: Frame) -> DataFrame:
         frame,
         SessionRows(call["gap"], call["grace"], frame.time.name, (START, END), (REASON, CLOCK) if everything else ()),
         [named(i) for i in identity],
-        aside=_aside(frame),
+        aside=aside(frame),
         reasons=REASONS[:2],
         columns=names,
         fields=[*unclocked([schema[name] for name in names]), *added, *bounds],
@@ -190,23 +176,20 @@ def _waiting(call: Bound, frame: Frame) -> DataFrame:
 
 def _reported(call: Bound, frame: Frame) -> DataFrame:
     """On a stream, what can be said of each row when it comes."""
+    if call["output"] == "explain":
+        return explained_in_stream(call, frame, call["grace"], _pinned(call))
     frame, identity = frame.comparable(frame.keys)
-    explain = call["output"] == "explain"
     frame = judged(
-        replace(call, options=call.options | {"output": "all"}) if explain else call,
+        call,
         frame,
         SessionSteps(call["gap"], call["grace"], closes=True),
         [named(i) for i in identity],
-        aside=_aside(frame),
+        aside=aside(frame),
         reasons=REASONS,
-        results=T.StructType([T.StructField(f"{SESSION}_{edge}", frame.time.type) for edge in EDGES]),
+        results=steps(frame),
         options=_pinned(call),
     )
-    if not explain:
-        return outcome(call, frame, verdict(call), named(CLOCK), REASONS, {}, {})
-    frame = frame.with_df(frame.df.withColumn(SESSION, F.struct(*[named(f"{SESSION}_{edge}").alias(edge) for edge in EDGES])))
-    aside = F.when(named(REASON) != "late", named(REASON))
-    return _explained(call, frame, named(CLOCK), aside, F.coalesce(named(REASON) == "late", F.lit(False)))
+    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, {}, {})
 
 
 def _pinned(call: Bound) -> dict[str, Any]:
@@ -224,33 +207,6 @@ def _bounds(frame: Frame, identity: Sequence[str]) -> dict[str, Column]:
     keys = [as_text(quoted(name), key.type) if direct(key.type) else quoted(name) for key, name in pairs]
     identifier = expression(f"concat({named_by(keys)}, '@', CAST({start} AS STRING))")
     return {"session_start": named(START), "session_end": named(END), "session_id": F.when(named(START).isNotNull(), identifier)}
-
-
-def _explained(call: Bound, frame: Frame, clock: Column, aside: Column, late: Column) -> DataFrame:
-    """What each row did when it came, in words."""
-    gap, grace = call["gap"], call["grace"]
-    was_start, was_end, start, end = (F.col(f"{SESSION}.{edge}") for edge in EDGES)
-    word = F.when(late, "late").when(was_start.isNull(), "opened").when(was_start > was_end, "merged").otherwise("joined")
-    moved = (
-        F.when(start < was_start, F.concat(F.lit(" and moved its start back to "), start.cast("string")))
-        .when(end > was_end, F.concat(F.lit(" and moved its end from "), was_end.cast("string"), F.lit(" to "), end.cast("string")))
-        .otherwise(F.concat(F.lit(" and ends at "), end.cast("string"), F.lit("; its bounds stay")))
-    )
-    closed = later(end, gap + (grace or 0))
-    sentences: dict[str, list[Column | str]] = {
-        "opened": [f"opened a session: no live session of its key lay within {in_words(gap)} of it"],
-        "joined": ["joined the session that began at ", was_start, moved],
-        "merged": ["merged two sessions into one: the one that ended at ", was_end, " and the one that began at ", was_start],
-    }
-    sentences["merged"] += ["; it began at ", start, " and ends at ", end]
-    if grace is not None:
-        short = F.ceil(lateness(frame, clock) - F.lit(gap / 1e6)).cast("long")
-        sentences["late"] = ["late: its session would have ended at ", end, ", and was closed once stream time passed ", closed]
-        sentences["late"] += ["; stream time is ", clock, ". A grace of ", short, " seconds would have let it in"]
-    elif frame.df.isStreaming:
-        final = F.concat(F.lit("; stream time had passed "), closed.cast("string"), F.lit(", so it is final at once"))
-        sentences["opened"].append(F.when(clock > closed, final).otherwise(""))
-    return explained(call, frame, clock, aside, word, {"session_start": start, "session_end": end}, sentences)
 
 
 WORDS = replace(

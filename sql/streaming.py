@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_type
 
 from streamtime.sql import kernels
 from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Keep, Keeper, Plan, pack, unpack
-from streamtime.sql.columns import collated, expression, has_arrow_form, named
+from streamtime.sql.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.frame import PREFIX
-from streamtime.sql.text import microseconds, quoted
+from streamtime.sql.text import collated, microseconds, quoted
 from streamtime.udfs.ordering import By
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ CLOCKED_BEFORE = "streamtime.clocked"  # what a function of the pack writes ther
 _numbers = itertools.count(1)
 
 
-def is_stream(call: Bound) -> bool:
-    """Whether the call is over a stream. Raises CallError for what a stream cannot have (rules C3, C5, C6)."""
+def is_stream(call: Bound, explains: bool = False) -> bool:
+    """Whether the call is over a stream. Raises CallError for what a stream cannot have (rules C3, C5, C6); `explains`: it can explain."""
     if not call.tables[0].frame.isStreaming:
         return False
     if call["clock_by"]:
@@ -46,6 +45,8 @@ def is_stream(call: Bound) -> bool:
     if call["output"] == "metrics":
         fix = "Read them from observedMetrics in the query's progress, where every call over a stream puts them; `name` labels them."
         raise call.refuse("`output`", "'metrics' is not possible on a stream", fix)
+    if call["output"] == "explain" and not explains:
+        raise call.refuse("`output`", "'explain' is not possible on a stream", "Run the call in batch, over the rows that you ask about.")
     provider = call.session.conf.get(PROVIDER, "") if call.session is not None else ROCKSDB
     if "RocksDB" not in provider:
         fix = f"Run SET {PROVIDER} = {ROCKSDB} first; streamtime.session() does."
@@ -118,7 +119,7 @@ def kept(
         order=tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order),
         ties=tuple(By(name) for name in frame.ties()),
         reasons=tuple(reasons),
-        results=tuple((name, to_arrow_type(kind)) for name, kind in results),
+        results=tuple((name, arrow_type(kind)) for name, kind in results),
         counts=("input_rows", *(f"{r}_drop_total" for r in reasons), "timed_rows", "lateness_sum", "lateness_max", *counts),
         output=call["output"],
         wall=wall,
@@ -231,7 +232,7 @@ def _observed(counts: Sequence[str]) -> list[Column]:
     at = {name: F.col("counts")[i] for i, name in enumerate(counts)}
     totals = [F.coalesce(F.sum(at[name]), F.lit(0)).alias(name) for name in counts if name == "input_rows" or name.endswith("_total")]
     late = [
-        (F.sum(at["lateness_sum"]) / F.sum(at["timed_rows"]) / 1e6).alias("record_lateness_avg"),
+        (F.try_divide(F.sum(at["lateness_sum"]), F.sum(at["timed_rows"])) / 1e6).alias("record_lateness_avg"),
         (F.max(at["lateness_max"]) / 1e6).alias("record_lateness_max"),
     ]
     return [*totals, *late]

@@ -9,7 +9,6 @@ from typing import Any
 from reference import Row, in_processing_order, with_stream_time
 
 Clocked = list[tuple[Row, int | None]]
-MEMBERS = ("t", "v", "n")  # what an aggregate sees of a row: its time, its value, its number in processing order
 
 
 @dataclass
@@ -28,7 +27,6 @@ class Outcome:
     changes: list[Change] = field(default_factory=list)
     late: list[tuple[Row, int, int]] = field(default_factory=list)
     aside: list[tuple[Row, str]] = field(default_factory=list)
-    final: list[tuple[Change, int | None]] = field(default_factory=list)  # with the stream time that released it, None: not closed
 
 
 def values(members: Sequence[tuple[int, int, Any]]) -> tuple[Any, ...]:
@@ -51,7 +49,7 @@ def takes_part(row: Row, order: Sequence[str]) -> bool:
 
 
 def played(rows: Clocked, order: Sequence[str], take: Callable[[Row, int, int, Outcome], list[Change]]) -> Outcome:
-    """Row by row; change_seq counts a key's changes that share the ORDER BY columns."""
+    """Row by row; change_seq counts a key's changes that share the ORDER BY columns, on a stream those of one micro-batch."""
     found = Outcome()
     seqs: dict[Any, int] = {}
     for number, (row, clock) in enumerate(rows):
@@ -60,12 +58,9 @@ def played(rows: Clocked, order: Sequence[str], take: Callable[[Row, int, int, O
             continue
         assert clock is not None
         for change in take(row, clock, number, found):
-            shared = (row["k"], *(row[o] for o in order))
+            shared = (row["k"], *(row[o] for o in order), row.get("batch"))
             change.seq = seqs[shared] = seqs.get(shared, -1) + 1
             found.changes.append(change)
-    last: dict[Any, Change] = {}
-    for change in found.changes:
-        last[change.row["k"], change.start, change.end] = change
     return found
 
 
@@ -88,7 +83,10 @@ def time_windows(rows: Clocked, order: Sequence[str], size: int, slide: int, gra
 
 
 def sliding_windows(rows: Clocked, order: Sequence[str], difference: int, grace: int) -> Outcome:
-    """Windows [start, start + difference]: one that ends at each row, and one that begins right after each, if rows lie in it."""
+    """Windows [start, start + difference]: one that ends at each row, and one that begins right after each, if rows lie in it.
+
+    In Kafka's order: windows that were there, the latest first; then that after the row before, that which ends at the row, that after it.
+    """
     members: dict[Any, list[tuple[int, int, Any]]] = {}
 
     def take(row: Row, clock: int, number: int, found: Outcome) -> list[Change]:
@@ -97,13 +95,16 @@ def sliding_windows(rows: Clocked, order: Sequence[str], difference: int, grace:
             found.late.append((row, time - difference, time))
             return []
         inside = members.setdefault(row["k"], [])
-        old_ends = {end for m in inside for end in (m[0], m[0] + 1 + difference)}
+        old = {m[0] for m in inside}
+        there = {end for p in old for end in (p, p + 1 + difference) if any(end - difference <= q <= end for q in old)}
         inside.append((time, number, row["v"]))
-        ends = {m[0] for m in inside} | {m[0] + 1 + difference for m in inside}
+        previous = max((p for p in old if p < time), default=None)
+        new = [] if previous is None else [previous + 1 + difference]
+        new += [time, time + 1 + difference]
         changes = []
-        for end in sorted(ends):
+        for end in [*sorted(there, reverse=True), *dict.fromkeys(e for e in new if e not in there)]:
             held = [m for m in inside if end - difference <= m[0] <= end]
-            touched = end - difference <= time <= end or end not in old_ends
+            touched = end - difference <= time <= end or end not in there
             if held and touched and end >= horizon:
                 changes.append(Change(row, end - difference, end, values(held), max(m[0] for m in held), end + grace + 1))
         return changes
@@ -131,10 +132,14 @@ def sessions(rows: Clocked, order: Sequence[str], gap: int, grace: int) -> Outco
     return played(rows, order, take)
 
 
-def final(found: Outcome, rows: Clocked) -> list[tuple[Change, int | None]]:
+def final(found: Outcome, rows: Clocked, clock_by: Sequence[str] = ()) -> list[tuple[Change, int | None]]:
     """SUPPRESS_UNTIL_CLOSE of the changes: the last upsert of a window that was not deleted, and the stream time that released it."""
     last: dict[Any, Change] = {}
     for change in found.changes:
         last[change.row["k"], change.start, change.end] = change
-    clocks = sorted({c for _, c in rows if c is not None})
-    return [(c, next((clock for clock in clocks if clock >= c.close), None)) for c in last.values() if c.values is not None]
+    clocks: dict[Any, list[int]] = {}
+    for row, clock in rows:
+        if clock is not None:
+            clocks.setdefault(tuple(row[c] for c in clock_by), []).append(clock)
+    upserts = [c for c in last.values() if c.values is not None]
+    return [(c, min((at for at in clocks[tuple(c.row[b] for b in clock_by)] if at >= c.close), default=None)) for c in upserts]

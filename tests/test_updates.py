@@ -7,33 +7,39 @@ windows closed one microsecond early or late, numbers that start anew where a ba
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import reference_updates as slow
-from reference import Row
+from reference import BEFORE, Row, in_micro_batches
+from test_buckets import STEP, Handle, Times, some_stream, table
 
+from streamtime.sql import buckets
+from streamtime.sql.buckets import ASIDE, Keep, Keeper
 from streamtime.udfs import changes
 from streamtime.udfs.aggregates import aggregate
 from streamtime.udfs.changes import Layout, Sorted, Updates
+from streamtime.udfs.ordering import By
 from streamtime.udfs.session_updates import SessionUpdates
 from streamtime.udfs.sliding_updates import SlidingUpdates
 from streamtime.udfs.window_updates import WindowUpdates
 
 MOMENT = pa.timestamp("us")
 AGGREGATES = (
-    (aggregate("rows", "count"), pa.int64()),
-    (aggregate("n", "count", "v"), pa.int64()),
-    (aggregate("total", "sum", "v"), pa.int64()),
-    (aggregate("low", "min", "v"), pa.int64()),
-    (aggregate("high", "max", "v"), pa.int64()),
+    (aggregate("rows", "count"), None),
+    (aggregate("n", "count", "v"), None),
+    (aggregate("total", "sum", "v"), None),
+    (aggregate("low", "min", "v"), None),
+    (aggregate("high", "max", "v"), None),
     (aggregate("mean", "avg", "v"), pa.float64()),
-    (aggregate("head", "first", "v"), pa.int64()),
-    (aggregate("tail", "last", "v"), pa.int64()),
-    (aggregate("all", "collect_list", "v"), pa.list_(pa.int64())),
+    (aggregate("head", "first", "v"), None),
+    (aggregate("tail", "last", "v"), None),
+    (aggregate("all", "collect_list", "v"), None),
 )
 NAMES = [a.name for a, _ in AGGREGATES]
 
@@ -81,6 +87,43 @@ def micros(value: Any) -> Any:
     return value if value is None or isinstance(value, int) else int((np.datetime64(value, "us") - np.datetime64(0, "us")).astype(int))
 
 
+class Stream:
+    """A streaming query of which nothing but what was saved remains from micro-batch to micro-batch."""
+
+    def __init__(self, plan: Keep) -> None:
+        self.plan = plan
+        self.handles: dict[int, Handle] = {}
+        self.counts: Counter[str] = Counter()
+
+    def run(self, rows: pa.Table, watermark: int) -> list[dict[str, Any]]:
+        blobs: dict[int, list[bytes]] = {}
+        for packed in buckets.pack(iter(rows.to_batches(max_chunksize=7))):
+            for row in packed.to_pylist():
+                blobs.setdefault(row["bucket"], []).append(row["data"])
+        found = []
+        for bucket, data in blobs.items():
+            found += self._rows(self._keeper(bucket).handleInputRows((bucket,), iter([pd.DataFrame({"data": data})]), Times(watermark)))
+        for bucket, handle in self.handles.items():
+            for at in sorted(t for t in handle.timers if t <= watermark // 1000):
+                found += self._rows(self._keeper(bucket).handleExpiredTimer((bucket,), Times(watermark), None))
+                handle.timers.discard(at)
+        return found
+
+    def _rows(self, results: Iterator[pd.DataFrame]) -> list[dict[str, Any]]:
+        found = []
+        for pdf in results:
+            for counts in pdf["counts"]:
+                self.counts.update(dict(zip(self.plan.counts, counts, strict=True)))
+            packed = pa.RecordBatch.from_pydict({"data": pa.array(pdf["data"], pa.binary())})
+            found += [row for batch in buckets.unpack(iter([packed])) for row in batch.to_pylist()]
+        return found
+
+    def _keeper(self, bucket: int) -> Keeper:
+        keeper = Keeper(self.plan)
+        keeper.init(self.handles.setdefault(bucket, Handle()))
+        return keeper
+
+
 def plain(row: dict[str, Any], order: str) -> tuple[Any, ...]:
     bounds = tuple(micros(row[n]) for n in ("start", "end", "window_close", "change_time"))
     values = None if row["change_type"] == "delete" else tuple(row[n] for n in NAMES)
@@ -92,16 +135,16 @@ def expected(change: slow.Change, order: str) -> tuple[Any, ...]:
     return (change.row["k"], change.row[order], change.start, change.end, change.close, change.time, change.seq, repr(change.values))
 
 
-def function(random_: random.Random, order: str, final: bool) -> tuple[Updates, Any]:
-    grace = random_.choice([0, 0, 3, 12])
+def function(random_: random.Random, order: str, final: bool, unit: int = 1) -> tuple[Updates, Any]:
+    grace = random_.choice([0, 0, 3, 12]) * unit
     if random_.random() < 0.5:
-        gap = random_.choice([0, 1, 3])
+        gap = random_.choice([0, 1, 3]) * unit
         return SessionUpdates(layout(order, final), gap, grace), lambda rows, by: slow.sessions(rows, by, gap, grace)
     if random_.random() < 0.5:
-        difference = random_.choice([0, 1, 4])
+        difference = random_.choice([0, 1, 4]) * unit
         return SlidingUpdates(layout(order, final), difference, grace), lambda rows, by: slow.sliding_windows(rows, by, difference, grace)
-    size = random_.choice([1, 5, 8])
-    slide = random_.choice([size, 1, 3])
+    size = random_.choice([1, 5, 8]) * unit
+    slide = random_.choice([size, unit, 3 * unit])
     slide = min(slide, size)
     return WindowUpdates(layout(order, final), size, slide, grace), lambda rows, by: slow.time_windows(rows, by, size, slide, grace)
 
@@ -126,3 +169,38 @@ def test_changes_and_final_rows_are_what_the_slow_definition_says(seed: int, mon
         wanted = [expected(c, order) for c in judged.changes]
         for key in "abc":
             assert [g for g in got if g[0] == key] == [w for w in wanted if w[0] == key], updates
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_on_a_stream_changes_come_and_final_rows_leave_as_the_slow_definition_says(seed: int) -> None:
+    random_ = random.Random(seed)
+    order, final, delay = random_.choice(["t", "id"]), random_.random() < 0.5, random_.choice([0, 0, 4]) * STEP
+    batches, seen = some_stream(random_), BEFORE
+    for number, rows in enumerate(batches):
+        for row in rows:
+            row |= {"v": row.pop("off"), "batch": number}
+    updates, slowly = function(random_, order, final, STEP)
+    clocked = in_micro_batches(batches, [order], delay, STEP)
+    judged = slowly(clocked, [order])
+    counts = ("input_rows", "null_time_drop_total", "null_key_drop_total", "late_drop_total")
+    ties = (By("id" if order == "t" else "t"),)
+    stream = Stream(Keep("F", updates, {}, "t", (By(order),), ties, ("null_time", "null_key"), (), counts, "rows"))
+    got, watermarks = [], []
+    for rows in [*batches, [], []]:
+        watermark = max(seen - delay, 0)
+        watermarks.append(watermark)
+        aside = [1 if r["t"] is None else 2 if r["k"] is None else -1 for r in rows]
+        columns = table(rows).drop_columns([ASIDE]).append_column(ASIDE, pa.array(aside, pa.int32()))
+        columns = columns.append_column("v", pa.array([r["v"] for r in rows], pa.int64()))
+        shuffled = columns.take(pa.array(random_.sample(range(len(rows)), len(rows)), pa.int64()))
+        got += [(*plain(r, order), micros(r.get("emit_time")), r.get("emit_reason")) for r in stream.run(shuffled, watermark)]
+        seen = max([seen, *(r["t"] for r in rows if r["t"] is not None)]) if rows else 10**9  # the watermark passes all
+    if final:
+        released = [(c, next(w for w in watermarks if w >= c.close and w > 0)) for c, _ in slow.final(judged, clocked)]
+        wanted = [(*expected(c, order), at, "close") for c, at in released]
+    else:
+        wanted = [(*expected(c, order), None, None) for c in judged.changes]
+    assert Counter(got) == Counter(wanted), updates
+    assert stream.counts["late_drop_total"] == len(judged.late)
+    assert stream.counts["null_time_drop_total"] + stream.counts["null_key_drop_total"] == len(judged.aside)
+    assert not any("index" in h.values or h.values.get("slices") for h in stream.handles.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -23,37 +23,18 @@ State = dict[str, pa.Array]
 SHORT = 48  # runs up to this length are added up side by side, longer ones each for itself
 
 
-@dataclass(frozen=True)
 class Runs:
     """Rows in runs: each run's rows are adjacent, in processing order. Every run starts from a state of its own."""
 
-    starts: Ints  # the position of each run's first row; every run has one
-    length: int  # of all runs together
-
-    @cached_property
-    def number(self) -> Ints:
-        """Of each row the run."""
-        return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=self.length))
-
-    @cached_property
-    def lead(self) -> Ints:
-        """Where each run's first state stands, in an array that has it before the rows of the run."""
-        return self.starts + np.arange(len(self.starts))
-
-    @cached_property
-    def place(self) -> Ints:
-        """Where each row stands in that array."""
-        return np.arange(self.length) + self.number + 1
-
-    @cached_property
-    def extended(self) -> Ints:
-        """The run numbers of that array."""
-        return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=self.length) + 1)
-
-    @cached_property
-    def ends(self) -> Ints:
-        """The position of each run's last row."""
-        return np.append(self.starts[1:], self.length) - 1
+    def __init__(self, starts: Ints, length: int) -> None:
+        lengths = np.diff(starts, append=length)
+        run = np.arange(len(starts))
+        self.starts, self.length = starts, length  # the position of each run's first row, and how many rows there are
+        self.ends = starts + lengths - 1
+        self.lead = starts + run  # where each run's first state stands, in an array that has it before the rows of the run
+        self.place = np.arange(length) + np.repeat(run, lengths) + 1  # where each row stands there
+        self.extended = np.repeat(run, lengths + 1)  # the run numbers of that array
+        self.number = np.repeat(run, lengths)  # of each row the run
 
     def led(self, first: Any, rows: Any) -> Any:
         """Each run's first value, then its rows' values."""
@@ -101,8 +82,8 @@ class Aggregate:
         """Two states as one, pair by pair; the left one's rows came first."""
         return self._merge(left, right)
 
-    def result(self, state: State, kind: pa.DataType) -> pa.Array:
-        """The aggregate's values."""
+    def result(self, state: State, kind: pa.DataType | None) -> pa.Array:
+        """The aggregate's values; `kind` is the type of an average."""
         return self._result(state, kind)
 
     def fresh(self, state: State) -> State:
@@ -119,7 +100,7 @@ class Aggregate:
     def _merge(self, left: State, right: State) -> State:
         raise NotImplementedError
 
-    def _result(self, state: State, kind: pa.DataType) -> pa.Array:
+    def _result(self, state: State, kind: pa.DataType | None) -> pa.Array:
         return state["value"]
 
     def _fresh(self, state: State) -> State:
@@ -139,7 +120,7 @@ class Count(Aggregate):
     def _merge(self, left: State, right: State) -> State:
         return {"n": pa.array(groups.as_ints(left["n"]) + groups.as_ints(right["n"]))}
 
-    def _result(self, state: State, kind: pa.DataType) -> pa.Array:
+    def _result(self, state: State, kind: pa.DataType | None) -> pa.Array:
         return state["n"]
 
     def _fresh(self, state: State) -> State:
@@ -169,12 +150,12 @@ class Sum(Aggregate):
         n = groups.as_ints(left["n"]) + groups.as_ints(right["n"])
         return {"n": pa.array(n), "total": column_of(self, total, left["total"].type)}
 
-    def _result(self, state: State, kind: pa.DataType) -> pa.Array:
+    def _result(self, state: State, kind: pa.DataType | None) -> pa.Array:
         n, total = groups.as_ints(state["n"]), numbers(state["total"])
         none = n == 0
         if self.function == "sum":
             return masked(state["total"], none)
-        if not pa.types.is_decimal(kind):
+        if kind is None or not pa.types.is_decimal(kind):
             return pa.array(total.astype(np.float64) / np.where(none, 1, n), mask=none)
         scale = 10 ** (kind.scale - state["total"].type.scale)
         return masked(
@@ -183,7 +164,10 @@ class Sum(Aggregate):
 
     def _fresh(self, state: State) -> State:
         total = state["total"]
-        return {"n": state["n"].fill_null(0), "total": total.fill_null(pa.scalar(0, pa.int64()).cast(total.type))}
+        return {
+            "n": state["n"].fill_null(0),
+            "total": total.fill_null(pa.scalar(Decimal(0) if pa.types.is_decimal(total.type) else 0, total.type)),
+        }
 
     def _empty(self, kind: pa.DataType, length: int) -> State:
         return self._fresh({"n": pa.nulls(length, pa.int64()), "total": pa.nulls(length, kind)})
@@ -261,8 +245,8 @@ class Collect(Aggregate):
                 at += length
         return gathered([sorted(m, key=moments.__getitem__) for m in lists], pool, np.array(moments, np.int64))
 
-    def _result(self, state: State, kind: pa.DataType) -> pa.Array:
-        return state["values"].cast(kind)
+    def _result(self, state: State, kind: pa.DataType | None) -> pa.Array:
+        return state["values"]
 
     def _fresh(self, state: State) -> State:
         return {name: filled(lists) for name, lists in state.items()}

@@ -46,7 +46,7 @@ class Layout:
     carried: tuple[str, ...]  # the columns of the row that caused a change: keys, clock_by and ORDER BY columns
     ordered: tuple[str, ...]  # those of them among which changes are numbered: the ORDER BY columns
     bounds: tuple[str, str]
-    aggregates: tuple[tuple[Aggregate, pa.DataType], ...]
+    aggregates: tuple[tuple[Aggregate, pa.DataType | None], ...]  # with the type of an average
     time: str
     kind: pa.DataType  # the type of the event time
     final: bool  # one row for each window, once it is closed, instead of all changes

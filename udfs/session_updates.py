@@ -222,7 +222,7 @@ class SessionUpdates(Updates):
         out = pa.table({})
         if not self.layout.final:
             out = self._changes(rows, found, item, per_item, order, seq)
-        entries = self._entries(rows, held, found, item, states, per_chain, seq[place[len(found.gone) :]])
+        entries = self._entries(rows, held, found, item, per_chain, seq[place[len(found.gone) :]])
         return Taken(out, found.group, entries, {"late_drop_total": int(found.late.sum())}), caused_by[order]
 
     def _changes(self, rows: pa.Table, found: Judged, item: Ints, per_item: list[dict[str, pa.Array]], order: Ints, seq: Ints) -> pa.Table:
@@ -241,7 +241,6 @@ class SessionUpdates(Updates):
         held: Entries,
         found: Judged,
         item: Ints,
-        states: list[dict[str, pa.Array]],
         per_chain: list[dict[str, pa.Array]],
         seq: Ints,
     ) -> Entries:

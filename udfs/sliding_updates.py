@@ -130,11 +130,9 @@ class SlidingUpdates(Updates):
         key.panes[time] = len(found.items)
         found.items.append(row)
         found.chains.append(chain_of[whose, time])
-        near = key.times[bisect.bisect_left(key.times, time - 1 - span) : bisect.bisect_right(key.times, time + span)]
-        ends = {p if p >= time else p + 1 + span for p in near}
-        if is_new and time + 1 + span not in key.panes:
-            ends.add(time + 1 + span)
-        for end in sorted(e for e in ends if e >= horizon):
+        for end in self._touched(key.times, time, is_new):
+            if end < horizon:
+                continue
             inside = key.times[bisect.bisect_left(key.times, end - span) : bisect.bisect_right(key.times, end)]
             if inside:
                 key.windows[end] = len(found.ends)
@@ -142,6 +140,24 @@ class SlidingUpdates(Updates):
                 found.ends.append(end)
                 found.members.append([key.panes[p] for p in inside])
                 found.latest.append(inside[-1])
+
+    def _touched(self, times: list[int], time: int, is_new: bool) -> list[int]:
+        """The ends of windows that a row lies in or calls into being, in Kafka's order: those that were there, the latest first; then
+        what begins after the row before it; then what ends at it; then what begins after it."""
+        span, at = self.difference, bisect.bisect_left(times, time)
+        later = times[at : bisect.bisect_right(times, time + span)]
+        there = [p for p in later if p > time or not is_new]
+        before = times[bisect.bisect_left(times, time - 1 - span) : at]
+        after = next(iter(there), time + span + 2)  # the first that was there and does not lie before the row
+        known = {*there, *(p + 1 + span for p in before[:-1])}
+        fresh = list[int]()
+        if before:
+            (known.add if after <= before[-1] + 1 + span else fresh.append)(before[-1] + 1 + span)
+        if is_new and time not in known:
+            fresh.append(time)
+        if is_new and time + 1 + span not in times:
+            fresh.append(time + 1 + span)
+        return [*sorted(known, reverse=True), *dict.fromkeys(fresh)]
 
     def _content(self, found: Found, pool: list[State], held: int) -> list[State]:
         """What the windows that changed come to, each merged from its panes by time."""

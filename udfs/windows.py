@@ -20,6 +20,7 @@ class FirstInWindow:
     """A key and a window are one group; the state is that it was seen, and lives by the window's end."""
 
     grace: int
+    duplicates: bool = True  # whether the rows after the first are dropped
 
     @property
     def width(self) -> int:
@@ -37,4 +38,5 @@ class FirstInWindow:
         first[1:] = group[1:] != group[:-1]
         late = ends < self.threshold(watermark)
         opens = first & ~late & ~np.isin(group, owner)
-        return Step(np.where(late, LATE, np.where(opens, 0, DUPLICATE)), [], group[opens], ends[opens][np.newaxis])
+        passes = opens if self.duplicates else ~late
+        return Step(np.where(late, LATE, np.where(passes, 0, DUPLICATE)), [], group[opens], ends[opens][np.newaxis])
