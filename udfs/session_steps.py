@@ -76,10 +76,10 @@ class SessionSteps:
         before, found = -1, dict[int, list[tuple[int, int]]]()
         for row, (key, time, clock) in enumerate(zip(group, times, clocks, strict=True)):
             if key != before:
-                sessions.live, before = live.get(key, []), key
+                sessions.live, before = sorted(live.get(key, [])), key
             verdict, start, end = sessions.take(time, clock)
             late[row] = verdict == LATE and self.grace is not None
-            near = sorted(sessions.near)
+            near = sessions.near
             was = (near[-1][0], near[0][1]) if near else (LOWEST, LOWEST)
             steps[row] = *was, start, end
             found[key] = sessions.live
