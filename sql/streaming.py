@@ -226,7 +226,7 @@ def _observed(counts: Sequence[str]) -> list[Column]:
     at = {name: F.col("counts")[i] for i, name in enumerate(counts)}
     totals = [F.coalesce(F.sum(at[name]), F.lit(0)).alias(name) for name in counts if name == "input_rows" or name.endswith("_total")]
     late = [
-        (F.sum(at["lateness_sum"]) / F.sum(at["timed_rows"]) / 1e6).alias("record_lateness_avg"),
+        (F.sum(at["lateness_sum"]) / F.nullif(F.sum(at["timed_rows"]), F.lit(0)) / 1e6).alias("record_lateness_avg"),
         (F.max(at["lateness_max"]) / 1e6).alias("record_lateness_max"),
     ]
     if "suppression_emit_total" in counts:
