@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.buckets import CLOCK, REASON
-from streamtime.sql.columns import arrow_type, named
+from streamtime.sql.columns import named
 from streamtime.sql.outcome import outcome
 from streamtime.sql.streaming import WATERMARK, kept, marked, verdict
 from streamtime.udfs.buffer import DELETED, EMIT_REASON, EMIT_TIME
@@ -71,7 +71,7 @@ def streamed(
         reasons=("null_time",),
         columns=needed,
         fields=[*(_unmarked(schema[name]) for name in holder.columns), *fields],
-        results=[(f.name, arrow_type(f.dataType)) for f in emitted] if wanted == "all" else (),
+        results=[(f.name, f.dataType) for f in emitted] if wanted == "all" else (),
         counts=COUNTS,
         options={"wait": call.options.get("wait"), "window_end": call.options.get("window_end"), "clock": call["clock"]}
         | {name: call.options.get(name) for name in ("grace", "gap", "deleted")},
@@ -101,4 +101,5 @@ def _unmarked(field: T.StructField) -> T.StructField:
 
 
 def _watermarks(schema: T.StructType) -> dict[str, int]:
-    return next(({WATERMARK: f.metadata[WATERMARK]} for f in schema.fields if WATERMARK in f.metadata), {})
+    """The mark of the input's own watermark; without one, none is waited for: `emit_time` never lies behind."""
+    return {WATERMARK: next((f.metadata[WATERMARK] for f in schema.fields if WATERMARK in f.metadata), 0)}

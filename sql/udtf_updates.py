@@ -134,7 +134,12 @@ def changed(
 
 def _plain(kind: T.DataType) -> pa.DataType | None:
     """The Arrow type of Python values; None where pyarrow finds it by itself."""
-    plain: dict[type[T.DataType], pa.DataType] = {T.LongType: pa.int64(), T.BooleanType: pa.bool_(), T.StringType: pa.string(), T.BinaryType: pa.binary()}
+    plain: dict[type[T.DataType], pa.DataType] = {
+        T.LongType: pa.int64(),
+        T.BooleanType: pa.bool_(),
+        T.StringType: pa.string(),
+        T.BinaryType: pa.binary(),
+    }
     return plain.get(type(kind), pa.int64() if isinstance(kind, T.IntegralType) else None)
 
 

@@ -1,4 +1,4 @@
-"""A streaming query in a process of its own, to be killed: files of events, through DEDUPLICATE, into a Delta table. Prints its progress."""
+"""A streaming query in a process of its own, to be killed: files of events, through a function, into a Delta table. Prints its progress."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from pathlib import Path
 
 import streamtime
 
-CALL = "DEDUPLICATE(TABLE(events) PARTITION BY k ORDER BY ts, within => INTERVAL 30 SECONDS, output => 'all')"
+CALLS = {
+    "deduplicate": "DEDUPLICATE(TABLE(events) PARTITION BY k ORDER BY ts, within => INTERVAL 30 SECONDS, output => 'all')",
+    "suppress": "SUPPRESS_UNTIL_CLOSE(TABLE(SELECT *, date_trunc('MINUTE', ts) AS minute FROM events) PARTITION BY (k, minute) "
+    "ORDER BY id, time => 'ts', window_end => 'minute + INTERVAL 1 MINUTE', grace => INTERVAL 80 SECONDS)",
+}
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, function: str) -> None:
     spark = streamtime.session(cores=2, settings={"spark.sql.shuffle.partitions": "2", "spark.local.dir": str(folder)})
     reader = spark.readStream.schema("k INT, ts TIMESTAMP, id INT").option("maxFilesPerTrigger", "1").option("maxFileAge", "9999d")
     reader.parquet(str(folder / "in")).createOrReplaceTempView("events")
-    writer = spark.sql(f"SELECT * FROM {CALL}").writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint"))
+    writer = (
+        spark.sql(f"SELECT * FROM {CALLS[function]}").writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint"))
+    )
     query = writer.trigger(availableNow=True).start(str(folder / "out"))
     said = -1
     while not query.awaitTermination(0.05):
@@ -26,4 +32,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

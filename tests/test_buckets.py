@@ -81,7 +81,8 @@ class Times:
     def getCurrentWatermarkInMs(self) -> int:
         return max(self.watermark // 1000, 0)
 
-    getCurrentProcessingTimeInMs = getCurrentWatermarkInMs  # the same moment, for who asks for the clock on the wall
+    def getCurrentProcessingTimeInMs(self) -> int:
+        return self.getCurrentWatermarkInMs()  # the same moment, for who asks for the clock on the wall
 
 
 class Stream:
