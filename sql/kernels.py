@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql.pandas import functions as pandas_functions
 
-from streamtime import udfs
 from streamtime.sql import plain
 from streamtime.sql.columns import remembered
 
@@ -67,8 +66,9 @@ def _function(kernel: Kernel, single: bool, returns: T.DataType, _context: Spark
 
 def ship_by_value() -> None:
     """Send the kernels with the query, so that workers need no package of ours."""
+    import streamtime.udfs
     from streamtime.sql import buckets
 
-    for module in pkgutil.iter_modules(udfs.__path__, "streamtime.udfs."):
+    for module in pkgutil.iter_modules(streamtime.udfs.__path__, "streamtime.udfs."):
         cloudpickle.register_pickle_by_value(importlib.import_module(module.name))  # type: ignore[no-untyped-call]
     cloudpickle.register_pickle_by_value(buckets)  # type: ignore[no-untyped-call]

@@ -87,7 +87,7 @@ def plan(call: Bound) -> DataFrame:
 
 SPEC = Spec(
     name="SESSION_UPDATES",
-    summary="Aggregates over sessions: the changes that each row makes, or one final row for each session.",
+    summary="Aggregates over sessions, as the changelog that a session table emits, or as one final row for each session.",
     rules="C1-C12, W2, W3, W5-W7, S2 (KIP-94, KIP-328)",
     page=__doc__,
     plan=plan,

@@ -1,4 +1,4 @@
-"""Aggregates over tumbling, hopping or sliding windows, as the changelog that a windowed table emits, or as one final row for each window.
+"""Aggregates over tumbling, hopping or sliding windows: a change for each row, or one final row for each window.
 
 ## Semantics
 

@@ -98,8 +98,8 @@ def test_updates(spark: SparkSession, udtfs: None, seed: int) -> None:
 def test_an_aggregate_over_an_expression_needs_a_column_in_a_udtf(spark: SparkSession, udtfs: None) -> None:
     view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT")
     message = "WINDOW_UPDATES, `aggregates`: expected a column in a Python UDTF, got `CAST(off AS DECIMAL(5, 1))`. Name it in the TABLE"
+    table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t'), aggregates => '{AGGREGATES}'"
     with pytest.raises(AnalysisException, match=re.escape(message)):
-        table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t'), aggregates => '{AGGREGATES}'"
         spark.sql(f"SELECT * FROM py_WINDOW_UPDATES({table}, size => INTERVAL 1 DAY)")
 
 
