@@ -38,7 +38,8 @@ The same call over a streaming input keeps rows in RocksDB until their session i
   watermark has passed them. The last sessions stay in the state until later rows come. The watermark lags exact stream time, so a stream
   may accept a row that batch calls late, never the reverse.
 - Without `grace`, sessions close as with a grace of zero, yet no row is late: one that comes after its session closed is a session of its
-  own, and leaves at once; begins it with the closed one, it has its `session_id` too. So `grace`, or a `watermark` with a delay, is how long a session waits for rows that come late.
+  own, and leaves at once; where it begins with the closed one, it has the same `session_id`. So `grace`, or a `watermark` with a delay, is
+  how long a session waits for rows that come late.
 - Rows leave behind the watermark, since their session is over. What counts time by it takes them as late, so let SESSIONIZE be the last
   function with state in a stream: a window aggregate that follows is refused by Spark, for want of a watermark, and loses nothing.
 
