@@ -56,7 +56,7 @@ input (C6). Keys that `GROUP BY` counts as equal (0.0 and -0.0, NaN and NaN, str
 
 A row needs the end of its session, which lies ahead of it: the SQL idiom takes `lag`, a running sum and a second pass over each session.
 Here a kernel walks the rows, sorted by key and time, once; only key and times travel to it. Rows wait in Spark, which spills them to disk,
-until their session has ended, as four bytes each in the kernel: a key of any size, and a session without end, can be had.
+until their session has ended, and as eight bytes or less each in the kernel: a key of any size, and a session without end, can be had.
 
 With `grace`, where `time` differs from `ORDER BY`, exact stream time costs one more shuffle and sort. Only rows that are later than `grace`
 make their session be taken row by row.
