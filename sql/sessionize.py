@@ -38,8 +38,8 @@ The same call over a streaming input keeps rows in RocksDB until their session i
   watermark has passed them. The last sessions stay in the state until later rows come. The watermark lags exact stream time, so a stream
   may accept a row that batch calls late, never the reverse.
 - Without `grace`, sessions close as with a grace of zero, yet no row is late: one that comes after its session closed is a session of its
-  own, and leaves at once; begins it with the closed one, it has its `session_id` too. So `grace`, or a `watermark` with a delay, is how
-  long a session waits for rows that come late.
+  own, and leaves at once; where it begins with the closed one, it has the same `session_id`. So `grace`, or a `watermark` with a delay, is
+  how long a session waits for rows that come late.
 - Rows leave behind the watermark, since their session is over. What counts time by it takes them as late, so let SESSIONIZE be the last
   function with state in a stream: a window aggregate that follows is refused by Spark, for want of a watermark, and loses nothing.
 
@@ -56,7 +56,7 @@ input (C6). Keys that `GROUP BY` counts as equal (0.0 and -0.0, NaN and NaN, str
 
 A row needs the end of its session, which lies ahead of it: the SQL idiom takes `lag`, a running sum and a second pass over each session.
 Here a kernel walks the rows, sorted by key and time, once; only key and times travel to it. Rows wait in Spark, which spills them to disk,
-until their session has ended, as four bytes each in the kernel: a key of any size, and a session without end, can be had.
+until their session has ended, and as eight bytes or less each in the kernel: a key of any size, and a session without end, can be had.
 
 With `grace`, where `time` differs from `ORDER BY`, exact stream time costs one more shuffle and sort. Only rows that are later than `grace`
 make their session be taken row by row.

@@ -1,7 +1,7 @@
 """SESSIONIZE: the final bounds of each row's session (rules W2 to W4), over Arrow batches sorted by key and processing order.
 
-A session's end is known only when it has closed or its key has ended. Until then its rows wait, as one number each; the rows themselves
-wait in Spark.
+A session's end is known only when it has closed or its key has ended. Until then its rows wait: here as two numbers for each run of rows
+of one session, themselves in Spark.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Sessionize:
         rows = np.flatnonzero(groups.valid((columns[0], *runs), length))
         batch = Waiting(np.full(length, -1, np.int32))
         if not len(rows):
-            return batch
+            return batch.packed()
         if len(rows) < length:
             clocks, runs = (tuple(c.take(pa.array(rows)) for c in some) for some in (clocks, runs))
         times = groups.micros(clocks[0])
@@ -60,7 +60,7 @@ class Sessionize:
                 moments = times[part.rows]
                 clock = stream[part.rows] if self.has_stream_time else moments
                 batch.take(rows[part.rows], self, part.starts, moments, clock, part.memory, opened)
-        return batch
+        return batch.packed()
 
 
 def none() -> Ints:
@@ -118,6 +118,17 @@ class Waiting:
     ends: Ints = field(default_factory=none)
     numbers: Ints = field(default_factory=none)
     ids: Ints = field(default_factory=none)
+    lengths: npt.NDArray[np.int32] = field(
+        default_factory=lambda: np.zeros(0, np.int32)
+    )  # once packed, how many rows in a row have each of the numbers in `session`
+
+    def packed(self) -> Waiting:
+        """The same in less memory: one number for rows in a row that are in one session."""
+        changes = np.append(True, self.session[1:] != self.session[:-1])[: len(self.session)]
+        edges = np.flatnonzero(changes)
+        self.lengths = np.diff(np.append(edges, len(self.session))).astype(np.int32)
+        self.session = self.session[edges]
+        return self
 
     def take(self, rows: Ints, rule: Sessionize, starts: Flags, times: Ints, clocks: Ints, memory: Memory, opened: Opened) -> None:
         """Judge rows of the batch, and remember the last key's live sessions."""
@@ -149,6 +160,6 @@ class Waiting:
         """The sessions' bounds, row by row."""
         final = opened.root(self.ids)
         self.starts[self.numbers], self.ends[self.numbers] = opened.starts[final], opened.ends[final]
-        without = self.session < 0
-        edges = (np.append(edge, 0)[self.session] for edge in (self.starts, self.ends))
+        without = np.repeat(self.session < 0, self.lengths)
+        edges = (np.repeat(np.append(edge, 0)[self.session], self.lengths) for edge in (self.starts, self.ends))
         return pa.StructArray.from_arrays([groups.times(edge, without, like) for edge in edges], ["start", "end"])
