@@ -131,7 +131,13 @@ def plan(
     made = ordered_df.select(*map(named, columns)).mapInArrow(run, T.StructType(fields))
     if not final:
         return made
-    return emitted(call, made, frame, clock)
+    return emitted(call, made, frame, clock, steps(call))
+
+
+def steps(call: Bound) -> tuple[int, int] | None:
+    """How far apart windows close, and how long after their start, where that is the same for all."""
+    size = call.options.get("size")
+    return None if size is None else (call["slide"] or size, size + call["grace"])
 
 
 def _streaming(
