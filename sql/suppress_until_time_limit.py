@@ -38,7 +38,7 @@ everything through, however far the watermark is behind. Of each key the last ro
 (C5). `clock => 'wall'` takes the time of day as stream time instead, so that an idle stream releases its last rows too; event time must
 then be a TIMESTAMP. `emit_time` is that stream time, and the column that carries the watermark for what follows: the rows' own times may
 lie behind it (S8). `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys with a collation and columns of year-month
-intervals are errors; so are `when_full => 'fail'` and `'emit_early'`, since buckets of keys are filled side by side; with `'spill'` the
+intervals are errors. `when_full => 'fail'` and `'emit_early'` bring all keys into one bucket, which one task works on; with `'spill'` the
 state store holds the rows, on disk, whatever the bound. Metrics are in `observedMetrics` of the query's progress: drops,
 `suppression_emit_total`, `suppression_overtime_avg` and `_min`, and how many rows entered and left the buffer
 (`suppression_buffer_entered_total`, `_left_total`), whose difference over all micro-batches is what it holds. An option changed on an old
