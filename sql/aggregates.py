@@ -123,7 +123,7 @@ def typed(call: Bound, frame: Frame, asked: list[Asked]) -> tuple[Frame, tuple[T
     made, found = {}, []
     for number, one in enumerate(asked):
         ref = next(refs) if one.argument else None
-        kind, cast = _types(call, one, ref)
+        kind, cast = types(call, one, ref)
         column = f"{PREFIX}argument_{number}" if ref else ""
         if ref:
             made[column] = F.when(ref.column.isNotNull(), F.lit(True)) if one.function == "count" else ref.column.cast(cast)
@@ -131,7 +131,7 @@ def typed(call: Bound, frame: Frame, asked: list[Asked]) -> tuple[Frame, tuple[T
     return frame.with_df(frame.df.withColumns(made)) if made else frame, tuple(found)
 
 
-def _types(call: Bound, one: Asked, ref: Ref | None) -> tuple[T.DataType, T.DataType]:
+def types(call: Bound, one: Asked, ref: Ref | None) -> tuple[T.DataType, T.DataType]:
     """The type of the aggregate, and that to which its argument is cast."""
     if ref is None or one.function == "count":
         return T.LongType(), T.BooleanType()

@@ -85,7 +85,7 @@ def check(call: Bound) -> None:
 def plan(
     call: Bound,
     bounds: tuple[str, str],
-    kernel: Callable[[Layout], Updates],
+    kernel: Callable[[Bound, Layout], Updates],
     report: Callable[[Bound, Frame, tuple[str, str]], DataFrame],
     options: Sequence[str],
 ) -> DataFrame:
@@ -97,10 +97,10 @@ def plan(
         aggregates=aggregates.arguments(asked),
     )
     stream = is_stream(call)
-    carried, ordered = _carried(call, frame)
+    carried, ordered = carried_columns(call, frame)
     frame, typed = aggregates.typed(call, frame, asked)
     final = call["emit"] == "final"
-    fields = _fields(call, frame, carried, bounds, typed)
+    fields = fields_of(call, frame, frame.df.schema, carried, bounds, typed)
     if call["output"] != "rows":
         return report(call, frame, bounds)
     layout = Layout(
@@ -112,7 +112,7 @@ def plan(
         kind=arrow_type(frame.time.type),
         final=final,
     )
-    updates = kernel(layout)
+    updates = kernel(call, layout)
     needed = [*carried, frame.time.name, *(t.kernel.column for t in typed if t.kernel.column)]
     frame, identity = frame.comparable(frame.keys)
     if stream:
@@ -162,7 +162,7 @@ def moment(frame: Frame) -> T.DataType:
     return T.TimestampNTZType() if isinstance(frame.time.type, T.DateType) else frame.time.type
 
 
-def _carried(call: Bound, frame: Frame) -> tuple[list[str], list[str]]:
+def carried_columns(call: Bound, frame: Frame) -> tuple[list[str], list[str]]:
     """The input's columns that a change has: keys, clock_by and ORDER BY columns; and the latter alone. change_* columns are made anew."""
     plain = {c.name for c in frame.columns}
     ordered = [("ORDER BY", o.ref) for o in frame.order]
@@ -179,12 +179,11 @@ def _carried(call: Bound, frame: Frame) -> tuple[list[str], list[str]]:
     return names, list(dict.fromkeys(r.name for _, r in ordered if r.name.lower() not in CHANGE))
 
 
-def _fields(
-    call: Bound, frame: Frame, carried: list[str], bounds: tuple[str, str], typed: Sequence[aggregates.Typed]
+def fields_of(
+    call: Bound, frame: Frame, schema: T.StructType, carried: list[str], bounds: tuple[str, str], typed: Sequence[aggregates.Typed]
 ) -> list[T.StructField]:
     """The columns of a change, as the kernel returns them. Raises CallError where two have one name."""
     kind = moment(frame)
-    schema = frame.df.schema
     added = [T.StructField(b, kind) for b in bounds]
     added += [T.StructField(t.kernel.name, t.type) for t in typed]
     added += [T.StructField("window_close", kind, True, {GRACE_KEY: call["grace"]})]

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql import kernels
+from streamtime.sql.buckets import CLOCK, REASON
 from streamtime.sql.columns import named, sorted_by
 from streamtime.sql.frame import PREFIX
 from streamtime.sql.outcome import lateness, refuse_clash
+from streamtime.sql.streaming import judged
 from streamtime.sql.text import quoted
 from streamtime.sql.windows import END, START, moments
-from streamtime.udfs.groups import HIGHEST
-from streamtime.udfs.sessionize import SessionSteps
+from streamtime.udfs.session_steps import EDGES, SessionSteps
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -27,27 +29,33 @@ if TYPE_CHECKING:
 
 NULL_TIME = "null_time: its event time or its first ORDER BY value is null, so it has no place in time"
 NULL_KEY = "null_key: its key is null, so it belongs to no key and does not move stream time"
-SESSION, NUMBER = f"{PREFIX}session", f"{PREFIX}number"
+SESSION, LATE, NUMBER = (f"{PREFIX}{name}" for name in ("session", "late", "number"))
 SECONDS = " seconds ahead of the row"
 UNITS = (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000), ("microsecond", 1))
 
 
 def explained(
-    call: Bound, frame: Frame, clock: Column, outcome: Column, bounds: dict[str, Column], sentences: dict[str, list[Column | str]]
+    call: Bound,
+    frame: Frame,
+    clock: Column,
+    apart: Column,
+    outcome: Column,
+    bounds: dict[str, Column],
+    sentences: dict[str, list[Column | str]],
 ) -> DataFrame:
     """Every input row, then `outcome`, `stream_time`, the bounds as they stood right after the row, and `explanation`.
 
-    `outcome` and `bounds` are those of rows that take part; `sentences` has the parts of the sentence for each outcome.
+    `apart` is why a row takes no part, or null; `outcome` and `bounds` are those of rows that do; `sentences` has the parts of the sentence
+    for each outcome.
     """
-    takes_part = frame.has_time & frame.has_key
-    sentence = F.when(~frame.has_time, NULL_TIME).when(~frame.has_key, NULL_KEY)
+    sentence = F.when(apart == "null_time", NULL_TIME).when(apart == "null_key", NULL_KEY)
     for word, parts in sentences.items():
         texts = [F.lit(p) if isinstance(p, str) else p.cast("string") for p in parts]
         sentence = sentence.when(outcome == word, F.concat(*texts))
     columns = {
-        "outcome": F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key").otherwise(outcome),
+        "outcome": F.coalesce(apart, outcome),
         "stream_time": F.when(frame.has_time, clock),
-        **{name: F.when(takes_part, bound) for name, bound in bounds.items()},
+        **{name: F.when(apart.isNull(), bound) for name, bound in bounds.items()},
         "explanation": sentence,
     }
     refuse_clash(call, frame, tuple(columns))
@@ -56,33 +64,66 @@ def explained(
 
 def explained_sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, clock: Column, grace: int | None) -> DataFrame:
     """What each row did to the sessions of its key, in processing order; without `grace` no session closes."""
-    gap = call["gap"]
-    moment = frame.time.type
-    edges = ("was_start", "was_end", "start", "end")
-    returns = T.StructType([T.StructField("outcome", T.StringType()), T.StructField("found", T.IntegerType())])
-    returns = T.StructType([*returns, *(T.StructField(edge, moment) for edge in edges)])
     keys = [named(i) for i in identity]
     grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
     ordered = grouped.sortWithinPartitions(*[sorted_by(quoted(i)) for i in identity], *frame.sort())
-    df = kernels.with_column(ordered, SESSION, SessionSteps(gap, HIGHEST if grace is None else grace), [time, clock, *keys], returns)
-    outcome, found, was_start, was_end, start, end = (F.col(f"{SESSION}.{f}") for f in returns.names)
-    frame = frame.with_df(df)
+    returns = T.StructType([T.StructField("late", T.BooleanType()), *(T.StructField(edge, frame.time.type) for edge in EDGES)])
+    df = kernels.with_column(ordered, SESSION, SessionSteps(call["gap"], grace), [time, clock, *keys], returns)
+    frame = frame.with_df(df.withColumns({f"{PREFIX}{field}": F.col(f"{SESSION}.{field}") for field in returns.names}))
+    return _in_sentences(call, frame, clock, aside(frame), named(LATE), grace)
+
+
+def explained_in_stream(call: Bound, frame: Frame, grace: int | None, options: dict[str, Any]) -> DataFrame:
+    """The same over a stream, said of each row when it comes; without `grace` sessions close, yet no row is late."""
+    frame, identity = frame.comparable(frame.keys)
+    frame = judged(
+        replace(call, options=call.options | {"output": "all"}),
+        frame,
+        SessionSteps(call["gap"], grace, closes=True),
+        [named(i) for i in identity],
+        aside=aside(frame),
+        reasons=("null_time", "null_key", "late"),
+        results=steps(frame),
+        options=options,
+    )
+    apart = F.when(named(REASON) != "late", named(REASON))
+    return _in_sentences(call, frame, named(CLOCK), apart, F.coalesce(named(REASON) == "late", F.lit(False)), grace)
+
+
+def aside(frame: Frame) -> Column:
+    """Why a row takes no part; null where it does."""
+    return F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key")
+
+
+def steps(frame: Frame) -> T.StructType:
+    """The columns that `SessionSteps` gives."""
+    return T.StructType([T.StructField(f"{PREFIX}{edge}", frame.time.type) for edge in EDGES])
+
+
+def _in_sentences(call: Bound, frame: Frame, clock: Column, apart: Column, late: Column, grace: int | None) -> DataFrame:
+    gap = call["gap"]
+    was_start, was_end, start, end = (named(f.name) for f in steps(frame))
+    word = F.when(late, "late").when(was_start.isNull(), "opened").when(was_start > was_end, "merged").otherwise("joined")
     moved = (
         F.when(start < was_start, F.concat(F.lit(" and moved its start back to "), start.cast("string")))
         .when(end > was_end, F.concat(F.lit(" and moved its end from "), was_end.cast("string"), F.lit(" to "), end.cast("string")))
         .otherwise(F.concat(F.lit(" and ends at "), end.cast("string"), F.lit("; its bounds stay")))
     )
-    short = F.ceil(lateness(frame, clock) - F.lit(gap / 1e6)).cast("long")
+    closes = later(end, gap + (grace or 0))
     sentences: dict[str, list[Column | str]] = {
         "opened": [f"opened a session: no live session of its key lay within {in_words(gap)} of it"],
         "joined": ["joined the session that began at ", was_start, moved],
-        "merged": ["merged ", found, " sessions into one, which began at ", start, " and ends at ", end],
+        "merged": ["merged two sessions into one: that which ended at ", was_end, " and that which began at ", was_start],
     }
+    sentences["merged"] += ["; it began at ", start, " and ends at ", end]
     if grace is not None:
-        closed = later(end, gap + grace)
-        sentences["late"] = ["late: its session would have ended at ", end, ", and was closed once stream time passed ", closed]
+        short = F.ceil(lateness(frame, clock) - F.lit(gap / 1e6)).cast("long")
+        sentences["late"] = ["late: its session would have ended at ", end, ", and was closed once stream time passed ", closes]
         sentences["late"] += ["; stream time is ", clock, ". A grace of ", short, " seconds would have let it in"]
-    return explained(call, frame, clock, outcome, {"session_start": start, "session_end": end}, sentences)
+    elif frame.df.isStreaming:
+        final = F.concat(F.lit("; stream time had passed "), closes.cast("string"), F.lit(", so it is final at once"))
+        sentences["opened"].append(F.when(clock > closes, final).otherwise(""))
+    return explained(call, frame, clock, apart, word, {"session_start": start, "session_end": end}, sentences)
 
 
 def explained_windows(
@@ -99,7 +140,7 @@ def explained_windows(
         "joined": ["joined ", window, " as row ", named(NUMBER), " of its key"],
         "late": ["late: ", window, " was closed once stream time reached ", closes, "; stream time is ", clock, ", ", behind, SECONDS],
     }
-    return explained(call, frame, clock, outcome, dict(zip(names, (named(START), named(END)), strict=True)), sentences)
+    return explained(call, frame, clock, aside(frame), outcome, dict(zip(names, (named(START), named(END)), strict=True)), sentences)
 
 
 def in_words(micros: int) -> str:

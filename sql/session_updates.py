@@ -75,12 +75,13 @@ if TYPE_CHECKING:
 BOUNDS = ("session_start", "session_end")
 
 
+def kernel(call: Bound, layout: Layout) -> Updates:
+    """What adds up the sessions."""
+    return SessionUpdates(layout, call["gap"], call["grace"])
+
+
 def plan(call: Bound) -> DataFrame:
     """SESSION_UPDATES as a DataFrame."""
-
-    def kernel(layout: Layout) -> Updates:
-        return SessionUpdates(layout, call["gap"], call["grace"])
-
     return changes.plan(call, BOUNDS, kernel, sessions, ("gap",))
 
 

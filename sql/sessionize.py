@@ -27,6 +27,25 @@ A row with a null time or a null first `ORDER BY` value is dropped as `null_time
 time (C12). Ties in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4); rows of one key with equal
 times are always in one session, unless one of them is late. Late rows are dropped as `late`. Empty input gives empty output.
 
+## On a stream
+
+The same call over a streaming input keeps rows in RocksDB until their session is closed, which is when stream time has passed
+`session_end + gap + grace`; then they leave, with its final bounds. Stream time is the watermark under which a micro-batch runs (C3):
+`watermark` sets its delay; without it the input's own counts, else one without delay. Late rows are reported at once, by
+`output => 'dropped'` or `'all'`; `'dropped'` and `'explain'` hold no rows, only the bounds of live sessions.
+
+- **C5** If no row is later than `grace`, the final sessions are those of batch, however the input is cut into micro-batches, once the
+  watermark has passed them. The last sessions stay in the state until later rows come. The watermark lags exact stream time, so a stream
+  may accept a row that batch calls late, never the reverse.
+- Without `grace`, sessions close as with a grace of zero, yet no row is late: one that comes after its session closed is a session of its
+  own, and leaves at once; begins it with the closed one, it has its `session_id` too. So `grace`, or a `watermark` with a delay, is how
+  long a session waits for rows that come late.
+- Rows leave behind the watermark, since their session is over. What counts time by it takes them as late, so let SESSIONIZE be the last
+  function with state in a stream: a window aggregate that follows is refused by Spark, for want of a watermark, and loses nothing.
+
+`clock_by`, `output => 'metrics'`, keys with a collation and columns of year-month intervals are errors. Metrics are in `observedMetrics`
+of the query's progress. An option changed on an old checkpoint is an error that names it. Keys are told apart by hashes of 128 bits.
+
 ## Guarantees
 
 The result is a function of the set of input rows: not of files, partitions or cores (C4). `rows` and `dropped` together are exactly the
@@ -41,6 +60,10 @@ until their session has ended, as four bytes each in the kernel: a key of any si
 
 With `grace`, where `time` differs from `ORDER BY`, exact stream time costs one more shuffle and sort. Only rows that are later than `grace`
 make their session be taken row by row.
+
+On a stream: each row that waits, and 40 bytes beside it, in 128 buckets; with `'dropped'` and `'explain'` 32 bytes for each live session. A
+key's waiting rows are written anew with each micro-batch that has rows of it: a session that never ends grows dearer with each. The rows
+of a bucket in one micro-batch, and those that wait for its keys, lie in a Python worker's memory.
 """
 
 from __future__ import annotations
@@ -52,32 +75,39 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql import kernels
+from streamtime.sql.buckets import CLOCK, REASON
 from streamtime.sql.call import Expression
 from streamtime.sql.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.columns import direct, expression, named, sorted_by
-from streamtime.sql.explain import explained_sessions
+from streamtime.sql.explain import aside, explained_in_stream, explained_sessions, steps
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
 from streamtime.sql.sorting import hash_of, prefix
 from streamtime.sql.spec import COMMON, OUTPUT, Choice, Duration, Example, Option, Spec
+from streamtime.sql.streaming import is_stream, judged, kept, unclocked, verdict
 from streamtime.sql.text import as_text, named_by, quoted
+from streamtime.udfs.session_rows import SessionRows
+from streamtime.udfs.session_steps import SessionSteps
 from streamtime.udfs.sessionize import Sessionize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call import Bound
     from streamtime.sql.frame import Frame
 
-SESSION = f"{PREFIX}session"
+SESSION, START, END = (f"{PREFIX}session{edge}" for edge in ("", "_start", "_end"))
 REASONS = ("null_time", "null_key", "late")
 
 
 def plan(call: Bound) -> DataFrame:
     """SESSIONIZE as a DataFrame."""
     frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()))
+    if is_stream(call, explains=True):
+        return _reported(call, frame) if call["output"] in ("dropped", "explain") else _waiting(call, frame)
     takes_part, wanted = frame.has_time & frame.has_key, call["output"]
     if wanted == "rows":
         frame = frame.with_df(frame.df.where(takes_part))
@@ -90,13 +120,12 @@ def plan(call: Bound) -> DataFrame:
     if wanted == "explain":
         return explained_sessions(call, frame, identity, time, clock, call["grace"])
     frame = _sessions(call, frame, identity, time, replayed)
-    start, end = (F.col(f"{SESSION}.{edge}") for edge in ("start", "end"))
-    adds = {"session_start": start, "session_end": end, "session_id": session_id(frame, identity)}
     reason = F.lit(None)
     if wanted != "rows":
-        reason = F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key").when(start.isNull(), "late")
+        reason = aside(frame).when(named(START).isNull(), "late")
     elif replayed:
-        reason = F.when(start.isNull(), "late")
+        reason = F.when(named(START).isNull(), "late")
+    adds = _bounds(frame, identity)
     return outcome(call, frame, reason, clock, REASONS, adds, adds if wanted == "all" else {})
 
 
@@ -112,17 +141,73 @@ def _sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, 
     grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
     ordered = grouped.sortWithinPartitions(*first, *[sorted_by(quoted(i)) for i in identity], *order)
     returns = T.StructType().add("start", frame.time.type).add("end", frame.time.type)
-    return frame.with_df(kernels.with_column(ordered, SESSION, kernel, columns, returns))
+    return _opened(frame, kernels.with_column(ordered, SESSION, kernel, columns, returns), {START: "start", END: "end"})
 
 
-def session_id(frame: Frame, identity: Sequence[str]) -> Column:
-    """The keys and the start as text, one to one."""
-    start = f"{quoted(SESSION)}.start"
+def _opened(frame: Frame, df: DataFrame, columns: dict[str, str]) -> Frame:
+    return frame.with_df(df.withColumns({name: F.col(f"{SESSION}.{field}") for name, field in columns.items()}))
+
+
+def _waiting(call: Bound, frame: Frame) -> DataFrame:
+    """On a stream, rows that leave once their session is closed."""
+    frame, identity = frame.comparable(frame.keys)
+    everything = call["output"] == "all"
+    names = [*(c.name for c in frame.columns), *identity, frame.time.name, *(o.ref.name for o in frame.order)]
+    names = list(dict.fromkeys(names))
+    schema, kind = frame.df.schema, frame.time.type
+    added = [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, kind)] if everything else []
+    bounds = [T.StructField(name, kind) for name in (START, END)]
+    df = kept(
+        call,
+        frame,
+        SessionRows(call["gap"], call["grace"], frame.time.name, (START, END), (REASON, CLOCK) if everything else ()),
+        [named(i) for i in identity],
+        aside=aside(frame),
+        reasons=REASONS[:2],
+        columns=names,
+        fields=[*unclocked([schema[name] for name in names]), *added, *bounds],
+        results=[(f.name, f.dataType) for f in bounds],
+        counts=("late_drop_total",),
+        options=_pinned(call),
+    )
+    frame = frame.with_df(df)
+    adds = _bounds(frame, identity)
+    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, adds, adds)
+
+
+def _reported(call: Bound, frame: Frame) -> DataFrame:
+    """On a stream, what can be said of each row when it comes."""
+    if call["output"] == "explain":
+        return explained_in_stream(call, frame, call["grace"], _pinned(call))
+    frame, identity = frame.comparable(frame.keys)
+    frame = judged(
+        call,
+        frame,
+        SessionSteps(call["gap"], call["grace"], closes=True),
+        [named(i) for i in identity],
+        aside=aside(frame),
+        reasons=REASONS,
+        results=steps(frame),
+        options=_pinned(call),
+    )
+    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, {}, {})
+
+
+def _pinned(call: Bound) -> dict[str, Any]:
+    """What the state depends on: rows wait in it, with stream time or without, or only the bounds of live sessions are there."""
+    output = call["output"] if call["output"] in ("rows", "all") else "dropped or explain"
+    return {"gap": call["gap"], "grace": call["grace"], "output": output}
+
+
+def _bounds(frame: Frame, identity: Sequence[str]) -> dict[str, Column]:
+    """The columns that rows leave with. The id is the keys and the start as text, one to one."""
+    start = quoted(START)
     if isinstance(frame.time.type, T.TimestampType):
         start = f"TIMESTAMP_NTZ '1970-01-01 00:00:00' + unix_micros({start}) * INTERVAL '0.000001' SECOND"
     pairs = zip(frame.keys, identity, strict=True)
     keys = [as_text(quoted(name), key.type) if direct(key.type) else quoted(name) for key, name in pairs]
-    return expression(f"concat({named_by(keys)}, '@', CAST({start} AS STRING))")
+    identifier = expression(f"concat({named_by(keys)}, '@', CAST({start} AS STRING))")
+    return {"session_start": named(START), "session_end": named(END), "session_id": F.when(named(START).isNotNull(), identifier)}
 
 
 WORDS = replace(
@@ -133,7 +218,7 @@ WORDS = replace(
 SPEC = Spec(
     name="SESSIONIZE",
     summary="Gives every row the final bounds and the id of its session: rows of a key with no gap larger than `gap` between them.",
-    rules="C1-C12, W2-W4, W7 (KIP-94)",
+    rules="C1-C9, C11, C12, W2-W4, W7 (KIP-94)",
     page=__doc__,
     plan=plan,
     options=(

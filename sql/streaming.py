@@ -36,8 +36,8 @@ CLOCKED_BEFORE = "streamtime.clocked"  # what a function of the pack writes ther
 _numbers = itertools.count(1)
 
 
-def is_stream(call: Bound) -> bool:
-    """Whether the call is over a stream. Raises CallError for what a stream cannot have (rules C3, C5, C6)."""
+def is_stream(call: Bound, explains: bool = False) -> bool:
+    """Whether the call is over a stream. Raises CallError for what a stream cannot have (rules C3, C5, C6); `explains`: it can explain."""
     if not call.tables[0].frame.isStreaming:
         return False
     if call["clock_by"]:
@@ -45,7 +45,7 @@ def is_stream(call: Bound) -> bool:
     if call["output"] == "metrics":
         fix = "Read them from observedMetrics in the query's progress, where every call over a stream puts them; `name` labels them."
         raise call.refuse("`output`", "'metrics' is not possible on a stream", fix)
-    if call["output"] == "explain":
+    if call["output"] == "explain" and not explains:
         raise call.refuse("`output`", "'explain' is not possible on a stream", "Run the call in batch, over the rows that you ask about.")
     provider = call.session.conf.get(PROVIDER, "") if call.session is not None else ROCKSDB
     if "RocksDB" not in provider:
@@ -134,6 +134,12 @@ def marked(call: Bound, field: T.StructField) -> T.StructField:
     if call["watermark"] is not None and isinstance(field.dataType, T.TimestampType):
         marks |= {WATERMARK: _delay(call)}
     return T.StructField(field.name, field.dataType, field.nullable, (field.metadata or {}) | marks)
+
+
+def unclocked(fields: Sequence[T.StructField]) -> list[T.StructField]:
+    """Columns of rows that leave behind the watermark: a window aggregate that follows must refuse them, since it would lose them all."""
+    first, *rest = [T.StructField(f.name, f.dataType, f.nullable, {n: v for n, v in f.metadata.items() if n != WATERMARK}) for f in fields]
+    return [T.StructField(first.name, first.dataType, first.nullable, first.metadata | {CLOCKED_BEFORE: True}), *rest]
 
 
 def _run(call: Bound, packed: DataFrame, processor: Judge | Keeper, counts: Sequence[str], mode: str) -> DataFrame:
@@ -226,7 +232,7 @@ def _observed(counts: Sequence[str]) -> list[Column]:
     at = {name: F.col("counts")[i] for i, name in enumerate(counts)}
     totals = [F.coalesce(F.sum(at[name]), F.lit(0)).alias(name) for name in counts if name == "input_rows" or name.endswith("_total")]
     late = [
-        (F.sum(at["lateness_sum"]) / F.nullif(F.sum(at["timed_rows"]), F.lit(0)) / 1e6).alias("record_lateness_avg"),
+        (F.try_divide(F.sum(at["lateness_sum"]), F.sum(at["timed_rows"])) / 1e6).alias("record_lateness_avg"),
         (F.max(at["lateness_max"]) / 1e6).alias("record_lateness_max"),
     ]
     if "suppression_emit_total" in counts:

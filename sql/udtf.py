@@ -17,12 +17,15 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 
+from streamtime.sql import session_updates, window_updates
 from streamtime.sql.call import Bound, Table, Value, bind
 from streamtime.sql.errors import CallError, did_you_mean
 from streamtime.sql.spec import Spec
 from streamtime.sql.text import as_text, microseconds, named_by, quoted
 from streamtime.sql.udtf_suppress import KIND, PREIMAGE, change, needed, suppressed
+from streamtime.sql.udtf_updates import Shape, changed, shape
 from streamtime.udfs import groups, sessions
+from streamtime.udfs.changes import Layout, Updates
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.sessionize import Sessionize
@@ -40,6 +43,7 @@ class Analyzed(AnalyzeResult):
     call: Bound | None = None
     time_type: T.DataType = field(default_factory=T.TimestampType)
     in_time_order: bool = False
+    shape: Shape | None = None  # of changes, where the call makes them
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ class Local:
     of_all: tuple[str, ...] | None = None  # what output => 'all' shows; None: the details
     named: str = ""  # a text of the keys and the first of the columns that are added, last of them
     changes: bool = False  # it takes changes (`streamtime.sql.udtf_suppress`), those of all keys together
+    updates: Callable[[Bound, Layout], Updates] | None = None  # it makes changes of rows (`streamtime.sql.udtf_updates`)
     without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
 
     def shown(self, output: str) -> tuple[str, ...]:
@@ -135,16 +140,25 @@ def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str
     done = {o.expression.text for o in call.order}
     ordering += [OrderingColumn(quoted(f.name), not last, not last) for f in schema if f.name not in done and _orderable(f.dataType)]
     keys = [k.text for k in call.keys]
-    apart = in_order and bool(keys) and not local.changes
+    apart = in_order and bool(keys) and not local.changes and not local.updates
+    made = shape(call, schema, (local.details[0], local.details[1]), kind) if local.updates and call["output"] == "rows" else None
+    arguments = (
+        f"struct({', '.join(f'{text} AS a{i}' for i, (text, _) in enumerate(made.arguments))})" if made and made.arguments else "NULL"
+    )
     return Analyzed(
-        schema=T.StructType([*schema, *_added(call, local, kind or T.TimestampType())]),
+        schema=T.StructType(made.fields if made else [*schema, *_added(call, local, kind or T.TimestampType())]),
         withSinglePartition=not apart,
         partitionBy=[PartitioningColumn(k) for k in keys] if apart else [],
         orderBy=ordering,
-        select=[*(SelectedColumn(quoted(f.name)) for f in schema), *_helpers(call, schema, time, kind, local.changes)],
+        select=[
+            *(SelectedColumn(quoted(f.name)) for f in schema),
+            *_helpers(call, schema, time, kind, local.changes),
+            *([SelectedColumn(arguments, "__streamtime_arguments")] if made else []),
+        ],
         call=call,
         time_type=kind or T.TimestampType(),
         in_time_order=in_order,
+        shape=made,
     )
 
 
@@ -207,14 +221,14 @@ def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
 def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Iterator[tuple[Any, ...]]:
     """The rows that the call asks for."""
     assert result.call is not None
-    call, width = result.call, len(HELPERS)
+    call, width = result.call, len(HELPERS) + (result.shape is not None)
     changes = [()] * len(rows)
     if local.changes:
         rows = [row for row in rows if row[-width - 1][KIND] != PREIMAGE]
         changes = [row[-width - 1] for row in rows]
     if not rows:
         return
-    numbers = [pa.array([row[i - width] for row in rows], pa.int64()) for i in range(width - 1)]
+    numbers = [pa.array([row[i - width] for row in rows], pa.int64()) for i in range(len(HELPERS) - 1)]
     times, place, second, clock, offsets = numbers
     has_time, has_key = groups.valid([times], len(rows)), groups.valid([place], len(rows))
     micros = np.where(has_time, groups.as_ints(times), LOWEST)
@@ -225,9 +239,11 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
     moves = has_time & has_key if local.without_key else has_time
     last = call.options.get("keep") == "last"
     stream = micros if result.in_time_order else _stream_time(micros, moves, groups.as_ints(clock), last)
-    verdicts = local.judge(
-        call, result.in_time_order, Columns(micros, keys.ravel(), stream, aside, offsets, groups.as_ints(clock), changes)
-    )
+    columns = Columns(micros, keys.ravel(), stream, aside, offsets, groups.as_ints(clock), changes)
+    if result.shape is not None and local.updates is not None:
+        yield from changed(call, result.shape, local.updates, rows, columns)
+        return
+    verdicts = local.judge(call, result.in_time_order, columns)
     details = local.shown(call["output"])
     for i, (row, reason) in enumerate(zip(verdicts.rows.tolist(), verdicts.reasons, strict=True)):
         if call["output"] != "all" and (reason is None) != (call["output"] == "rows"):
@@ -343,6 +359,21 @@ def changes(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
     return Verdicts(*suppressed(call, columns))
 
 
+def windows(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
+    """Which rows windows or sessions take; in sliding windows, a row is late when the last window that could hold it is closed."""
+    if call.options.get("difference") is None:
+        sized = dataclasses.replace(call, options={"size": None, "slide": None, "gap": None} | call.options)
+        found = distinct_in_window(sized, in_time_order, columns)
+        names = ("session_start", "session_end") if "gap" in call.options else BOUNDS
+        reasons = [None if r == "duplicate" else r for r in found.reasons]
+        return Verdicts(found.rows, reasons, dict(zip(names, found.details.values(), strict=True)))
+    late = columns.times + call["difference"] < columns.stream_time - call["grace"]
+    reasons = [a or ("late" if is_late else None) for a, is_late in zip(columns.aside, late.tolist(), strict=True)]
+    times = [None if a else t for a, t in zip(columns.aside, columns.times.tolist(), strict=True)]
+    starts = [None if t is None else t - call["difference"] for t in times]
+    return Verdicts(np.arange(len(times)), reasons, {"window_start": starts, "window_end": times})
+
+
 BOUNDS = ("window_start", "window_end")
 EMITTED = ("emit_time", "emit_reason")
 SESSION = ("session_start", "session_end")
@@ -350,6 +381,8 @@ LOCAL = {
     "DEDUPLICATE": Local(deduplicate, details=("kept_time",)),
     "DISTINCT_IN_WINDOW": Local(distinct_in_window, details=BOUNDS, adds=BOUNDS, without_key="null_key"),
     "SESSIONIZE": Local(sessionize, details=(), adds=SESSION, of_all=SESSION, named="session_id", without_key="null_key"),
+    "SESSION_UPDATES": Local(windows, details=SESSION, updates=session_updates.kernel, without_key="null_key"),
+    "WINDOW_UPDATES": Local(windows, details=BOUNDS, updates=window_updates.kernel, without_key="null_key"),
     "SUPPRESS_UNTIL_CLOSE": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
     "SUPPRESS_UNTIL_TIME_LIMIT": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
 }

@@ -87,14 +87,15 @@ def check(call: Bound) -> None:
         raise call.refuse("`slide`", "expected an interval of at most `size`, got a larger one", "Rows between the windows would be lost.")
 
 
+def kernel(call: Bound, layout: Layout) -> Updates:
+    """What adds up the windows."""
+    if call["size"] is None:
+        return SlidingUpdates(layout, call["difference"], call["grace"])
+    return WindowUpdates(layout, call["size"], call["slide"] or call["size"], call["grace"])
+
+
 def plan(call: Bound) -> DataFrame:
     """WINDOW_UPDATES as a DataFrame."""
-
-    def kernel(layout: Layout) -> Updates:
-        if call["size"] is None:
-            return SlidingUpdates(layout, call["difference"], call["grace"])
-        return WindowUpdates(layout, call["size"], call["slide"] or call["size"], call["grace"])
-
     return changes.plan(call, BOUNDS, kernel, time_windows, ("size", "slide", "difference"))
 
 

@@ -30,6 +30,7 @@ class Judged:
     stream_time: int | None
     after: tuple[int, int] | None = None
     merged: int = 0
+    before: tuple[int | None, int | None] = (None, None)  # the start of the last session that it found, and the end of the first
     session: Session | None = None
 
     @property
@@ -81,6 +82,7 @@ def sessionize(
             one.merged_into = merged
         its.append(merged)
         outcome = ("opened", "joined", "merged")[min(len(joined), 2)]
-        judged.append(Judged(row, outcome, known(clock), after, len(joined), merged))
+        before = (max(s.start for s in joined), min(s.end for s in joined)) if joined else (None, None)
+        judged.append(Judged(row, outcome, known(clock), after, len(joined), before, merged))
     assert all(j.stream_time != BEFORE for j in judged)
     return judged

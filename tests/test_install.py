@@ -24,6 +24,14 @@ def test_the_quickstart_tells_its_story_and_its_postconditions_hold() -> None:
     assert not ours  # PySpark's own worker daemon may complain of a broken pipe while it is shut down
 
 
+def test_the_windows_example_gives_one_final_answer_for_each_hour_in_batch_and_as_a_stream() -> None:
+    done = subprocess.run([sys.executable, "examples/windows.py"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for line in ("  EWR     6,234  117,335  38", "  JFK     4,820     21.7", "  EWR     2013-02-08 15:00:00  1        2013-02-09 16:00:00"):
+        assert line in done.stdout
+    assert done.stdout.count("  ok    ") == 4
+
+
 def test_the_wheel_holds_the_three_folders_as_one_package(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)], check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")

@@ -319,7 +319,7 @@ def test_explanations_say_what_a_row_did_to_which_session(spark: SparkSession) -
         f"joined the session that began at {at}20 and ends at {at}25; its bounds stay",
         f"joined the session that began at {at}20 and moved its start back to {at}15",
         "opened a session: no live session of its key lay within 10 seconds of it",
-        f"merged 2 sessions into one, which began at {at}15 and ends at {at}40",
+        f"merged two sessions into one: that which ended at {at}25 and that which began at {at}40; it began at {at}15 and ends at {at}40",
     ]
     late, advice = (
         f"late: its session would have ended at {at}05, and was closed once stream time passed {at}17",

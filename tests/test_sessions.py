@@ -15,7 +15,8 @@ from reference import Row
 from test_kernels import MOMENT, cut
 
 from streamtime.udfs import groups
-from streamtime.udfs.sessionize import Sessionize, SessionSteps
+from streamtime.udfs.session_steps import SessionSteps
+from streamtime.udfs.sessionize import Sessionize
 
 
 def micros(at: Any) -> int | None:
@@ -77,10 +78,18 @@ def test_what_each_row_did_when_it_came(seed: int) -> None:
     expected.sort(key=lambda j: j.row["k"])
     columns = [pa.array([j.row["t"] for j in expected], MOMENT), pa.array([j.stream_time for j in expected], MOMENT)]
     columns.append(pa.array([j.row["k"] for j in expected]))
-    kernel = SessionSteps(gap, groups.HIGHEST if grace is None else grace)
-    got = [step for batch in kernel.run(iter(cut(random_, columns))) for step in batch.to_pylist()]
-    assert [(g["outcome"], g["found"]) for g in got] == [(j.outcome, j.merged) for j in expected]
+    got = [step for batch in SessionSteps(gap, grace).run(iter(cut(random_, columns))) for step in batch.to_pylist()]
+    assert [outcome(g) for g in got] == [j.outcome for j in expected]
     assert [(micros(g["start"]), micros(g["end"])) for g in got] == [j.after for j in expected]
+    assert all(j.merged <= 2 for j in expected)
+    before = [(micros(g["was_start"]), micros(g["was_end"])) for g in got]
+    assert before == [j.before for j in expected]
+
+
+def outcome(step: dict[str, Any]) -> str:
+    if step["late"] or step["was_start"] is None:
+        return "late" if step["late"] else "opened"
+    return "merged" if step["was_start"] > step["was_end"] else "joined"
 
 
 def test_rows_wait_for_the_end_of_their_session_and_no_longer() -> None:

@@ -42,7 +42,11 @@ def both(spark: SparkSession, text: str) -> None:
     """The same call through both doors."""
     direct = spark.sql(text)
     through = spark.sql(
-        re.sub(r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT)\(", r"py_\1(", text)
+        re.sub(
+            r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE|SESSION_UPDATES|WINDOW_UPDATES|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT)\(",
+            r"py_\1(",
+            text,
+        )
     )
     assert [(f.name, f.dataType) for f in through.schema] == [(f.name, f.dataType) for f in direct.schema]
     assert Counter(map(repr, through.collect())) == Counter(map(repr, direct.collect())), text
@@ -62,6 +66,41 @@ def test_deduplicate(spark: SparkSession, udtfs: None, seed: int) -> None:
     rows, options = some_rows(random_, random_.choice([1, 8, 60])), options_of(random_)
     view(spark, [r | {"t": moment(r["t"], 1)} for r in rows], "k STRING, t TIMESTAMP, off INT, p INT")
     both(spark, as_options(sql_of(options, random_.choice(["rows", "dropped", "all"]))))
+
+
+AGGREGATES = (
+    "count(*) AS n, count(off) AS m, sum(off) AS total, avg(off) AS mean, min(k) AS low, max(t) AS high, first(off) AS head, "
+    "last(p) AS tail, collect_list(off) AS together, sum(CAST(off AS DECIMAL(5, 1))) AS exact"
+)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_updates(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    view(spark, [r | {"t": moment(r["t"], 1)} for r in some_rows(random_, 40)], "k STRING, t TIMESTAMP, off INT, p INT")
+    call = random_.choice(
+        [
+            "SESSION_UPDATES(.., gap => {3}{more})", "WINDOW_UPDATES(.., size => {10}{more})",
+            "WINDOW_UPDATES(.., size => {10}, slide => {4}{more})", "WINDOW_UPDATES(.., difference => {3}{more})",
+        ]
+    )  # fmt: skip
+    for micros_ in (10, 4, 3):
+        call = call.replace(f"{{{micros_}}}", f"INTERVAL '{micros_ / 1e6:.6f}' SECOND")
+    more = random_.choice(["", ", grace => INTERVAL '0.000005' SECOND"])
+    more += random_.choice(["", ", emit => 'final'", ", emit => 'final', at_end => 'emit'", ", output => 'dropped'", ", output => 'all'"])
+    more += random_.choice(["", ", clock_by => ARRAY('p')"])
+    aggregates = AGGREGATES.replace(", sum(CAST(off AS DECIMAL(5, 1))) AS exact", "")
+    order = random_.choice(["t", "off"])
+    table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY('{order}'), time => 't', aggregates => '{aggregates}'"
+    both(spark, f"SELECT * FROM {call.replace('..', table).replace('{more}', more)}")
+
+
+def test_an_aggregate_over_an_expression_needs_a_column_in_a_udtf(spark: SparkSession, udtfs: None) -> None:
+    view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT")
+    message = "WINDOW_UPDATES, `aggregates`: expected a column in a Python UDTF, got `CAST(off AS DECIMAL(5, 1))`. Name it in the TABLE"
+    with pytest.raises(AnalysisException, match=re.escape(message)):
+        table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t'), aggregates => '{AGGREGATES}'"
+        spark.sql(f"SELECT * FROM py_WINDOW_UPDATES({table}, size => INTERVAL 1 DAY)")
 
 
 @pytest.mark.parametrize("seed", range(16))

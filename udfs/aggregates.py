@@ -43,27 +43,31 @@ class Runs:
         return both
 
 
+def running(add: np.ufunc, runs: Runs, both: Any) -> Any:
+    """What each run comes to row by row, from its first value on: strictly in the order of rows, whatever the type."""
+    lengths = np.diff(runs.lead, append=len(both))
+    for start, length in zip(runs.lead[lengths > SHORT].tolist(), lengths[lengths > SHORT].tolist(), strict=True):
+        both[start : start + length] = add.accumulate(both[start : start + length])
+    short, left = runs.lead[lengths <= SHORT], lengths[lengths <= SHORT]
+    for step in range(1, int(left.max(initial=1))):
+        at = short[left > step] + step
+        both[at] = add(both[at - 1], both[at])
+    return both[runs.place]
+
+
 def running_sum(runs: Runs, first: Any, rows: Any) -> Any:
     """The sum so far, row by row. Raises OverflowError for integers that do not fit; exact, and in the order of rows, for others."""
     both = runs.led(first, rows)
-    if both.dtype == np.int64:
-        if np.abs(both.astype(np.float64)).sum() < 2.0**62:
-            total = np.cumsum(both)
-            found: Ints = (total - (total[runs.lead] - both[runs.lead])[runs.extended])[runs.place]
-            return found
-        exact = running_sum(runs, first.astype(object), rows.astype(object))
-        if len(exact) and not (min(exact) >= groups.LOWEST and max(exact) <= groups.HIGHEST):
-            raise OverflowError
-        return exact.astype(np.int64)
-    lengths = np.diff(runs.lead, append=len(both))
-    for start, length in zip(runs.lead[lengths > SHORT].tolist(), lengths[lengths > SHORT].tolist(), strict=True):
-        both[start : start + length] = np.cumsum(both[start : start + length])
-    short = runs.lead[lengths <= SHORT]
-    left = lengths[lengths <= SHORT]
-    for step in range(1, int(left.max(initial=1))):
-        at = short[left > step] + step
-        both[at] = both[at - 1] + both[at]
-    return both[runs.place]
+    if both.dtype != np.int64:
+        return running(np.add, runs, both)
+    if np.abs(both.astype(np.float64)).sum() < 2.0**62:
+        total = np.cumsum(both)
+        found: Ints = (total - (total[runs.lead] - both[runs.lead])[runs.extended])[runs.place]
+        return found
+    exact = running(np.add, runs, both.astype(object))
+    if len(exact) and not (min(exact) >= groups.LOWEST and max(exact) <= groups.HIGHEST):
+        raise OverflowError
+    return exact.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -177,8 +181,28 @@ class Extreme(Aggregate):
     """min(x), max(x): as Spark compares; nulls do not take part."""
 
     def _state(self, runs: Runs, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
+        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_temporal(values.type):
+            return {"value": self._of_numbers(runs, values, first["value"], at)}
         both = pa.concat_arrays([first["value"], values])
         return {"value": best(self.function == "max", runs, both, ranks(both))(at)}
+
+    def _of_numbers(self, runs: Runs, values: pa.Array, first: pa.Array, at: Ints) -> pa.Array:
+        """NaN is larger than any number: `maximum` lets it through, `fmin` only where there is nothing else."""
+        held, rows = (as_numbers(column) for column in (first, values))
+        of_floats = rows.dtype.kind == "f"
+        none = (
+            (-np.inf if of_floats else np.iinfo(rows.dtype).min)
+            if self.function == "max"
+            else (np.nan if of_floats else np.iinfo(rows.dtype).max)
+        )
+        there = [groups.valid([column], len(column)) for column in (first, values)]
+        held, rows = (np.where(is_there, numbers, none) for is_there, numbers in zip(there, (held, rows), strict=True))
+        found = running(np.maximum if self.function == "max" else np.fmin, runs, runs.led(held, rows.astype(rows.dtype)))[at]
+        nothing = None
+        if not there[1].all() or not there[0].all():
+            nothing = running_sum(runs, there[0].astype(np.int64), there[1].astype(np.int64))[at] == 0
+        plain = pa.array(found, mask=nothing)
+        return plain if plain.type == values.type else plain.cast(values.type)
 
     def _merge(self, left: State, right: State) -> State:
         each = np.arange(len(left["value"]))
@@ -309,7 +333,7 @@ def best(largest: bool, runs: Runs, values: pa.Array, rank: Ints) -> Callable[[I
 def numbers(column: pa.Array) -> Any:
     """A numeric column as NumPy: BIGINT, DOUBLE, or a DECIMAL's unscaled values as Python's integers. 0 for a null."""
     if not pa.types.is_decimal(column.type):
-        return column.fill_null(0).to_numpy(zero_copy_only=False)
+        return groups.as_ints(column)
     halves = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset : 2 * (column.offset + len(column))].reshape(-1, 2)
     whole = halves[:, 1].view(np.int64).astype(object) * 2**64 + halves[:, 0].astype(object)
     return np.where(groups.valid([column], len(column)), whole, 0) if column.null_count else whole
@@ -324,6 +348,13 @@ def column_of(one: Aggregate, values: Any, kind: pa.DataType) -> pa.Array:
         raise OverflowError(f"{one.function}(..) AS {one.name}: {found}; cast the argument to a smaller DECIMAL")
     packed = b"".join(int(v).to_bytes(16, "little", signed=True) for v in values)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(packed)])
+
+
+def as_numbers(column: pa.Array) -> Any:
+    """A column of numbers or times as NumPy."""
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    return groups.as_ints(column)
 
 
 def masked(column: pa.Array, none: Any) -> pa.Array:

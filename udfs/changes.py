@@ -121,47 +121,66 @@ def moments(kind: pa.DataType) -> pa.DataType:
     return pa.timestamp("us") if pa.types.is_date(kind) else kind
 
 
-def accumulated(
-    layout: Layout, rows: pa.Table, item: Ints, chain: Ints, parents: Parents, held: list[State], *, every: bool
-) -> tuple[list[State], list[State]]:
-    """The states after each item (where `every` asks for them), and those that the chains come to.
+@dataclass(frozen=True)
+class Sums:
+    """What chains come to: after each item, where that was asked for; and in the end."""
+
+    per_item: list[State]
+    pools: list[State]
+    place: Ints  # of each chain its last state in the pools
+
+    def of(self, chains: Ints) -> list[State]:
+        """The last states of some chains."""
+        return [taken(pool, self.place[chains]) for pool in self.pools]
+
+
+def accumulated(layout: Layout, rows: pa.Table, item: Ints, chain: Ints, parents: Parents, held: list[State], *, every: bool) -> Sums:
+    """Add up rows in chains; with `every`, say what it comes to after each.
 
     An item is a row of `rows` in a chain; items come in processing order, chains are numbered from 0 and none is empty.
     """
     count = int(chain.max(initial=-1)) + 1
-    order = np.argsort(chain, kind="stable")
+    rising = not (chain[1:] < chain[:-1]).any()
+    order = np.arange(len(chain)) if rising else np.argsort(chain, kind="stable")
     times = groups.micros(one(rows, layout.time))[item]
     level = levels(count, parents)
     entries = len(held[0][next(iter(held[0]))]) if held else 0
-    pools, done = held, np.full(count, -1)
+    pools, done, known = held, np.full(count, -1), entries
+    whole = rising and len(item) == rows.num_rows and bool((item == np.arange(len(item))).all())
+    depths = int(level.max(initial=-1)) + 1
     pieces: list[tuple[Ints, list[State]]] = []
-    for depth in range(int(level.max(initial=-1)) + 1):
-        now = np.flatnonzero(level == depth)
-        members = order if len(now) == count else order[level[chain[order]] == depth]
-        number = np.searchsorted(now, chain[members])
-        runs = Runs(np.flatnonzero(np.diff(number, prepend=-1)), len(members))
+    for depth in range(depths):
+        now = np.flatnonzero(level == depth) if depths > 1 else np.arange(count)
+        members = order if depths == 1 else order[level[chain[order]] == depth]
+        starts = np.ones(len(members), bool)
+        starts[1:] = chain[members[1:]] != chain[members[:-1]]
+        runs = Runs(np.flatnonzero(starts), len(members))
         wanted = np.arange(len(members)) if every else runs.ends
         at, states = pa.array(item[members]), []
         for (aggregate, _), pool in zip(layout.aggregates, pools, strict=True):
             first = beginnings(aggregate, now, parents, pool, done)
             values = one(rows, aggregate.column or layout.time)
-            values = values if len(members) == rows.num_rows and (item[members] == np.arange(rows.num_rows)).all() else values.take(at)
-            states.append(aggregate.state(runs, values, times[members], first, wanted))
+            states.append(aggregate.state(runs, values if whole and depths == 1 else values.take(at), times[members], first, wanted))
         pieces.append((members[wanted], states))
+        if every and depths == 1:  # nothing begins with them: they can stay where they are
+            return Sums(_in_place(pieces, len(chain)), states, runs.ends)
         ends = [taken(s, runs.ends) for s in states] if every else states
-        done[now] = entries + np.arange(len(now)) + int((done >= 0).sum())
+        done[now], known = known + np.arange(len(now)), known + len(now)
         pools = [joined([pool, end]) for pool, end in zip(pools, ends, strict=True)]
-    per_chain = [taken(pool, done) for pool in pools]
-    if not every:
-        return [], per_chain
     if not pieces:
-        return per_chain, per_chain
-    back = np.empty(len(chain), np.int64)
-    back[np.concatenate([p for p, _ in pieces])] = np.arange(len(chain))
-    per_item = [joined([states[i] for _, states in pieces]) for i in range(len(layout.aggregates))]
-    if (back == np.arange(len(back))).all():
-        return per_item, per_chain
-    return [taken(state, back) for state in per_item], per_chain
+        return Sums([taken(pool, chain) for pool in pools], pools, done)
+    return Sums(_in_place(pieces, len(chain)) if every else [], pools, done)
+
+
+def _in_place(pieces: list[tuple[Ints, list[State]]], count: int) -> list[State]:
+    """States by item."""
+    where = np.concatenate([p for p, _ in pieces])
+    states = [joined([some[i] for _, some in pieces]) if len(pieces) > 1 else pieces[0][1][i] for i in range(len(pieces[0][1]))]
+    if (where == np.arange(count)).all():
+        return states
+    back = np.empty(count, np.int64)
+    back[where] = np.arange(count)
+    return [taken(state, back) for state in states]
 
 
 def levels(count: int, parents: Parents) -> Ints:
@@ -212,8 +231,9 @@ def numbered(rows: pa.Table, group: Ints, ordered: Sequence[str], caused_by: Int
         starts[1:] |= groups.differs(column.slice(1), column.slice(0, len(column) - 1))
     run = np.cumsum(starts) - 1
     of = run[caused_by]
-    first = np.searchsorted(of, np.arange(int(run[-1]) + 1)) if len(run) else of
-    seq: Ints = np.arange(len(of)) - first[of]
+    begins = np.arange(len(of))
+    begins[1:][of[1:] == of[:-1]] = 0
+    seq: Ints = np.arange(len(of)) - np.maximum.accumulate(begins)
     seq[of == 0] += before
     return seq
 
@@ -224,8 +244,10 @@ class Updates:
     layout: Layout
     closes_for_good: ClassVar[bool] = False  # whether what one clock has closed is closed for other clocks of its key, too
 
-    def changes(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int) -> tuple[Taken, Ints]:
-        """Also the rows that the changes were caused by."""
+    def changes(
+        self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
+    ) -> tuple[Taken, Ints]:
+        """Also the rows that the changes were caused by. Entries are given of groups from `since` on; `before` is for `numbered`."""
         raise NotImplementedError
 
     def threshold(self, clock: int) -> int:
@@ -247,7 +269,7 @@ class Updates:
 
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch (`streamtime.udfs.state.Holder`)."""
-        return self.changes(rows, group, clock, owner, held, 0)[0]
+        return self.changes(rows, group, clock, owner, held)[0]
 
 
 @dataclass(frozen=True)
@@ -275,10 +297,11 @@ class Sorted:
                 yield from self._final(carried)
                 carried = carried.take(np.zeros(0, np.int64))
             owner = np.zeros(len(carried), np.int64)
-            done, caused_by = self.updates.changes(rows, group, clock, owner, carried, 0 if tied[0] else before)
+            last = int(group[-1])
+            since = 0 if layout.final else last
+            done, caused_by = self.updates.changes(rows, group, clock, owner, carried, 0 if tied[0] else before, since)
             if not layout.final:
                 yield from done.out.to_batches()
-            last = int(group[-1])
             run_start = int(np.flatnonzero(tied)[-1]) if tied.any() else 0
             before = int((caused_by >= run_start).sum()) + (0 if tied.any() else before)
             ours = done.groups == last

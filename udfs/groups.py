@@ -147,7 +147,7 @@ def micros(times: pa.Array) -> Ints:
 
 def as_ints(column: pa.Array) -> Any:
     """An Arrow integer column as a NumPy one, whatever its nulls hold."""
-    return column.fill_null(0).to_numpy(zero_copy_only=False)
+    return (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
 
 
 def times(values: Ints, is_null: Flags, like: pa.DataType) -> pa.Array:

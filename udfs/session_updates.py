@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups
-from streamtime.udfs.changes import DELETE, END, START, UPSERT, Layout, Parents, Updates, Windows, accumulated, numbered, past
+from streamtime.udfs.changes import DELETE, END, START, UPSERT, Layout, Parents, Sums, Updates, Windows, accumulated, numbered, past
 from streamtime.udfs.groups import LOWEST, Flags, Ints
 from streamtime.udfs.ordering import one
 from streamtime.udfs.state import Entries, Taken
@@ -207,13 +207,15 @@ class SessionUpdates(Updates):
         """One microsecond after the end, the gap and the grace [W6]."""
         return groups.plus(end, self.gap + self.grace + 1)
 
-    def changes(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int) -> tuple[Taken, Ints]:
+    def changes(
+        self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
+    ) -> tuple[Taken, Ints]:
         """For each row a delete of every session that it merges with, then the new session."""
         times = groups.micros(one(rows, self.layout.time))
         found = judged(group, times, clock, owner, held.matrix[[END, START]], self.gap, self.grace)
         item = np.flatnonzero(~found.late)
         states = self.layout.states(held.payload, len(held), rows)
-        per_item, per_chain = accumulated(self.layout, rows, item, found.chain[item], found.parents, states, every=not self.layout.final)
+        sums = accumulated(self.layout, rows, item, found.chain[item], found.parents, states, every=not self.layout.final)
         caused_by = np.concatenate((found.gone, item))
         order = np.argsort(caused_by, kind="stable")  # deletes come first
         place = np.empty(len(order), np.int64)
@@ -221,40 +223,33 @@ class SessionUpdates(Updates):
         seq = numbered(rows, group, self.layout.ordered, caused_by[order], before)
         out = pa.table({})
         if not self.layout.final:
-            out = self._changes(rows, found, item, per_item, order, seq)
-        entries = self._entries(rows, held, found, item, per_chain, seq[place[len(found.gone) :]])
-        return Taken(out, found.group, entries, {"late_drop_total": int(found.late.sum())}), caused_by[order]
+            out = self._changes(rows, found, item, sums, order, seq)
+        asked = found.group >= since
+        entries = self._entries(rows, held, found, item, sums, seq[place[len(found.gone) :]], asked)
+        return Taken(out, found.group[asked], entries, {"late_drop_total": int(found.late.sum())}), caused_by[order]
 
-    def _changes(self, rows: pa.Table, found: Judged, item: Ints, per_item: list[dict[str, pa.Array]], order: Ints, seq: Ints) -> pa.Table:
+    def _changes(self, rows: pa.Table, found: Judged, item: Ints, sums: Sums, order: Ints, seq: Ints) -> pa.Table:
         deletes = len(found.gone)
         start, end = np.concatenate((found.gone_start, found.start[item]))[order], np.concatenate((found.gone_end, found.end[item]))[order]
         kind = np.repeat([DELETE, UPSERT], [deletes, len(item)])[order]
         of = pa.array(order - deletes, mask=order < deletes)  # deletes have null aggregates
-        results = [a.result(s, result).take(of) for (a, result), s in zip(self.layout.aggregates, per_item, strict=True)]
+        results = [a.result(s, result).take(of) for (a, result), s in zip(self.layout.aggregates, sums.per_item, strict=True)]
         at = pa.array(np.concatenate((found.gone, item))[order])
         carried = {n: one(rows, n).take(at) for n in self.layout.carried}
         return self.layout.table(carried, Windows(start, end, self.close(end), kind, end), results, pa.array(seq), None)
 
-    def _entries(
-        self,
-        rows: pa.Table,
-        held: Entries,
-        found: Judged,
-        item: Ints,
-        per_chain: list[dict[str, pa.Array]],
-        seq: Ints,
-    ) -> Entries:
-        """The sessions of all groups that came, closed ones among them: whoever asked drops or releases them."""
-        is_chain = found.content >= 0
-        matrix = np.stack((found.bounds[0], found.bounds[1], found.bounds[0]))
-        chains = found.content[is_chain]
+    def _entries(self, rows: pa.Table, held: Entries, found: Judged, item: Ints, sums: Sums, seq: Ints, asked: Flags) -> Entries:
+        """The sessions of groups that are asked for, closed ones among them: whoever asked drops or releases them."""
+        content, (end, start) = found.content[asked], found.bounds[:, asked]
+        is_chain = content >= 0
+        matrix = np.stack((end, start, end))
+        chains = content[is_chain]
         last = np.zeros(int(found.chain.max(initial=-1)) + 1, np.int64)
         last[found.chain[item]] = np.arange(len(item))  # the last one stays
-        of = [{n: c.take(pa.array(chains)) for n, c in s.items()} for s in per_chain]
-        new = Entries(matrix[:, is_chain], self.layout.payload(of, rows, item[last[chains]], seq[last[chains]]))
+        new = Entries(matrix[:, is_chain], self.layout.payload(sums.of(chains), rows, item[last[chains]], seq[last[chains]]))
         if is_chain.all():
             return new
-        both = Entries.join([new, Entries(matrix[:, ~is_chain], held.take(~found.content[~is_chain]).payload)], 3)
+        both = Entries.join([new, Entries(matrix[:, ~is_chain], held.take(~content[~is_chain]).payload)], 3)
         back = np.empty(len(is_chain), np.int64)
         back[np.concatenate((np.flatnonzero(is_chain), np.flatnonzero(~is_chain)))] = np.arange(len(is_chain))
         return both.take(back)

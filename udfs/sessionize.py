@@ -7,7 +7,7 @@ wait in Spark.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,11 +16,7 @@ import pyarrow as pa
 
 from streamtime.udfs import groups
 from streamtime.udfs.groups import Flags, Ints
-from streamtime.udfs.sessions import ASIDE, LATE, MERGED, OPENED, Sessions, judge
-
-JOINED = 4  # as an outcome, told apart from MERGED: one session was there, not several
-STEPS = ("outcome", "found", "was_start", "was_end", "start", "end")
-OUTCOMES = {OPENED: "opened", JOINED: "joined", MERGED: "merged", LATE: "late"}
+from streamtime.udfs.sessions import judge
 
 
 @dataclass(frozen=True)
@@ -35,18 +31,18 @@ class Sessionize:
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Per row a struct of its session's final `start` and `end`; null where the row is late or takes no part."""
         keys: groups.Runs[Memory] = groups.Runs(Memory)
-        waiting: deque[Waiting] = deque()
+        opened, waiting = Opened(), deque[Waiting]()
         like: pa.DataType | None = None
         for columns in batches:
             like = columns[0].type
-            waiting.append(self._batch(columns, keys))
-            alive = {one for memory in keys.memories.values() for one in memory.live}
-            while waiting and waiting[0].is_final(alive):
-                yield waiting.popleft().bounds(like)
+            waiting.append(self._batch(columns, keys, opened))
+            alive = opened.marked([memory.live for memory in keys.memories.values()])
+            while waiting and not alive[opened.root(waiting[0].ids)].any():
+                yield waiting.popleft().bounds(opened, like)
         while waiting and like is not None:
-            yield waiting.popleft().bounds(like)
+            yield waiting.popleft().bounds(opened, like)
 
-    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[Memory]) -> Waiting:
+    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[Memory], opened: Opened) -> Waiting:
         clocks, runs = columns[: 1 + self.has_stream_time], columns[1 + self.has_stream_time :]
         length = len(columns[0])
         rows = np.flatnonzero(groups.valid((columns[0], *runs), length))
@@ -59,102 +55,100 @@ class Sessionize:
         stream = groups.micros(clocks[1]) if self.has_stream_time else times
         for part in keys.parts(runs[:1] if self.hashed else (), runs[self.hashed :], len(rows)):
             if part.rows is None:
-                batch.take(rows, self, part.starts, times, stream, part.memory)
+                batch.take(rows, self, part.starts, times, stream, part.memory, opened)
             else:
                 moments = times[part.rows]
                 clock = stream[part.rows] if self.has_stream_time else moments
-                batch.take(rows[part.rows], self, part.starts, moments, clock, part.memory)
+                batch.take(rows[part.rows], self, part.starts, moments, clock, part.memory, opened)
         return batch
 
 
-@dataclass(eq=False)
-class Open:
-    """A session that may still grow, or merge into another."""
+def none() -> Ints:
+    """No numbers."""
+    return np.zeros(0, np.int64)
 
-    start: int
-    end: int
-    merged_into: Open | None = None
 
-    def final(self) -> Open:
-        """The session that this one has become."""
-        return self if self.merged_into is None else self.merged_into.final()
+@dataclass
+class Opened:
+    """Sessions that were open at the end of a batch, by an id that stays theirs: their bounds, and what they were merged into."""
+
+    count: int = 0
+    starts: Ints = field(default_factory=none)
+    ends: Ints = field(default_factory=none)
+    into: Ints = field(default_factory=none)
+
+    def add(self, count: int) -> Ints:
+        """New ones."""
+        ids = np.arange(self.count, self.count + count)
+        self.count += count
+        if self.count > len(self.into):
+            room = np.arange(len(self.into), 2 * self.count)
+            self.starts, self.ends, self.into = (np.concatenate((a, room)) for a in (self.starts, self.ends, self.into))
+        return ids
+
+    def root(self, ids: Ints) -> Ints:
+        """The sessions that these have become."""
+        roots = self.into[ids]
+        while (self.into[roots] != roots).any():
+            roots = self.into[roots]
+        self.into[ids] = roots
+        return roots
+
+    def marked(self, parts: Sequence[Ints]) -> Flags:
+        """True for these."""
+        marks = np.zeros(self.count, bool)
+        for ids in parts:
+            marks[ids] = True
+        return marks
 
 
 @dataclass
 class Memory:
-    """The live sessions of the key whose rows may go on in the next batch."""
+    """The live sessions of the key whose rows may go on in the next batch, by id."""
 
-    live: list[Open] = field(default_factory=list)
+    live: Ints = field(default_factory=none)
 
 
 @dataclass
 class Waiting:
-    """The rows of a batch: to each the number of its session (-1: none), to each number the bounds, and which of them may still change."""
+    """The rows of a batch: to each the number of its session (-1: none), to each number its bounds; some with ids, as they may change."""
 
     session: npt.NDArray[np.int32]
-    starts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    ends: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    opened: list[tuple[int, Open]] = field(default_factory=list)
+    starts: Ints = field(default_factory=none)
+    ends: Ints = field(default_factory=none)
+    numbers: Ints = field(default_factory=none)
+    ids: Ints = field(default_factory=none)
 
-    def take(self, rows: Ints, rule: Sessionize, starts: Flags, times: Ints, clocks: Ints, memory: Memory) -> None:
+    def take(self, rows: Ints, rule: Sessionize, starts: Flags, times: Ints, clocks: Ints, memory: Memory, opened: Opened) -> None:
         """Judge rows of the batch, and remember the last key's live sessions."""
         group, offset = groups.numbered(starts), len(self.starts)
-        before = [] if starts[0] else memory.live
-        judged = judge(rule.gap, rule.grace, group, times, clocks, [(one.start, one.end) for one in before])
+        before, far = none() if starts[0] else memory.live, none()
+        if len(before):  # those that no row of the batch can reach wait aside
+            own = slice(0, int(np.searchsorted(group, 0, side="right")))
+            low, high = int(times[own].min()) - rule.gap, int(times[own].max()) + rule.gap
+            near = (opened.ends[before] >= low) & (opened.starts[before] <= high)
+            before, far = before[near], before[~near]
+            far = far[opened.ends[far] >= int(clocks[own].max()) - rule.gap - rule.grace] if group[-1] == 0 else none()
+        judged = judge(rule.gap, rule.grace, group, times, clocks, np.stack((opened.starts[before], opened.ends[before])))
         self.session[rows] = np.where(judged.late, -1, judged.session + offset)
         self.starts, self.ends = np.concatenate((self.starts, judged.starts)), np.concatenate((self.ends, judged.ends))
-        known: dict[int, Open] = {}
-        for one, number in zip(before, judged.carried.tolist(), strict=True):
-            if number in known:
-                one.merged_into = known[number]
-            else:
-                one.start, one.end, known[number] = int(judged.starts[number]), int(judged.ends[number]), one
-        for number in judged.live.tolist():
-            known.setdefault(number, Open(int(judged.starts[number]), int(judged.ends[number])))
-        memory.live = [known[number] for number in judged.live.tolist()]
-        self.opened += [(number + offset, one) for number, one in known.items()]
+        ids = np.full(len(judged.starts), -1)
+        ids[judged.carried[::-1]] = before[::-1]  # of those that are one now, the first keeps its id
+        opened.into[before] = ids[judged.carried]
+        new = judged.live[ids[judged.live] < 0]
+        ids[new] = opened.add(len(new))
+        memory.live = np.concatenate((far, ids[judged.live]))
+        known = np.flatnonzero(ids >= 0)
+        opened.starts[ids[known]], opened.ends[ids[known]] = judged.starts[known], judged.ends[known]
+        used = np.zeros(len(ids), bool)
+        used[judged.session[~judged.late]] = True
+        known = known[used[known]]
+        self.numbers, self.ids = np.concatenate((self.numbers, known + offset)), np.concatenate((self.ids, ids[known]))
 
-    def is_final(self, alive: set[Open]) -> bool:
-        """Whether no session of these rows can change any more."""
-        return not any(one.final() in alive for _, one in self.opened)
-
-    def bounds(self, like: pa.DataType) -> pa.Array:
+    def bounds(self, opened: Opened, like: pa.DataType) -> pa.Array:
         """The sessions' bounds, row by row."""
-        for number, one in self.opened:
-            self.starts[number], self.ends[number] = one.final().start, one.final().end
-        none = self.session < 0
+        final = opened.root(self.ids)
+        self.starts[self.numbers], self.ends[self.numbers] = opened.starts[final], opened.ends[final]
+        without = self.session < 0
         edges = (np.append(edge, 0)[self.session] for edge in (self.starts, self.ends))
-        return pa.StructArray.from_arrays([groups.times(edge, none, like) for edge in edges], ["start", "end"])
-
-
-@dataclass(frozen=True)
-class SessionSteps:
-    """What each row did when it came. Batches are (time, stream time, identity columns..)."""
-
-    gap: int
-    grace: int
-
-    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        """Per row a struct: its outcome, how many sessions it found to join, from where to where they went, and its own right after it."""
-        sessions, boundaries = Sessions(self.gap, self.grace), groups.Boundaries()
-        for times, clock, *identity in batches:
-            length = len(times)
-            outcomes, numbers = [ASIDE] * length, np.zeros((5, length), np.int64)
-            rows = np.flatnonzero(groups.valid((times, *identity), length))
-            if len(rows):
-                picked = pa.array(rows)
-                starts = boundaries.starts([c.take(picked) for c in identity], len(rows)).tolist()
-                moments, clocks = (groups.micros(c)[rows].tolist() for c in (times, clock))
-                for row, new, time, stream_time in zip(rows.tolist(), starts, moments, clocks, strict=True):
-                    if new:
-                        sessions.live = []
-                    outcomes[row], *bounds = sessions.take(time, stream_time)
-                    found = sessions.near
-                    if len(found) == 1:
-                        outcomes[row] = JOINED
-                    was = (min(s for s, _ in found), max(e for _, e in found)) if found else (time, time)
-                    numbers[:, row] = len(found), *was, *bounds
-            aside = np.array([o == ASIDE for o in outcomes], bool)
-            words = pa.array([OUTCOMES.get(o) for o in outcomes], pa.string())
-            edges = [groups.times(edge, aside, times.type) for edge in numbers[1:]]
-            yield pa.StructArray.from_arrays([words, pa.array(numbers[0].astype(np.int32)), *edges], list(STEPS))
+        return pa.StructArray.from_arrays([groups.times(edge, without, like) for edge in edges], ["start", "end"])

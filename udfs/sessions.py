@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -21,25 +22,28 @@ DROPPED = {OPENED: 0, LATE: 3, MERGED: 4}  # as numbers among DISTINCT_IN_WINDOW
 
 @dataclass
 class Sessions:
-    """The live sessions of one key, as (start, end), both inclusive, in microseconds."""
+    """The live sessions of one key, as (start, end), both inclusive, in microseconds, in order: they lie further apart than `gap`."""
 
     gap: int
     grace: int
     live: list[tuple[int, int]] = field(default_factory=list)
-    near: list[tuple[int, int]] = field(default_factory=list)  # those that the row at hand found, as they were
+    near: list[tuple[int, int]] = field(default_factory=list)  # those that the row at hand found, as they were: two at most
 
     def take(self, time: int, stream_time: int) -> tuple[int, int, int]:
         """Judge a row after merging: (what happened, session start, session end). A closed session is final [W3]."""
-        closes = stream_time - self.gap - self.grace
-        self.live = [s for s in self.live if s[1] >= closes]
-        near = [s for s in self.live if s[0] - self.gap <= time <= s[1] + self.gap]
-        self.near = near
-        start, end = min([time, *(s[0] for s in near)]), max([time, *(s[1] for s in near)])
-        if end < closes:
-            return LATE, start, end
-        self.live = [s for s in self.live if s not in near]
-        self.live.append((start, end))
-        return (MERGED if near else OPENED), start, end
+        live, closes = self.live, stream_time - self.gap - self.grace
+        while live and live[0][1] < closes:
+            del live[0]
+        stop = bisect_left(live, (time + self.gap + 1,))
+        start = stop
+        while start and live[start - 1][1] + self.gap >= time:
+            start -= 1
+        self.near = near = live[start:stop]
+        if not near and time < closes:
+            return LATE, time, time
+        session = (min(time, near[0][0]), max(time, near[-1][1])) if near else (time, time)
+        live[start:stop] = [session]
+        return (MERGED if near else OPENED), *session
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class FirstInSession:
         before = -1
         for row, (key, time) in enumerate(zip(group.tolist(), groups.micros(columns[0]).tolist(), strict=True)):
             if key != before:
-                sessions.live, before = known.get(key, []), key
+                sessions.live, before = sorted(known.get(key, [])), key
             verdict, bounds[0, row], bounds[1, row] = sessions.take(time, watermark)
             reasons[row] = DROPPED[verdict] if self.duplicates or verdict != MERGED else 0
             if verdict != LATE:
@@ -105,6 +109,9 @@ class FirstInSession:
             yield pa.StructArray.from_arrays([pa.array(verdict), *bounds], ["verdict", "start", "end"])
 
 
+NONE = np.zeros((2, 0), np.int64)
+
+
 @dataclass(frozen=True)
 class Judged:
     """What became of rows, and the sessions as they stand after the last of them, by number; a number may stand for none."""
@@ -121,29 +128,32 @@ class Judged:
         return self.session < 0
 
 
-def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: Sequence[tuple[int, int]] = ()) -> Judged:
+def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: Ints = NONE, owner: Ints | None = None) -> Judged:
     """Judge rows that lie by group, each group's in processing order, as `Sessions` does.
 
-    `clocks` is stream time at each row; `live` are the live sessions of the first group, where its rows go on from a batch before.
+    `clocks` is stream time at each row; `live` are sessions that come in, as starts and ends: of the first group, or of their `owner`.
 
     Rows whose times connect, whatever their order, are one session if none of them is later than `grace`: each then finds alive whatever
     it connects to. Only the others have to be looked at in their order, and one by one only where times fall.
     """
-    count = len(live)
+    count = live.shape[1]
     low, high, of = times, times, group
     if count:
-        low, high = (np.concatenate((np.array([one[i] for one in live], np.int64), times)) for i in range(2))
-        of = np.concatenate((np.zeros(count, np.int64), group))
+        low, high = (np.concatenate((edge, times)) for edge in live)
+        of = np.concatenate((np.full(count, group[0]) if owner is None else owner, group))
     closes = groups.minus(groups.minus(clocks, gap), grace)
     before = np.concatenate((np.full(count, groups.LOWEST), closes))
     if groups.falls(group, clocks).any():  # a key's rows follow several clocks: what one of them closed stays closed
-        session, starts, ends, alive = _one_by_one(gap, of, low, high, before)
+        order, session = np.argsort(of, kind="stable"), np.empty(len(of), np.int64)
+        given = (values[order] for values in (of, low, high, before))
+        session[order], starts, ends, alive = _one_by_one(gap, *given)
         return Judged(session[count:], session[:count], np.array(alive, np.int64), starts, ends)
-    order = np.lexsort((low, of)) if groups.falls(of, low).any() else np.arange(len(low))
-    begins, reach, owner = low[order], high[order], of[order]
-    reach = groups.running_max(owner, reach) if count else reach
+    rising = not (of[1:] < of[:-1]).any() and not groups.falls(of, low).any()
+    order = np.arange(len(low)) if rising else np.lexsort((low, of))
+    begins, reach, whose = low[order], high[order], of[order]
+    reach = groups.running_max(whose, reach) if count else reach
     first = np.ones(len(low), bool)
-    first[1:] = (owner[1:] != owner[:-1]) | (begins[1:] > groups.plus(reach[:-1], gap))
+    first[1:] = (whose[1:] != whose[:-1]) | (begins[1:] > groups.plus(reach[:-1], gap))
     at = np.flatnonzero(first)
     session = np.empty(len(low), np.int64)
     session[order] = np.cumsum(first) - 1
@@ -160,7 +170,7 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: Se
                 numbers, *edges, _ = decide(gap, session[some], low[some], high[some], before[some])
                 session[some] = np.where(numbers < 0, -1, numbers + len(starts))
                 starts, ends = (np.concatenate(pair) for pair in zip((starts, ends), edges, strict=True))
-    last = np.unique(session[np.searchsorted(of, of[-1]) :])
+    last = np.unique(session[of == group[-1]])
     last = last[last >= 0]
     return Judged(session[count:], session[:count], last[ends[last] >= closes[-1]], starts, ends)
 
@@ -177,27 +187,27 @@ def _rising(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> tuple
 
 def _one_by_one(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> tuple[Ints, Ints, Ints, list[int]]:
     """Rows in any order; those with a length are sessions that came in. Gives the live sessions of the last group as well."""
-    starts, ends, into = list[int](), list[int](), list[int]()
-    numbers, live, before = list[int](), list[int](), -1
+    starts, ends, into, numbers = list[int](), list[int](), list[int](), list[int]()
+    live, begins, before = list[int](), list[int](), -1  # in order, and the starts of these
     for key, start, end, closed in zip(group.tolist(), low.tolist(), high.tolist(), closes.tolist(), strict=True):
         if key != before:
-            live, before = [], key
-        if len(live) == 1 and ends[number := live[0]] >= closed and starts[number] - gap <= end and start <= ends[number] + gap:
-            if start < starts[number]:  # nearly always one session is alive and near
-                starts[number] = start
+            live, begins, before = [], [], key
+        while live and ends[live[0]] < closed:
+            del live[0], begins[0]
+        last = first = bisect_right(begins, end + gap)
+        while first and ends[live[first - 1]] + gap >= start:
+            first -= 1
+        if first < last:
+            number = live[first]
+            if start < begins[first]:
+                starts[number] = begins[first] = start
+            if first + 1 < last:
+                ends[number] = ends[live[last - 1]]
+                for other in live[first + 1 : last]:
+                    into[other] = number
+                del live[first + 1 : last], begins[first + 1 : last]
             if end > ends[number]:
                 ends[number] = end
-            numbers.append(number)
-            continue
-        live = [n for n in live if ends[n] >= closed]
-        near = [n for n in live if starts[n] - gap <= end and start <= ends[n] + gap]
-        if near:
-            number = near[0]
-            starts[number] = min(start, *(starts[n] for n in near))
-            ends[number] = max(end, *(ends[n] for n in near))
-            for other in near[1:]:
-                into[other] = number
-                live.remove(other)
         elif end < closed:
             number = -1
         else:
@@ -205,7 +215,8 @@ def _one_by_one(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> t
             starts.append(start)
             ends.append(end)
             into.append(number)
-            live.append(number)
+            live.insert(last, number)
+            begins.insert(last, start)
         numbers.append(number)
     for number in range(len(into)):
         while into[number] != into[into[number]]:

@@ -77,14 +77,16 @@ class SlidingUpdates(Updates):
         """Windows; panes are not results."""
         return super().release(due.take(due.matrix[CHANGED] != PANE), clock)
 
-    def changes(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int) -> tuple[Taken, Ints]:
+    def changes(
+        self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
+    ) -> tuple[Taken, Ints]:
         """One upsert for each window that a row lies in or calls into being, by their end."""
         times = groups.micros(one(rows, self.layout.time))
-        found = self._found(times, group, past(clock, self.grace), owner, held.matrix)
+        found = self._found(times, group, past(clock, self.grace), owner, held.matrix, since)
         item, chain = np.array(found.items, np.int64), np.array(found.chains, np.int64)
         begun = np.array(found.begun_with, np.int64).reshape(-1, 2).T
         states = self.layout.states(held.payload, len(held), rows)
-        per_item, _ = accumulated(self.layout, rows, item, chain, Parents.held(begun[0], begun[1]), states, every=True)
+        per_item = accumulated(self.layout, rows, item, chain, Parents.held(begun[0], begun[1]), states, every=True).per_item
         pool = [joined([h, i]) if found.items else h for h, i in zip(states, per_item, strict=True)]
         caused_by = item[found.causes] if found.causes else np.zeros(0, np.int64)
         seq = numbered(rows, group, self.layout.ordered, caused_by, before)
@@ -100,7 +102,7 @@ class SlidingUpdates(Updates):
         late = {"late_drop_total": len(times) - len(item)}
         return Taken(out, *self._entries(rows, held, found, item, pool, content, caused_by, seq), late), caused_by
 
-    def _found(self, times: Ints, group: Ints, horizons: Ints, owner: Ints, held: Ints) -> Found:
+    def _found(self, times: Ints, group: Ints, horizons: Ints, owner: Ints, held: Ints, since: int) -> Found:
         found, chain_of = Found(), dict[tuple[int, int], int]()
         for entry, (whose, end, start, changed) in enumerate(zip(owner.tolist(), *held.tolist(), strict=True)):
             key = found.keys.setdefault(whose, Key())
@@ -114,7 +116,7 @@ class SlidingUpdates(Updates):
                 continue
             key = found.keys.setdefault(whose, Key())
             self._take(found, key, chain_of, row, whose, time, horizon)
-        touched = set(group.tolist())
+        touched = set(group[group >= since].tolist())
         found.keys = {whose: key for whose, key in sorted(found.keys.items()) if whose in touched}
         return found
 

@@ -31,7 +31,9 @@ class WindowUpdates(Updates):
         """The end and the grace."""
         return groups.plus(end, self.grace)
 
-    def changes(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int) -> tuple[Taken, Ints]:
+    def changes(
+        self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
+    ) -> tuple[Taken, Ints]:
         """One upsert for each row and window, windows of one row by their start."""
         times = groups.micros(one(rows, self.layout.time))
         first = (times - self.size) // self.slide * self.slide + self.slide
@@ -45,22 +47,20 @@ class WindowUpdates(Updates):
         entry = known(of_group, of_start, owner, held.matrix[START])
         going_on = np.flatnonzero(entry >= 0)
         states = self.layout.states(held.payload, len(held), rows)
-        per_item, per_window = accumulated(
-            self.layout, rows, item, window, Parents.held(going_on, entry[going_on]), states, every=not self.layout.final
-        )
+        sums = accumulated(self.layout, rows, item, window, Parents.held(going_on, entry[going_on]), states, every=not self.layout.final)
         changed = np.where(entry >= 0, held.matrix[CHANGED][entry] if len(held) else LOWEST, LOWEST)
         seq = numbered(rows, group, self.layout.ordered, item, before)
         latest, last = reached(window, times[item], changed)
         out = pa.table({})
         if not self.layout.final:
             upserts = Windows(start, start + self.size, self.close(start + self.size), np.full(len(item), UPSERT), latest)
-            results = [a.result(s, kind) for (a, kind), s in zip(self.layout.aggregates, per_item, strict=True)]
+            results = [a.result(s, kind) for (a, kind), s in zip(self.layout.aggregates, sums.per_item, strict=True)]
             at = pa.array(item)
             out = self.layout.table({n: one(rows, n).take(at) for n in self.layout.carried}, upserts, results, pa.array(seq), None)
-        new = Entries(
-            np.stack((of_start + self.size, of_start, latest[last])).reshape(3, -1),
-            self.layout.payload(per_window, rows, item[last], seq[last]),
-        )
+        asked = np.flatnonzero(of_group >= since)
+        of_group, of_start, last, entry = of_group[asked], of_start[asked], last[asked], entry[asked]
+        matrix = np.stack((of_start + self.size, of_start, latest[last])).reshape(3, -1)
+        new = Entries(matrix, self.layout.payload(sums.of(asked), rows, item[last], seq[last]))
         return Taken(out, *with_untouched(new, of_group, owner, held, entry), late), item
 
 

@@ -34,7 +34,16 @@ CONTESTANTS: dict[str, str | None] = {
     "SESSIONIZE": IDIOM,
     "SESSIONIZE, no row late, by offset": IDIOM,
     "SESSIONIZE, late rows": IDIOM,
+    "session_window, aggregated": None,
+    "SESSION_UPDATES": FLOOR,
+    "SESSION_UPDATES, late rows": FLOOR,
+    "SESSION_UPDATES, final": "session_window, aggregated",
+    "window, aggregated": None,
+    "WINDOW_UPDATES": FLOOR,
+    "WINDOW_UPDATES, hopping": FLOOR,
+    "WINDOW_UPDATES, final": "window, aggregated",
 }
+AGGREGATES = "count(*) AS n, sum(x) AS total, max(x) AS high"
 GROWING = (FLOOR, IDIOM, "SESSIONIZE")
 
 
@@ -65,6 +74,18 @@ def contestants(spark: SparkSession, view: str) -> dict[str, Callable[[], DataFr
         "SESSIONIZE": call.format("ts", ""),
         "SESSIONIZE, no row late, by offset": call.format("off, time => 'ts'", ""),
         "SESSIONIZE, late rows": call.format("off, time => 'ts'", ", grace => INTERVAL 20 MINUTES"),
+    }
+    updates = f"SELECT * FROM {{}}(TABLE({view}) PARTITION BY k ORDER BY {{}}, aggregates => '{AGGREGATES}', {{}})"
+    gap, size = f"gap => {GAP}", "size => INTERVAL 1 HOUR"
+    texts |= {
+        "session_window, aggregated": f"SELECT k, session_window(ts, '30 minutes') AS w, {AGGREGATES} FROM {view} GROUP BY 1, 2",
+        "SESSION_UPDATES": updates.format("SESSION_UPDATES", "ts", gap),
+        "SESSION_UPDATES, late rows": updates.format("SESSION_UPDATES", "off, time => 'ts'", f"{gap}, grace => INTERVAL 20 MINUTES"),
+        "SESSION_UPDATES, final": updates.format("SESSION_UPDATES", "ts", f"{gap}, emit => 'final'"),
+        "window, aggregated": f"SELECT k, window(ts, '1 hour') AS w, {AGGREGATES} FROM {view} GROUP BY 1, 2",
+        "WINDOW_UPDATES": updates.format("WINDOW_UPDATES", "ts", size),
+        "WINDOW_UPDATES, hopping": updates.format("WINDOW_UPDATES", "ts", f"{size}, slide => INTERVAL 20 MINUTES"),
+        "WINDOW_UPDATES, final": updates.format("WINDOW_UPDATES", "ts", f"{size}, emit => 'final'"),
     }
     runs = {FLOOR: lambda: spark.table(view).repartition("k").sortWithinPartitions("k", "ts")}
     return runs | {name: (lambda text=text: spark.sql(text)) for name, text in texts.items()}  # type: ignore[misc]
