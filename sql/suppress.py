@@ -218,7 +218,8 @@ def _streamed(call: Bound, frame: Frame, waiting: Waiting, has_time: Column) -> 
     identity = [*map(named, names), *(named(n).isNull() for n in names)]  # a null key is a key like any other
     tombstones = _tombstones(frame)
     deleted = None if tombstones is None else expression(tombstones)
-    return streamed(call, frame, identity, has_time, deleted, wait=waiting.wait, close=waiting.close, after=waiting.after)
+    size = expression(size_of(_typed(frame)))
+    return streamed(call, frame, identity, has_time, deleted, size, wait=waiting.wait, close=waiting.close, after=waiting.after)
 
 
 def _tombstones(frame: Frame) -> str | None:

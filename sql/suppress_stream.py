@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -11,7 +11,9 @@ from streamtime.sql.buckets import CLOCK, REASON
 from streamtime.sql.columns import named
 from streamtime.sql.outcome import outcome
 from streamtime.sql.streaming import WATERMARK, kept, marked, verdict
-from streamtime.udfs.buffer import DELETED, EMIT_REASON, EMIT_TIME
+from streamtime.udfs.bounded import Bounded
+from streamtime.udfs.buffer import BYTES, DELETED, EMIT_REASON, EMIT_TIME
+from streamtime.udfs.suppress import Bounds
 from streamtime.udfs.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from streamtime.sql.call import Bound
     from streamtime.sql.frame import Frame
 
+KEY = ("__streamtime_key_first", "__streamtime_key_second")  # halves of a key's hash, where all keys are one group
 REASONS = ("null_time", "replaced", "tombstone")
 COUNTS = (
     "replaced_drop_total",
@@ -33,7 +36,16 @@ COUNTS = (
 
 
 def streamed(
-    call: Bound, frame: Frame, identity: list[Column], has_time: Column, deleted: Column | None, *, wait: int, close: str | None, after: int
+    call: Bound,
+    frame: Frame,
+    identity: list[Column],
+    has_time: Column,
+    deleted: Column | None,
+    size: Column,
+    *,
+    wait: int,
+    close: str | None,
+    after: int,
 ) -> DataFrame:
     """The call over a stream."""
     _refuse(call, frame)
@@ -43,8 +55,18 @@ def streamed(
     columns = [c.name for c in frame.columns]
     others = [close] if close else []
     others += [DELETED] if deleted is not None else []
+    bounded, kind_of = call["when_full"] in ("fail", "emit_early"), Waiting
+    more: dict[str, Any] = {}
+    if bounded:  # all rows are one group, in one bucket; with 'spill', the state store holds what is too much
+        halves = {KEY[0]: F.xxhash64(F.lit(0), *identity), KEY[1]: F.xxhash64(F.lit(7), *identity)}
+        frame = frame.with_df(frame.df.withColumns(halves | {BYTES: size.cast("long")}))
+        keys = tuple(k.name for k in frame.keys)
+        others, identity = [*others, *keys, *KEY, BYTES], [F.lit(0)]
+        bounds = Bounds(call["max_records"], call["max_bytes"])
+        more = {"function": call.spec.name, "halves": KEY, "keys": keys, "size": BYTES, "bounds": bounds}
+        kind_of, more["early"] = Bounded, call["when_full"] == "emit_early"
     needed = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *others]))
-    holder = Waiting(
+    holder = kind_of(
         time=frame.time.name,
         columns=tuple(columns if wanted == "rows" else needed),
         reason=REASON,
@@ -56,6 +78,7 @@ def streamed(
         after=after,
         deleted=DELETED if deleted is not None else None,
         output=wanted,
+        **more,
     )
     schema = frame.df.schema
     emit_time = marked(call, T.StructField(EMIT_TIME, kind, True, _watermarks(schema)))
@@ -74,7 +97,8 @@ def streamed(
         results=[(f.name, f.dataType) for f in emitted] if wanted == "all" else (),
         counts=COUNTS,
         options={"wait": call.options.get("wait"), "window_end": call.options.get("window_end"), "clock": call["clock"]}
-        | {name: call.options.get(name) for name in ("grace", "gap", "deleted")},
+        | {name: call.options.get(name) for name in ("grace", "gap", "deleted")}
+        | ({name: str(call[name]) for name in ("max_records", "max_bytes", "when_full")} if bounded else {}),
         wall=call["clock"] == "wall",
     )
     frame = frame.with_df(made)
@@ -89,9 +113,6 @@ def _refuse(call: Bound, frame: Frame) -> None:
         kind = frame.time.type.simpleString().upper()
         problem = f"'wall' needs a TIMESTAMP as event time, got {kind} (`{frame.time.text}`)"
         raise call.refuse("`clock`", problem, "Cast it in the TABLE argument.")
-    if call["when_full"] in ("fail", "emit_early"):
-        problem = f"'{call['when_full']}' is not possible on a stream: its buckets of keys are filled side by side"
-        raise call.refuse("`when_full`", problem, "Use 'spill': what is held lies in the state store, on disk.")
 
 
 def _unmarked(field: T.StructField) -> T.StructField:

@@ -32,6 +32,21 @@ Ties in `ORDER BY` are broken by the remaining columns, left to right, ascending
 output. At the end of the input a window that is not closed is not final: its row is kept back, and reported as `held`; `at_end => 'emit'`
 lets it out with `emit_reason` `end` (C7).
 
+## On a stream
+
+The same call over a streaming input holds rows in RocksDB until they are due. Stream time is the watermark under which a micro-batch runs
+(C3): `watermark` sets its delay; without it the input's own counts, else one without delay. What the watermark has made due comes out
+first, by timer, whether or not its keys see rows; then the micro-batch's rows come in processing order, and a row whose window is closed
+comes out at once. Batch and stream give equal final results however the input is cut into micro-batches, if no row is later than `grace`,
+once the watermark has passed (C5). `clock => 'wall'` takes the time of day as stream time instead, so that an idle stream releases its
+last rows too; event time must then be a TIMESTAMP. `emit_time` is that stream time, and the column that carries the watermark for what
+follows: the rows' own times may lie behind it (S8). `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys with a
+collation and columns of year-month intervals are errors. `when_full => 'fail'` bring all keys into one bucket, which one task works on;
+with `'spill'` the state store holds the rows, on disk, whatever the bound. Metrics are in `observedMetrics` of the query's progress:
+drops, `suppression_emit_total`, `suppression_overtime_avg` and `_min`, and how many rows entered and left the buffer
+(`suppression_buffer_entered_total`, `_left_total`), whose difference over all micro-batches is what it holds. An option changed on an old
+checkpoint is an error that names it. Keys are told apart by hashes of 128 bits.
+
 ## Guarantees
 
 One row for each key and window that closed, if S7 holds and the newest change is not a deletion. The result is a function of the set of
@@ -39,9 +54,13 @@ input rows (C4). `rows` and `dropped` together are exactly the input (C6). Rows 
 
 ## State and memory
 
-The rows of a clock go through one task: stream time is one, and the buffer is one. They are sorted by Spark and pass through a kernel
-which holds, beside 64 bytes of numbers for each row in the buffer, the rows themselves. Rows are decided some hundred thousand at a time.
-`max_records` with `when_full => 'spill'` bounds what lies in memory. Columns that have no Arrow form (year-month intervals) are refused.
+The rows of a clock go through one task: stream time is one, and the buffer is one. They are sorted where they are, in runs, which that
+task merges (with `clock_by` Spark sorts them, and clocks run side by side); they pass through a kernel which holds, beside 64 bytes of
+numbers for each row in the buffer, the rows themselves. Rows are decided some hundred thousand at a time. `max_records` with `when_full
+=> 'spill'` bounds what lies in memory. Columns that have no Arrow form (year-month intervals) are refused.
+
+On a stream: 48 bytes for each held row beside the row itself, in 128 buckets, rewritten a logarithmic number of times. The rows of a
+bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
 """
 
 from __future__ import annotations

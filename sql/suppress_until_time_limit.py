@@ -29,17 +29,36 @@ A row with a null time or a null first `ORDER BY` value is dropped as `null_time
 `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4). Late rows: S7. Empty input gives empty output.
 At the end of the input what is still held comes out, with `emit_reason` `end`; `at_end => 'hold'` keeps it back, reported as `held` (C7).
 
+## On a stream
+
+The same call over a streaming input holds rows in RocksDB until they are due. Stream time is the watermark under which a micro-batch runs
+(C3): `watermark` sets its delay; without it the input's own counts, else one without delay. What the watermark has made due comes out
+first, by timer, whether or not its keys see rows; then the micro-batch's rows come in processing order. `wait => INTERVAL 0 SECONDS` lets
+everything through, however far the watermark is behind. Of each key the last row is the same as in batch, and none leaves before its wait
+(C5). `clock => 'wall'` takes the time of day as stream time instead, so that an idle stream releases its last rows too; event time must
+then be a TIMESTAMP. `emit_time` is that stream time, and the column that carries the watermark for what follows: the rows' own times may
+lie behind it (S8). `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys with a collation and columns of year-month
+intervals are errors. `when_full => 'fail'` and `'emit_early'` bring all keys into one bucket, which one task works on; with `'spill'` the
+state store holds the rows, on disk, whatever the bound. Metrics are in `observedMetrics` of the query's progress: drops,
+`suppression_emit_total`, `suppression_overtime_avg` and `_min`, and how many rows entered and left the buffer
+(`suppression_buffer_entered_total`, `_left_total`), whose difference over all micro-batches is what it holds. An option changed on an old
+checkpoint is an error that names it. Keys are told apart by hashes of 128 bits.
+
 ## Guarantees
 
-The last row of each key comes out, and with `at_end => 'hold'` or without `'emit_early'` none before its wait. The result is a function of
-the set of input rows (C4). `rows` and `dropped` together are exactly the input (C6). Rows come out in the order of release.
+The last row of each key comes out, and with `at_end => 'hold'` or without `'emit_early'` none before its wait. The result is a function
+of the set of input rows (C4). `rows` and `dropped` together are exactly the input (C6). Rows come out in the order of release.
 
 ## State and memory
 
-The rows of a clock go through one task: stream time is one, and the buffer is one. They are sorted by Spark and pass through a kernel
-which holds, beside 64 bytes of numbers for each row in the buffer, the rows themselves. Rows are decided some hundred thousand at a time;
-with `'emit_early'` one by one, some hundred thousand in a second. `max_records` with `when_full => 'spill'` bounds what lies in memory.
-Columns that have no Arrow form (year-month intervals) are refused.
+The rows of a clock go through one task: stream time is one, and the buffer is one. They are sorted where they are, in runs, which that
+task merges (with `clock_by` Spark sorts them, and clocks run side by side); they pass through a kernel which holds, beside 64 bytes of
+numbers for each row in the buffer, the rows themselves. Rows are decided some hundred thousand at a time; with `'emit_early'` one by one,
+some hundred thousand in a second. `max_records` with `when_full => 'spill'` bounds what lies in memory. Columns that have no Arrow form
+(year-month intervals) are refused.
+
+On a stream: 48 bytes for each held row beside the row itself, in 128 buckets, rewritten a logarithmic number of times. The rows of a
+bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from reference import BEFORE, in_micro_batches
 from reference_suppress import Suppress
@@ -145,7 +145,6 @@ def test_an_idle_stream_releases_its_last_row_by_the_clock_on_the_wall(source: S
         (", clock_by => ARRAY('off')", "`clock_by`: is not possible on a stream"),
         (", output => 'explain'", "`output`: 'explain' is not possible on a stream"),
         (", output => 'metrics'", "`output`: 'metrics' is not possible on a stream"),
-        (", max_records => 3, when_full => 'fail'", "`when_full`: 'fail' is not possible on a stream"),
     ],
 )
 def test_what_a_stream_cannot_have_is_refused(source: Source, options: str, message: str) -> None:
@@ -153,6 +152,18 @@ def test_what_a_stream_cannot_have_is_refused(source: Source, options: str, mess
     source.stream().createOrReplaceTempView("events")
     with pytest.raises(AnalysisException, match=message.replace("(", r"\(")):
         source.spark.sql(f"SELECT * FROM {LIMIT.format(options)}")
+
+
+def test_a_bounded_stream_emits_its_oldest_places_early_across_keys_and_restarts(source: Source) -> None:
+    text = LIMIT.replace("5 SECONDS", "1 DAY").format(", max_records => 2, when_full => 'emit_early'")
+    for number, (key, offset) in enumerate([("a", 0), ("b", 1), ("a", 2), ("c", 3), ("d", 4)]):
+        source.add([(key, at(offset), number, 0)])
+        found = source.run(f"SELECT * FROM {text}")
+    assert [(r.id, r.emit_reason) for r in sorted(found, key=lambda r: r.id)] == [(1, "full"), (2, "full")]
+    source.add([("e", at(5), 5, 0), ("f", at(6), 6, 0), ("g", at(7), 7, 0)])
+    failing = text.replace("'emit_early'", "'fail'")
+    with pytest.raises(StreamingQueryException, match=r"with other options: .*when_full was emit_early and is fail"):
+        source.run(f"SELECT * FROM {failing}")
 
 
 def test_the_clock_on_the_wall_needs_timestamps(source: Source, tmp_path: Path) -> None:

@@ -12,13 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import reference
+from reference_suppress import Full
 from reference_suppress import Suppress as Reference
 from test_buckets import MOMENT, STEP, cut_up, moment
 from test_updates import Stream
 
 from streamtime.sql.buckets import ASIDE, CLOCK, PLACE, REASON, SECOND, Keep
 from streamtime.udfs import groups
+from streamtime.udfs.bounded import Bounded
 from streamtime.udfs.ordering import By
+from streamtime.udfs.suppress import Bounds, BufferFull
 from streamtime.udfs.waiting import Waiting
 
 COUNTS = (
@@ -115,3 +118,58 @@ def test_the_wall_clock_releases_too() -> None:
     assert stream.run(table([row]), 10 * STEP) == []
     (got,) = stream.run(table([]), 20 * STEP)
     assert (moment(got["at"]), got["why"]) == (20 * STEP, "close")
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
+    random_ = random.Random(seed)
+    batches, closes = some_stream(random_), random_.random() < 0.2
+    wait, output, early = random_.choice([0, 3 * STEP, None]), random_.choice(["rows", "all"]), not closes and random_.random() < 0.8
+    records, size = random_.choice([(0, None), (1, None), (3, None), (None, 5), (3, 9)])
+    columns = (*COLUMNS, "first", "second", "size")
+    holder = Bounded(
+        "t", columns, REASON, CLOCK, "at", "why", groups.HIGHEST if wait is None else wait, "close" if closes else None, 0, "deleted", output,
+        "F", ("first", "second"), ("k",), "size", Bounds(records, size), early,
+    )  # fmt: skip
+    results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
+    ties = tuple(By(n) for n in ("k", "t", "close", "deleted"))
+    stream = Stream(Keep("F", holder, {}, "t", (By("id"),), ties, ("null_time",), results, COUNTS, output))
+
+    def together(rows: list[reference.Row]) -> pa.Table:
+        made = table(rows)
+        made = made.append_column("first", made[PLACE]).append_column("second", made[SECOND])
+        made = made.append_column("size", pa.array([r["size"] for r in rows], pa.int64()))
+        zeros = pa.array([0] * len(rows), pa.int64())
+        return made.drop_columns([PLACE, SECOND]).append_column(PLACE, zeros).append_column(SECOND, zeros)
+
+    slow = Reference(
+        closes=closes, wait=None if closes else wait, watermarked=True, max_records=records, max_bytes=size,
+        when_full="emit_early" if early else "fail",
+    )  # fmt: skip
+    largest, clocked = reference.BEFORE, list[tuple[list[reference.Row], int]]()
+    found: list[dict[str, Any]] = []
+    for rows in batches:
+        rows[:] = [r | {"size": random_.randint(0, 4), "close": r["close"] if closes else 0} for r in rows]
+        clocked.append((rows, largest if largest > 0 else reference.BEFORE))
+        largest = max([largest, *(r["t"] for r in rows if r["t"] is not None)])
+    clocked.append(([], 300 * STEP))
+
+    def run() -> None:
+        for rows, watermark in clocked:
+            found.extend(stream.run(together(random_.sample(rows, len(rows))), max(watermark, 0)))
+
+    try:
+        fates = slow.stream(clocked)
+    except Full:
+        with pytest.raises(BufferFull, match="F, `max_"):
+            run()
+        return
+    run()
+    got = Counter((r["id"], moment(r["at"]), r["why"]) for r in found if r.get(REASON) is None)
+    known = [
+        (f.row["id"], None if f.emit_time == reference.BEFORE else f.emit_time, f.emit_reason) for f in fates if f.outcome == "released"
+    ]
+    assert got == Counter(known)
+    assert stream.counts["suppression_emit_total"] == len(known)
+    assert stream.counts["replaced_drop_total"] == sum(f.outcome == "replaced" for f in fates)
+    assert stream.counts["suppression_buffer_entered_total"] - stream.counts["suppression_buffer_left_total"] == len(slow.buffer)

@@ -18,7 +18,7 @@ from streamtime.udfs import groups
 from streamtime.udfs.counts import Counts
 from streamtime.udfs.groups import HIGHEST, LOWEST, Flags, Ints
 from streamtime.udfs.merging import Merging
-from streamtime.udfs.ordering import By, directed, one, sorted_rows
+from streamtime.udfs.ordering import By, one, ranks, sorted_rows
 from streamtime.udfs.parts import Parts
 from streamtime.udfs.suppress import (
     END,
@@ -218,15 +218,8 @@ class Buffer:
             return until_close(taken)
         if call.when_full != "emit_early":
             return until_time_limit(taken)
-        rank = np.zeros(len(rows.refs), np.int64)
-        if call.keys:
-            table = self.parts.gathered(rows.refs, call.keys)
-            ordered = [directed(one(table, k), By(k)) for k in call.keys][::-1]
-            order = np.lexsort(ordered)
-            changes = np.zeros(len(order), bool)
-            for numbers in ordered:
-                changes[1:] |= numbers[order[1:]] != numbers[order[:-1]]
-            rank[order] = np.cumsum(changes)
+        keys = self.parts.gathered(rows.refs, call.keys) if call.keys else pa.table({"none": pa.nulls(len(rows.refs), pa.int64())})
+        rank = ranks(keys, [By(k) for k in call.keys])
         return emitting_early(taken, Bounds(call.records, call.bytes), rows.sizes, rank)
 
     def _measure(self, taken: Rows, decided: Decided, sizes: Ints) -> None:

@@ -54,6 +54,19 @@ def directed(column: pa.Array, by: By) -> Ints:
     return np.where(present, ranks, -1 if by.nulls_first else len(ranks)).astype(np.int64)
 
 
+def ranks(table: pa.Table, by: Sequence[By]) -> Ints:
+    """For each row the rank of its values: equal values have one."""
+    numbers = [directed(one(table, b.name), b) for b in by][::-1]
+    found = np.zeros(table.num_rows, np.int64)
+    if numbers:
+        order = np.lexsort(numbers)
+        changes = np.zeros(len(order), bool)
+        for column in numbers:
+            changes[1:] |= column[order[1:]] != column[order[:-1]]
+        found[order] = np.cumsum(changes)
+    return found
+
+
 def ordinals(column: pa.Array) -> Ints:
     """Numbers that compare as Spark compares the values; what stands in place of a null means nothing."""
     kind = column.type

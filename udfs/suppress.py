@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamtime.udfs import groups
-from streamtime.udfs.groups import HIGHEST, Flags, Ints
+from streamtime.udfs.groups import HIGHEST, LOWEST, Flags, Ints
 
 RELEASED, REPLACED, TOMBSTONE, HELD, NULL_TIME = range(5)  # what became of a row
 OUTCOMES = ("released", "replaced", "tombstone", "held", "null_time")
@@ -214,7 +214,8 @@ def refuse_full(function: str, bounds: Bounds, count: Ints, size: Ints, stream: 
         over = np.flatnonzero(values > bound) if bound is not None else np.zeros(0, np.int64)
         if len(over):
             row = int(over[0])
-            moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=int(stream[row]))
+            known = stream[row] > LOWEST
+            moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=int(stream[row])) if known else "unknown"
             raise BufferFull(
                 f"{function}, `{option}`: the buffer is full: expected at most {bound} {unit}, got {values[row]} at stream time {moment}. "
                 f"Raise {option}, or let the buffer go on otherwise: when_full => 'spill'."

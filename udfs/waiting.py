@@ -95,16 +95,17 @@ class Waiting:
             place[has_place], due[has_place] = held.matrix[PLACE][entry], held.matrix[DUE][entry]
         return ~has_place & ~behind, place, due
 
-    def _let_go(self, rows: pa.Table, deleted: Flags, came: Ints, now: int) -> pa.Table:
-        """Rows that come out, and deletions that do not, as the output wants them."""
+    def _let_go(self, rows: pa.Table, deleted: Flags, came: Ints, now: int, early: Flags | None = None) -> pa.Table:
+        """Rows that come out, and deletions that do not, as the output wants them; `early` before they were due."""
+        early = np.zeros(len(deleted), bool) if early is None else early
         drops = deleted & (self.close is not None)
         if self.output != "all":
             wanted = drops == (self.output == "dropped")
-            rows, drops, came = rows.filter(pa.array(wanted)), drops[wanted], came[wanted]
+            rows, drops, came, early = rows.filter(pa.array(wanted)), drops[wanted], came[wanted], early[wanted]
         reason = pa.array([None, "tombstone"], pa.string()).take(pa.array(drops.astype(np.int64)))
         kind = rows.schema.field(self.time).type
         emitted = groups.times(np.full(len(drops), now), drops | (now == LOWEST), kind)
-        why = pa.array(["time" if self.close is None else "close"]).take(pa.array(np.zeros(len(drops), np.int64), mask=drops))
+        why = pa.array(["time" if self.close is None else "close", "full"]).take(pa.array(early.astype(np.int64), mask=drops))
         return self._with(rows, reason, came, emitted, why)
 
     def _replaced(self, rows: pa.Table, came: Ints) -> pa.Table:
