@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PythonException
+from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 from reference_suppress import Fate, Full, Suppress
 from test_buffer import options_of, some_rows
@@ -443,3 +443,41 @@ def test_metrics_of_a_bounded_buffer(spark: SparkSession) -> None:
         "suppression_emit_total": 3.0, "suppression_emit_rate": 3 / 16,
         "suppression_overtime_min": -4.0, "suppression_overtime_avg": (-4 + 2 + 0) / 3,
     }  # fmt: skip
+
+
+UPDATES = "SELECT 'a' AS k, TIMESTAMP '2024-01-01 00:00:00' AS ts, TIMESTAMP '2024-01-01 00:10:00' AS window_end, TIMESTAMP '2024-01-01 00:12:00' AS window_close"
+
+
+def test_a_smaller_grace_than_that_of_the_window_function_is_refused_and_an_equal_one_is_not(spark: SparkSession) -> None:
+    spark.sql(UPDATES).withMetadata("window_close", {"streamtime.grace": 120_000_000}).createOrReplaceTempView("t")
+    call = "SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(t) PARTITION BY k ORDER BY ts{}, at_end => 'emit')"
+    message = r"`grace`: 119 s is less than the 120 s that made `window_close`: a window could change after it came out \(S7\)"
+    with pytest.raises(AnalysisException, match=message):
+        spark.sql(call.format(", window_end => 'window_end', grace => INTERVAL 119 SECONDS"))
+    with pytest.raises(AnalysisException, match="`grace`: 0 s is less than the 120 s"):
+        spark.sql(call.format(", window_end => 'window_end'"))
+    assert spark.sql(call.format(", window_end => 'window_end', grace => INTERVAL 2 MINUTES")).count() == 1
+    assert spark.sql(call.format("")).count() == 1
+
+
+@pytest.mark.parametrize("function", ["SUPPRESS_UNTIL_CLOSE", "SUPPRESS_UNTIL_TIME_LIMIT"])
+def test_a_versioned_table_is_refused(spark: SparkSession, function: str) -> None:
+    spark.sql(UPDATES).withMetadata("ts", {"streamtime.versioned": True}).createOrReplaceTempView("t")
+    wait = ", wait => INTERVAL 1 DAY" if function.endswith("LIMIT") else ""
+    with pytest.raises(
+        AnalysisException, match=r"the input is a versioned table \(`ts` says so\), and suppress cannot honour versions \(S9, V9\)"
+    ):
+        spark.sql(f"SELECT * FROM {function}(TABLE(t) PARTITION BY k ORDER BY ts{wait})")
+
+
+def test_an_order_that_cannot_be_merged_is_sorted_by_spark(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW t AS SELECT k, s, timestamp_seconds(t) AS ts, collate(s, 'UTF8_LCASE') AS c, array(s) AS a "
+        "FROM VALUES ('x', 'b', 1), ('x', 'A', 2), ('x', 'a', 3), ('x', 'B', 4) AS v(k, s, t)"
+    )
+    call = (
+        "SELECT s FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(t) PARTITION BY ts ORDER BY ({}, ts), time => 'ts', wait => INTERVAL 0 SECONDS)"
+    )
+    assert [r.s for r in spark.sql(call.format("c")).collect()] == ["A", "a", "b", "B"]
+    assert [r.s for r in spark.sql(call.format("s")).collect()] == ["A", "B", "a", "b"]
+    assert [r.s for r in spark.sql(call.format("a")).collect()] == ["A", "B", "a", "b"]
