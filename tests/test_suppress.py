@@ -475,9 +475,7 @@ def test_an_order_that_cannot_be_merged_is_sorted_by_spark(spark: SparkSession) 
         "CREATE OR REPLACE TEMP VIEW t AS SELECT k, s, timestamp_seconds(t) AS ts, collate(s, 'UTF8_LCASE') AS c, array(s) AS a "
         "FROM VALUES ('x', 'b', 1), ('x', 'A', 2), ('x', 'a', 3), ('x', 'B', 4) AS v(k, s, t)"
     )
-    call = (
-        "SELECT s FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(t) PARTITION BY ts ORDER BY ({}, ts), time => 'ts', wait => INTERVAL 0 SECONDS)"
-    )
+    call = "SELECT s FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(t) PARTITION BY ts ORDER BY ({}, ts), time => 'ts', wait => INTERVAL 0 SECONDS)"
     assert [r.s for r in spark.sql(call.format("c")).collect()] == ["A", "a", "b", "B"]
     assert [r.s for r in spark.sql(call.format("s")).collect()] == ["A", "B", "a", "b"]
     assert [r.s for r in spark.sql(call.format("a")).collect()] == ["A", "B", "a", "b"]

@@ -174,7 +174,9 @@ class Sum(Aggregate):
         }
 
     def _empty(self, kind: pa.DataType, length: int) -> State:
-        return self._fresh({"n": pa.nulls(length, pa.int64()), "total": pa.nulls(length, kind)})
+        if pa.types.is_decimal(kind):
+            return self._fresh({"n": pa.nulls(length, pa.int64()), "total": pa.nulls(length, kind)})
+        return {"n": pa.array(np.zeros(length, np.int64)), "total": pa.array(np.zeros(length)).cast(kind)}
 
 
 class Extreme(Aggregate):

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from streamtime.udfs import groups
 from streamtime.udfs.aggregates import Aggregate, Runs, State
-from streamtime.udfs.groups import LOWEST, Flags, Ints
+from streamtime.udfs.groups import LOWEST, Ints
 from streamtime.udfs.ordering import one
 from streamtime.udfs.state import KEY, LIVES_BY, Entries, Taken
 
@@ -76,11 +76,11 @@ class Layout:
     ) -> pa.Table:
         """Changes, or final rows."""
         kind = moments(self.kind)
-        made = {name: groups.times(bound, none(bound), kind) for name, bound in zip(self.bounds, (windows.start, windows.end), strict=True)}
+        made = {name: pa.array(bound).cast(kind) for name, bound in zip(self.bounds, (windows.start, windows.end), strict=True)}
         made |= {a.name: result for (a, _), result in zip(self.aggregates, results, strict=True)}
-        made["window_close"] = groups.times(windows.close, none(windows.close), kind)
+        made["window_close"] = pa.array(windows.close).cast(kind)
         made["change_type"] = TYPES.take(pa.array(windows.type))
-        made["change_time"] = groups.times(windows.changed, none(windows.changed), kind)
+        made["change_time"] = pa.array(windows.changed).cast(kind)
         made[SEQ] = seq
         if emit is not None:
             made["emit_time"] = pa.array(np.full(len(seq), emit)).cast(kind)
@@ -109,11 +109,6 @@ class Windows:
     close: Ints
     type: Ints
     changed: Ints
-
-
-def none(values: Ints) -> Flags:
-    """No nulls."""
-    return np.zeros(len(values), bool)
 
 
 def moments(kind: pa.DataType) -> pa.DataType:
@@ -158,8 +153,9 @@ def accumulated(layout: Layout, rows: pa.Table, item: Ints, chain: Ints, parents
         wanted = np.arange(len(members)) if every else runs.ends
         at, states = pa.array(item[members]), []
         for (aggregate, _), pool in zip(layout.aggregates, pools, strict=True):
-            first = beginnings(aggregate, now, parents, pool, done)
             values = one(rows, aggregate.column or layout.time)
+            begins = len(parents.child) > 0
+            first = beginnings(aggregate, now, parents, pool, done) if begins else aggregate.empty(values.type, len(now))
             states.append(aggregate.state(runs, values if whole and depths == 1 else values.take(at), times[members], first, wanted))
         pieces.append((members[wanted], states))
         if every and depths == 1:  # nothing begins with them: they can stay where they are

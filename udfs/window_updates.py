@@ -66,7 +66,8 @@ class WindowUpdates(Updates):
 
 def windows(group: Ints, start: Ints) -> tuple[Ints, Ints, Ints]:
     """The windows that items fall into: each item's window, and each window's group and start, in that order."""
-    order = np.lexsort((start, group))
+    rises = (group[1:] > group[:-1]) | ((group[1:] == group[:-1]) & (start[1:] >= start[:-1]))
+    order = np.arange(len(group)) if rises.all() else np.lexsort((start, group))
     begins = np.ones(len(order), bool)
     begins[1:] = (np.diff(group[order]) != 0) | (np.diff(start[order]) != 0)
     window = np.empty(len(order), np.int64)
