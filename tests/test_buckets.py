@@ -20,7 +20,7 @@ import pytest
 import reference
 
 from streamtime.sql import buckets
-from streamtime.sql.buckets import ASIDE, CLOCK, PLACE, REASON, SECOND, Judge, Plan
+from streamtime.sql.buckets import ASIDE, CLOCK, PLACE, REASON, SECOND, Judge, Keep, Keeper, Plan
 from streamtime.udfs import groups
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.ordering import By, ordinals, sorted_rows
@@ -122,6 +122,46 @@ class Stream:
         indexes = [Index.load(blob) for blob in found]
         assert slots == sum(len(i.slices) for i in indexes)  # nothing is left behind that no index knows
         return sum(s.rows for i in indexes for s in i.slices)
+
+
+class Kept:
+    """A streaming query of a function that holds things back; only what was saved remains from micro-batch to micro-batch."""
+
+    def __init__(self, plan: Keep) -> None:
+        self.plan = plan
+        self.handles: dict[int, Handle] = {}
+        self.counts: Counter[str] = Counter()
+
+    def run(self, rows: pa.Table, watermark: int) -> list[dict[str, Any]]:
+        blobs: dict[int, list[bytes]] = {}
+        for packed in buckets.pack(iter(rows.to_batches(max_chunksize=7))):
+            for row in packed.to_pylist():
+                blobs.setdefault(row["bucket"], []).append(row["data"])
+        found = []
+        for bucket, data in blobs.items():
+            found += self._rows(self._keeper(bucket).handleInputRows((bucket,), iter([pd.DataFrame({"data": data})]), Times(watermark)))
+        for bucket, handle in self.handles.items():
+            for at in sorted(t for t in handle.timers if t <= watermark // 1000):
+                found += self._rows(self._keeper(bucket).handleExpiredTimer((bucket,), Times(watermark), None))
+                handle.timers.discard(at)
+        return found
+
+    def _rows(self, results: Iterator[pd.DataFrame]) -> list[dict[str, Any]]:
+        found = []
+        for pdf in results:
+            for counts in pdf["counts"]:
+                self.counts.update(dict(zip(self.plan.counts, counts, strict=True)))
+            packed = pa.RecordBatch.from_pydict({"data": pa.array(pdf["data"], pa.binary())})
+            found += [row for batch in buckets.unpack(iter([packed])) for row in batch.to_pylist()]
+        return found
+
+    def _keeper(self, bucket: int) -> Keeper:
+        keeper = Keeper(self.plan)
+        keeper.init(self.handles.setdefault(bucket, Handle()))
+        return keeper
+
+    def held(self) -> bool:
+        return any("index" in h.values or h.values.get("slices") for h in self.handles.values())
 
 
 def plan(transition: Any, **changes: Any) -> Plan:

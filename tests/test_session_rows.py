@@ -9,15 +9,13 @@ import random
 from collections import Counter
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 import reference
 import reference_sessionize
-from test_buckets import STEP, Handle, Stream, Times, cut_up, moment, plan, table
+from test_buckets import STEP, Kept, Stream, cut_up, moment, plan, table
 
-from streamtime.sql import buckets
-from streamtime.sql.buckets import ASIDE, CLOCK, REASON, Keep, Keeper
+from streamtime.sql.buckets import ASIDE, CLOCK, REASON, Keep
 from streamtime.udfs.ordering import By
 from streamtime.udfs.session_rows import SessionRows
 from streamtime.udfs.session_steps import EDGES, SessionSteps
@@ -26,47 +24,16 @@ KIND = pa.timestamp("us")
 REASONS = ("null_time", "null_key")
 
 
-class Waiting:
+class Waiting(Kept):
     """A streaming query of which nothing but what was saved remains from micro-batch to micro-batch."""
 
     def __init__(self, gap: int, grace: int | None, order: str) -> None:
-        self.plan = Keep(
+        plan = Keep(
             function="F", holder=SessionRows(gap, grace, "t", ("start", "end"), (REASON, CLOCK)), options={"gap": str(gap)}, time="t",
             order=(By(order),), ties=(By("id"), By("t")), reasons=REASONS, results=(("start", KIND), ("end", KIND)),
             counts=("input_rows", "late_drop_total"), output="all",
         )  # fmt: skip
-        self.handles: dict[int, Handle] = {}
-        self.dropped = 0
-
-    def run(self, rows: list[reference.Row], watermark: int) -> list[dict[str, Any]]:
-        blobs: dict[int, list[bytes]] = {}
-        for packed in buckets.pack(iter(given(rows).to_batches(max_chunksize=7))):
-            for row in packed.to_pylist():
-                blobs.setdefault(row["bucket"], []).append(row["data"])
-        found = []
-        for bucket, data in blobs.items():
-            found += self._rows(self._keeper(bucket).handleInputRows((bucket,), iter([pd.DataFrame({"data": data})]), Times(watermark)))
-        for bucket, handle in self.handles.items():
-            for at in sorted(t for t in handle.timers if t <= watermark // 1000):
-                found += self._rows(self._keeper(bucket).handleExpiredTimer((bucket,), Times(watermark), None))
-                handle.timers.discard(at)
-        return found
-
-    def _rows(self, results: Any) -> list[dict[str, Any]]:
-        found = []
-        for pdf in results:
-            self.dropped += sum(counts[1] for counts in pdf["counts"])
-            packed = pa.RecordBatch.from_pydict({"data": pa.array(pdf["data"], pa.binary())})
-            found += [row for batch in buckets.unpack(iter([packed])) for row in batch.to_pylist()]
-        return found
-
-    def _keeper(self, bucket: int) -> Keeper:
-        keeper = Keeper(self.plan)
-        keeper.init(self.handles.setdefault(bucket, Handle()))
-        return keeper
-
-    def held(self) -> bool:
-        return any("index" in h.values or h.values.get("slices") for h in self.handles.values())
+        super().__init__(plan)
 
 
 def given(rows: list[reference.Row]) -> pa.Table:
@@ -96,7 +63,7 @@ def test_rows_leave_with_the_bounds_that_the_slow_definition_says(seed: int) -> 
     stream, seen, got = Waiting(gap, grace, order), reference.BEFORE, {}
     for rows in [*batches, [], []]:
         watermark = max(seen - delay, 0)
-        for row in stream.run(random_.sample(rows, len(rows)), watermark):
+        for row in stream.run(given(random_.sample(rows, len(rows))), watermark):
             assert row["id"] not in got
             got[row["id"]] = (row[REASON], moment(row["start"]), moment(row["end"]), moment(row[CLOCK]))
             if row[REASON] is None:  # it left because its session was closed, or is one of its own that came too late
@@ -106,7 +73,7 @@ def test_rows_leave_with_the_bounds_that_the_slow_definition_says(seed: int) -> 
             seen = 10**9  # the watermark passes all
     assert {i: g[:3] for i, g in got.items()} == {j.row["id"]: (j.reason, *(j.final or (None, None))) for j in expected}
     assert all(got[j.row["id"]][3] == j.stream_time for j in expected if j.row["t"] is not None)
-    assert stream.dropped == sum(j.reason == "late" for j in expected)
+    assert stream.counts["late_drop_total"] == sum(j.reason == "late" for j in expected)
     assert not stream.held()
 
 
@@ -123,7 +90,7 @@ def test_however_the_input_is_cut_the_sessions_are_those_of_batch_if_no_row_is_l
         stream, seen, got = Waiting(gap, grace * STEP, random_.choice(["t", "id"])), 0, Counter[Any]()
         for batch in [*cut_up(random_, rows), []]:
             seen = seen if batch else 10**9
-            got.update((r["id"], r[REASON], moment(r["start"]), moment(r["end"])) for r in stream.run(batch, seen))
+            got.update((r["id"], r[REASON], moment(r["start"]), moment(r["end"])) for r in stream.run(given(batch), seen))
             seen = largest(batch, seen)
         assert got == Counter((i, *f) for i, f in finals.items())
 
@@ -146,17 +113,17 @@ def test_what_each_row_did_is_said_when_it_comes(seed: int) -> None:
 
 def test_a_session_closes_when_the_watermark_has_passed_its_end_and_gap_and_grace_and_no_earlier() -> None:
     stream = Waiting(5 * STEP, 2 * STEP, "t")
-    assert stream.run([{"k": "a", "t": 10 * STEP, "id": 0}], 0) == []
-    assert stream.run([], 17 * STEP) == []
-    assert [r["id"] for r in stream.run([], 18 * STEP)] == [0]
+    assert stream.run(given([{"k": "a", "t": 10 * STEP, "id": 0}]), 0) == []
+    assert stream.run(given([]), 17 * STEP) == []
+    assert [r["id"] for r in stream.run(given([]), 18 * STEP)] == [0]
     assert not stream.held()
 
 
 def test_a_row_at_the_close_joins_and_one_that_comes_later_is_late_or_without_grace_a_session_of_its_own() -> None:
     for grace, after in ((0, ("late", None, None)), (None, (None, 11 * STEP, 11 * STEP))):
         stream = Waiting(5 * STEP, grace, "t")
-        stream.run([{"k": "a", "t": 10 * STEP, "id": 0}], 0)
-        stream.run([{"k": "a", "t": 12 * STEP, "id": 1}], 15 * STEP)
-        assert [(r["id"], moment(r["end"])) for r in stream.run([], 18 * STEP)] == [(0, 12 * STEP), (1, 12 * STEP)]
-        (row,) = stream.run([{"k": "a", "t": 11 * STEP, "id": 2}], 18 * STEP)
+        stream.run(given([{"k": "a", "t": 10 * STEP, "id": 0}]), 0)
+        stream.run(given([{"k": "a", "t": 12 * STEP, "id": 1}]), 15 * STEP)
+        assert [(r["id"], moment(r["end"])) for r in stream.run(given([]), 18 * STEP)] == [(0, 12 * STEP), (1, 12 * STEP)]
+        (row,) = stream.run(given([{"k": "a", "t": 11 * STEP, "id": 2}]), 18 * STEP)
         assert (row[REASON], moment(row["start"]), moment(row["end"])) == after

@@ -12,15 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 import reference_updates as slow
 from reference import BEFORE, Row, in_micro_batches
-from test_buckets import STEP, Handle, Times, some_stream, table
+from test_buckets import STEP, Kept, some_stream, table
 
-from streamtime.sql import buckets
-from streamtime.sql.buckets import ASIDE, Keep, Keeper
+from streamtime.sql.buckets import ASIDE, Keep
 from streamtime.udfs import changes
 from streamtime.udfs.aggregates import aggregate
 from streamtime.udfs.changes import Layout, Sorted, Updates
@@ -87,43 +85,6 @@ def micros(value: Any) -> Any:
     return value if value is None or isinstance(value, int) else int((np.datetime64(value, "us") - np.datetime64(0, "us")).astype(int))
 
 
-class Stream:
-    """A streaming query of which nothing but what was saved remains from micro-batch to micro-batch."""
-
-    def __init__(self, plan: Keep) -> None:
-        self.plan = plan
-        self.handles: dict[int, Handle] = {}
-        self.counts: Counter[str] = Counter()
-
-    def run(self, rows: pa.Table, watermark: int) -> list[dict[str, Any]]:
-        blobs: dict[int, list[bytes]] = {}
-        for packed in buckets.pack(iter(rows.to_batches(max_chunksize=7))):
-            for row in packed.to_pylist():
-                blobs.setdefault(row["bucket"], []).append(row["data"])
-        found = []
-        for bucket, data in blobs.items():
-            found += self._rows(self._keeper(bucket).handleInputRows((bucket,), iter([pd.DataFrame({"data": data})]), Times(watermark)))
-        for bucket, handle in self.handles.items():
-            for at in sorted(t for t in handle.timers if t <= watermark // 1000):
-                found += self._rows(self._keeper(bucket).handleExpiredTimer((bucket,), Times(watermark), None))
-                handle.timers.discard(at)
-        return found
-
-    def _rows(self, results: Iterator[pd.DataFrame]) -> list[dict[str, Any]]:
-        found = []
-        for pdf in results:
-            for counts in pdf["counts"]:
-                self.counts.update(dict(zip(self.plan.counts, counts, strict=True)))
-            packed = pa.RecordBatch.from_pydict({"data": pa.array(pdf["data"], pa.binary())})
-            found += [row for batch in buckets.unpack(iter([packed])) for row in batch.to_pylist()]
-        return found
-
-    def _keeper(self, bucket: int) -> Keeper:
-        keeper = Keeper(self.plan)
-        keeper.init(self.handles.setdefault(bucket, Handle()))
-        return keeper
-
-
 def plain(row: dict[str, Any], order: str) -> tuple[Any, ...]:
     bounds = tuple(micros(row[n]) for n in ("start", "end", "window_close", "change_time"))
     values = None if row["change_type"] == "delete" else tuple(row[n] for n in NAMES)
@@ -184,7 +145,7 @@ def test_on_a_stream_changes_come_and_final_rows_leave_as_the_slow_definition_sa
     judged = slowly(clocked, [order])
     counts = ("input_rows", "null_time_drop_total", "null_key_drop_total", "late_drop_total")
     ties = (By("id" if order == "t" else "t"),)
-    stream = Stream(Keep("F", updates, {}, "t", (By(order),), ties, ("null_time", "null_key"), (), counts, "rows"))
+    stream = Kept(Keep("F", updates, {}, "t", (By(order),), ties, ("null_time", "null_key"), (), counts, "rows"))
     got, watermarks = [], []
     for rows in [*batches, [], []]:
         watermark = max(seen - delay, 0)
@@ -203,4 +164,4 @@ def test_on_a_stream_changes_come_and_final_rows_leave_as_the_slow_definition_sa
     assert Counter(got) == Counter(wanted), updates
     assert stream.counts["late_drop_total"] == len(judged.late)
     assert stream.counts["null_time_drop_total"] + stream.counts["null_key_drop_total"] == len(judged.aside)
-    assert not any("index" in h.values or h.values.get("slices") for h in stream.handles.values())
+    assert not stream.held()
