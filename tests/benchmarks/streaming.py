@@ -1,4 +1,5 @@
-"""DEDUPLICATE on a stream against Spark's `dropDuplicatesWithinWatermark` and a per-key `transformWithState`, side by side in one process.
+"""Functions on a stream against Spark's own, side by side in one process: DEDUPLICATE against `dropDuplicatesWithinWatermark` and a per-key
+`transformWithState`; with `--suite windows`, final rows of windows against Spark's window aggregate in append mode.
 
 Every contestant reads the same Parquet files, one a micro-batch, keeps its state in RocksDB and writes to the noop sink; each starts from
 its own new checkpoint. The time is that of all micro-batches but the first, which starts workers. `python3 run.py benchmark streaming`.
@@ -75,10 +76,45 @@ def per_key(stream: DataFrame) -> DataFrame:
     )
 
 
-CONTESTANTS: dict[str, Callable[[DataFrame], DataFrame]] = {
-    "DEDUPLICATE": ours,
-    "dropDuplicatesWithinWatermark": within_watermark,
-    "transformWithState per key": per_key,
+AGGREGATES = "count(*) AS n, sum(x) AS total, max(x) AS high"
+
+
+def spark_windows(stream: DataFrame) -> DataFrame:
+    stream.withWatermark("ts", "10 minutes").createOrReplaceTempView("stream")
+    return stream.sparkSession.sql(f"SELECT k, window(ts, '10 minutes') AS w, {AGGREGATES} FROM stream GROUP BY 1, 2")
+
+
+def final_windows(stream: DataFrame) -> DataFrame:
+    return updates(stream, ", emit => 'final'")
+
+
+def suppressed_windows(stream: DataFrame) -> DataFrame:
+    updates(stream, "").createOrReplaceTempView("updates")
+    return stream.sparkSession.sql(
+        "SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(updates) PARTITION BY (k, window_start) ORDER BY (ts, change_seq), time => 'change_time')"
+    )
+
+
+def updates(stream: DataFrame, more: str) -> DataFrame:
+    stream.createOrReplaceTempView("stream")
+    return stream.sparkSession.sql(
+        f"SELECT * FROM WINDOW_UPDATES(TABLE(stream) PARTITION BY k ORDER BY ts, size => INTERVAL 10 MINUTES, "
+        f"watermark => INTERVAL 10 MINUTES, aggregates => '{AGGREGATES}'{more})"
+    )
+
+
+# the one that others are measured by comes first
+SUITES: dict[str, dict[str, Callable[[DataFrame], DataFrame]]] = {
+    "deduplicate": {
+        "dropDuplicatesWithinWatermark": within_watermark,
+        "DEDUPLICATE": ours,
+        "transformWithState per key": per_key,
+    },
+    "windows": {
+        "window, append mode": spark_windows,
+        "WINDOW_UPDATES, final": final_windows,
+        "WINDOW_UPDATES, UNTIL_CLOSE": suppressed_windows,
+    },
 }
 
 
@@ -114,8 +150,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--shapes", nargs="*", default=["100k keys", "500k keys", "10M live keys"])
-    parser.add_argument("--contestants", nargs="*", default=list(CONTESTANTS))
+    parser.add_argument("--suite", choices=list(SUITES), default="deduplicate")
+    parser.add_argument("--contestants", nargs="*")
     arguments = parser.parse_args()
+    suite = {n: c for n, c in SUITES[arguments.suite].items() if not arguments.contestants or n in arguments.contestants}
     folder = Path(tempfile.mkdtemp())
     spark = streamtime.session(
         cores=2, memory="6g", settings={"spark.local.dir": str(folder), "spark.sql.streaming.numRecentProgressUpdates": "1000"}
@@ -130,24 +168,25 @@ def main() -> None:
         shape = shapes[name]
         files(spark, folder / name, **shape)
         skip = 1 + (shape["keys"] // shape["rows"] if shape["fill"] else 0)
-        seen: dict[str, list[float]] = {c: [] for c in arguments.contestants}
+        seen: dict[str, list[float]] = {c: [] for c in suite}
         for number in range(arguments.rounds):
-            for contestant in arguments.contestants:
+            for contestant, build in suite.items():
                 if contestant == "transformWithState per key" and shape["keys"] > MOST_KEYS_ONE_BY_ONE:
                     continue  # it takes as long as all else together
-                seen[contestant].append(run(spark, folder / name, CONTESTANTS[contestant], skip))
+                seen[contestant].append(run(spark, folder / name, build, skip))
                 print(f"{name}, round {number + 1}, {contestant}: {seen[contestant][-1]:,.0f} rows/s", flush=True)
         results[name] = {c: {"rows_per_second": statistics.median(v), "runs": v} for c, v in seen.items() if v}
         shutil.rmtree(folder / name)
     for name, by in results.items():
         print(f"\n{name}")
-        reference = by.get("dropDuplicatesWithinWatermark", next(iter(by.values())))["rows_per_second"]
+        reference = next(iter(by.values()))["rows_per_second"]
         for contestant, measured in by.items():
             print(f"  {contestant:32} {measured['rows_per_second']:>10,.0f} rows/s  {measured['rows_per_second'] / reference:5.2f} x")
     spark.stop()
     shutil.rmtree(folder, ignore_errors=True)
     made = {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "python": platform.python_version(), "results": results}
-    (HERE / "streaming.json").write_text(json.dumps(made, indent=1) + "\n")
+    file = "streaming.json" if arguments.suite == "deduplicate" else f"streaming_{arguments.suite}.json"
+    (HERE / file).write_text(json.dumps(made, indent=1) + "\n")
 
 
 if __name__ == "__main__":
