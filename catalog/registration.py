@@ -17,7 +17,7 @@ from streamtime.analyzer import AnalyzerDoor
 from streamtime.describe import describe
 from streamtime.query import is_remote
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql import call, errors, kernels, spec, suppress, text, udtf, udtf_suppress
+from streamtime.sql import kernels, udtf
 from streamtime.sql.errors import unlogged
 
 _doors: dict[int, AnalyzerDoor] = {}  # one per Spark application, by the identity of its gateway
@@ -97,8 +97,8 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
 def _register_udtfs(spark: SparkSession) -> Registration:
     kernels.ship_by_value()
     specs = [s for s in FUNCTIONS if s.name in udtf.LOCAL]
-    for module in (spec, call, errors, text, udtf, udtf_suppress, suppress, *(sys.modules[s.check.__module__] for s in specs if s.check)):
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    for name in [m for m in sys.modules if m.startswith("streamtime.sql.")]:
+        cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
     for one in specs:
         # rows one by one are 3 times faster than Arrow here, since every group of rows would pay for a batch of its own
         spark.udtf.register(one.name, cast(UserDefinedTableFunction, make_udtf(udtf.handler(one), useArrow=False)))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql import aggregates, kernels
+from streamtime.sql import kernels
+from streamtime.sql.aggregates import ARGUMENT, Typed, arguments, parse, typed
 from streamtime.sql.call import Expression
 from streamtime.sql.columns import arrow_type, has_arrow_form, named
 from streamtime.sql.final import EMIT_REASON, EMIT_TIME, emitted
@@ -77,7 +78,7 @@ def adds(bounds: tuple[str, str], types: str, outcomes: str) -> dict[str, str]:
 
 def check(call: Bound) -> None:
     """Options that do not go together."""
-    aggregates.parse(call)
+    parse(call)
     if call["at_end"] == "emit" and call["emit"] == "updates":
         raise call.refuse("`at_end`", "goes with emit => 'final': updates leave at once", "Leave it out.")
 
@@ -90,30 +91,30 @@ def plan(
     options: Sequence[str],
 ) -> DataFrame:
     """The changes of a call, or its final rows, or a report of its input rows."""
-    asked = aggregates.parse(call)
+    asked = parse(call)
     frame = prepare(
         call,
         clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()),
-        aggregates=aggregates.arguments(asked),
+        aggregates=arguments(asked),
     )
     stream = is_stream(call)
     carried, ordered = carried_columns(call, frame)
-    frame, typed = aggregates.typed(call, frame, asked)
+    frame, found = typed(call, frame, asked)
     final = call["emit"] == "final"
-    fields = fields_of(call, frame, frame.df.schema, carried, bounds, typed)
+    fields = fields_of(call, frame, frame.df.schema, carried, bounds, found)
     if call["output"] != "rows":
         return report(call, frame, bounds)
     layout = Layout(
         carried=tuple(carried),
         ordered=tuple(ordered),
         bounds=bounds,
-        aggregates=tuple((t.kernel, arrow_type(t.type) if t.kernel.function == "avg" else None) for t in typed),
+        aggregates=tuple((t.kernel, arrow_type(t.type) if t.kernel.function == "avg" else None) for t in found),
         time=frame.time.name,
         kind=arrow_type(frame.time.type),
         final=final,
     )
     updates = kernel(call, layout)
-    needed = [*carried, frame.time.name, *(t.kernel.column for t in typed if t.kernel.column)]
+    needed = [*carried, frame.time.name, *(t.kernel.column for t in found if t.kernel.column)]
     frame, identity = frame.comparable(frame.keys)
     if stream:
         return _streaming(call, frame, updates, identity, needed, fields, options)
@@ -186,7 +187,7 @@ def carried_columns(call: Bound, frame: Frame) -> tuple[list[str], list[str]]:
 
 
 def fields_of(
-    call: Bound, frame: Frame, schema: T.StructType, carried: list[str], bounds: tuple[str, str], typed: Sequence[aggregates.Typed]
+    call: Bound, frame: Frame, schema: T.StructType, carried: list[str], bounds: tuple[str, str], typed: Sequence[Typed]
 ) -> list[T.StructField]:
     """The columns of a change, as the kernel returns them. Raises CallError where two have one name."""
     kind = moment(frame)
@@ -197,7 +198,7 @@ def fields_of(
     names = [*carried, *(f.name for f in added), *([EMIT_TIME, EMIT_REASON] if call["emit"] == "final" else [])]
     lower = [n.lower() for n in names]
     if twice := next((n for n in names if lower.count(n.lower()) > 1), None):
-        where = aggregates.ARGUMENT if any(t.kernel.name.lower() == twice.lower() for t in typed) else None
+        where = ARGUMENT if any(t.kernel.name.lower() == twice.lower() for t in typed) else None
         raise call.refuse(
             where, f"two columns of the result would be named `{twice}`", "Rename one, in `aggregates` or in the TABLE argument."
         )

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from streamtime.sql.errors import did_you_mean
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -71,8 +73,6 @@ class Choice(Kind):
 
     def read(self, value: Value) -> str:
         """The word, in lower case."""
-        from streamtime.sql.errors import did_you_mean
-
         expected = "one of " + ", ".join(f"'{w}'" for w in self.words)
         if not isinstance(value.python, str):
             raise Refused(expected, "")

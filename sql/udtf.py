@@ -17,13 +17,14 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 
-from streamtime.sql import session_updates, window_updates
 from streamtime.sql.call import Bound, Table, Value, bind
 from streamtime.sql.errors import CallError, did_you_mean
+from streamtime.sql.session_updates import kernel as sessions_kernel
 from streamtime.sql.spec import Spec
 from streamtime.sql.text import as_text, microseconds, named_by, quoted
 from streamtime.sql.udtf_suppress import KIND, PREIMAGE, change, needed, suppressed
 from streamtime.sql.udtf_updates import Shape, changed, shape
+from streamtime.sql.window_updates import kernel as windows_kernel
 from streamtime.udfs import groups, sessions
 from streamtime.udfs.changes import Layout, Updates
 from streamtime.udfs.deduplicate import Deduplicate
@@ -381,8 +382,8 @@ LOCAL = {
     "DEDUPLICATE": Local(deduplicate, details=("kept_time",)),
     "DISTINCT_IN_WINDOW": Local(distinct_in_window, details=BOUNDS, adds=BOUNDS, without_key="null_key"),
     "SESSIONIZE": Local(sessionize, details=(), adds=SESSION, of_all=SESSION, named="session_id", without_key="null_key"),
-    "SESSION_UPDATES": Local(windows, details=SESSION, updates=session_updates.kernel, without_key="null_key"),
-    "WINDOW_UPDATES": Local(windows, details=BOUNDS, updates=window_updates.kernel, without_key="null_key"),
+    "SESSION_UPDATES": Local(windows, details=SESSION, updates=sessions_kernel, without_key="null_key"),
+    "WINDOW_UPDATES": Local(windows, details=BOUNDS, updates=windows_kernel, without_key="null_key"),
     "SUPPRESS_UNTIL_CLOSE": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
     "SUPPRESS_UNTIL_TIME_LIMIT": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
 }

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from streamtime.sql import aggregates, changes
+from streamtime.sql.aggregates import ARGUMENT, Typed, parse, types
+from streamtime.sql.changes import carried_columns, fields_of, moment
 from streamtime.sql.columns import arrow_type
 from streamtime.sql.final import EMIT_REASON, EMIT_TIME
-from streamtime.sql.frame import Frame, Order, Ref
 from streamtime.sql.text import quoted
 from streamtime.udfs import groups
 from streamtime.udfs.aggregates import aggregate
@@ -22,6 +22,7 @@ from streamtime.udfs.changes import Layout, Sorted, Updates
 
 if TYPE_CHECKING:
     from streamtime.sql.call import Bound
+    from streamtime.sql.frame import Frame, Ref
     from streamtime.sql.udtf import Columns
 
 ROW, TIME, KEY, CLOCK = "__row", "__time", "__key", "__clock"
@@ -36,7 +37,7 @@ class Shape:
     carried: list[int]  # the columns of a change that are the row's own
     ordered: list[int]  # those that changes are numbered among
     arguments: list[tuple[str, T.DataType]]  # what is added up, as SQL text
-    aggregates: list[aggregates.Typed]
+    aggregates: list[Typed]
     time: T.DataType
 
 
@@ -44,38 +45,41 @@ def shape(call: Bound, schema: T.StructType, bounds: tuple[str, str], kind: T.Da
     """What the result looks like. Raises CallError for what a UDTF cannot know before it runs."""
     by_name = {f.name.lower(): f for f in schema}
 
+    def named(name: str, kind_: T.DataType, text: str) -> Ref:  # a Ref itself would bring half of the package to the workers
+        return cast("Ref", SimpleNamespace(name=name, type=kind_, text=text))
+
     def ref(role: str, text: str) -> Ref:
         field = by_name.get(text.strip("`").lower())
         if field is None:
             fix = f"Name it in the TABLE argument: TABLE(SELECT *, {text} AS name FROM ..)."
             raise call.refuse(role, f"expected a column in a Python UDTF, got `{text}`", fix)
-        return Ref(field.name, field.dataType, text)
+        return named(field.name, field.dataType, text)
 
-    keys = tuple(ref("PARTITION BY", k.text) for k in call.keys)
-    order = tuple(Order(ref("ORDER BY", o.expression.text), o.ascending, o.nulls_first) for o in call.order)
-    clocks = tuple(ref("`clock_by`", c) for c in call["clock_by"] or ())
-    columns = tuple(Ref(f.name, f.dataType, f.name) for f in schema)
-    time = Ref("", kind or T.TimestampType(), call["time"] or "")
-    frame = Frame(cast(Any, SimpleNamespace(schema=schema)), columns, tuple(schema.names), keys, order, time, {"clock_by": clocks})
-    names, ordered = changes.carried_columns(call, frame)
+    keys = [ref("PARTITION BY", k.text) for k in call.keys]
+    order = [SimpleNamespace(ref=ref("ORDER BY", o.expression.text)) for o in call.order]
+    extras = {"clock_by": [ref("`clock_by`", c) for c in call["clock_by"] or ()]}
+    columns = [named(f.name, f.dataType, f.name) for f in schema]
+    time = named("", kind or T.TimestampType(), call["time"] or "")
+    frame = cast("Frame", SimpleNamespace(columns=columns, keys=keys, order=order, time=time, extras=extras))
+    names, ordered = carried_columns(call, frame)
     found, arguments = [], []
-    for number, one in enumerate(aggregates.parse(call)):
-        argument = ref(aggregates.ARGUMENT, one.argument) if one.argument else None
-        result, cast_to = aggregates.types(call, one, argument)
+    for number, one in enumerate(parse(call)):
+        argument = ref(ARGUMENT, one.argument) if one.argument else None
+        result, cast_to = types(call, one, argument)
         column = f"a{number}" if argument else ""
         if argument:
             if isinstance(argument.type, NESTED) and one.function != "count":
                 problem = f"`{one.text}` is over {argument.type.simpleString().upper()}, which a Python UDTF does not take"
-                raise call.refuse(aggregates.ARGUMENT, problem, "Use a field of it, or another door.")
+                raise call.refuse(ARGUMENT, problem, "Use a field of it, or another door.")
             there = f"{quoted(argument.name)} IS NULL, NULL, true" if one.function == "count" else ""
             text = f"if({there})" if there else f"CAST({quoted(argument.name)} AS {cast_to.simpleString()})"
             arguments.append((text, cast_to))
-        found.append(aggregates.Typed(aggregate(one.name, one.function, column), result))
-    fields = changes.fields_of(call, frame, schema, names, bounds, found)
+        found.append(Typed(aggregate(one.name, one.function, column), result))
+    fields = fields_of(call, frame, schema, names, bounds, found)
     if call["emit"] == "final":
-        fields += [T.StructField(EMIT_TIME, changes.moment(frame)), T.StructField(EMIT_REASON, T.StringType())]
+        fields += [T.StructField(EMIT_TIME, moment(frame)), T.StructField(EMIT_REASON, T.StringType())]
     at = {f.name: i for i, f in enumerate(schema)}
-    return Shape(fields, [at[n] for n in names], [at[n] for n in ordered], arguments, found, changes.moment(frame))
+    return Shape(fields, [at[n] for n in names], [at[n] for n in ordered], arguments, found, moment(frame))
 
 
 def changed(
@@ -88,7 +92,7 @@ def changed(
         return
     order = [tuple(repr(rows[i][c]) for c in shape_.ordered) for i in taken.tolist()]
     numbers = {o: n for n, o in enumerate(dict.fromkeys(order))}
-    moment = arrow_type(shape_.time)
+    instant = arrow_type(shape_.time)
     final = call["emit"] == "final"
     layout = Layout(
         carried=(ROW,),
@@ -96,15 +100,15 @@ def changed(
         bounds=("__start", "__end"),
         aggregates=tuple((t.kernel, arrow_type(t.type) if t.kernel.function == "avg" else None) for t in shape_.aggregates),
         time=TIME,
-        kind=moment,
+        kind=instant,
         final=final,
     )
     table = {
         ROW: pa.array(taken),
         "__order": pa.array([numbers[o] for o in order], pa.int64()),
-        TIME: pa.array(columns.times[taken]).cast(moment),
+        TIME: pa.array(columns.times[taken]).cast(instant),
         KEY: pa.array(columns.keys[taken]),
-        CLOCK: pa.array(columns.stream_time[taken]).cast(moment),
+        CLOCK: pa.array(columns.stream_time[taken]).cast(instant),
     }
     asked = [t.kernel.column for t in shape_.aggregates if t.kernel.column]
     for number, (column, (_, kind)) in enumerate(zip(asked, shape_.arguments, strict=True)):

@@ -59,6 +59,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamtime.sql import changes
+from streamtime.sql.changes import check as check_aggregates
 from streamtime.sql.reports import time_windows
 from streamtime.sql.spec import Duration, Example, Option, Spec
 from streamtime.udfs.changes import Layout, Updates
@@ -75,7 +76,7 @@ BOUNDS = ("window_start", "window_end")
 
 def check(call: Bound) -> None:
     """Options that do not go together."""
-    changes.check(call)
+    check_aggregates(call)
     size, slide, difference = call["size"], call["slide"], call["difference"]
     if (size is None) == (difference is None):
         came = "neither" if size is None else "both"

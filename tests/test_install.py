@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamtime import java
+from streamtime.shelf import FUNCTIONS
 
 ROOT = Path(__file__).parent.parent
 
@@ -30,6 +31,17 @@ def test_the_windows_example_gives_one_final_answer_for_each_hour_in_batch_and_a
     for line in ("  EWR     6,234  117,335  38", "  JFK     4,820     21.7", "  EWR     2013-02-08 15:00:00  1        2013-02-09 16:00:00"):
         assert line in done.stdout
     assert done.stdout.count("  ok    ") == 4
+
+
+def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
+    script = ROOT / "tests" / "bare_workers.py"
+    said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout.splitlines()
+    found = [line.split(" ", 2) for line in said if line.startswith(("analyzer ", "udtf "))]
+    names = [s.name for s in FUNCTIONS if s.tables]
+    assert [(door, name) for door, name, _ in found] == [(door, name) for door in ("analyzer", "udtf") for name in names]
+    answers = {door: [answer for d, _, answer in found if d == door] for door in ("analyzer", "udtf")}
+    assert answers["analyzer"] == answers["udtf"]
+    assert all(answer.isdigit() for answer in answers["udtf"]), found
 
 
 def test_the_wheel_holds_the_three_folders_as_one_package(tmp_path: Path) -> None:
