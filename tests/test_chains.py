@@ -35,14 +35,17 @@ def events(seed: int, count: int = 90) -> list[tuple[str, datetime.datetime, int
     return [*rows, *((k, at(1000), count + i, 0) for i, k in enumerate("abc"))]
 
 
-def streamed(source: Source, rows: list[tuple[str, datetime.datetime, int, int]], text: str, seed: int) -> list[Row]:
+def streamed(
+    source: Source, rows: list[tuple[str, datetime.datetime, int, int]], text: str, seed: int, steps: tuple[int, ...]
+) -> list[Row]:
+    """The rows in small micro-batches, the query stopped and restarted once."""
     random_, at_ = random.Random(seed), 0
     while at_ < len(rows):
-        step = random_.choice([1, 3, 9, 20])
+        step = random_.choice(steps)
         source.add(rows[at_ : at_ + step])
-        at_ += step
-        if random_.random() < 0.25:
+        if at_ < len(rows) // 2 <= at_ + step:
             source.run(text)
+        at_ += step
     return source.run(text)
 
 
@@ -63,7 +66,7 @@ def test_final_rows_of_windows_are_those_of_group_by_in_batch_and_as_a_stream(sp
     ).collect()
     in_batch = spark.sql(text.format("batch")).collect()
     assert Counter(r[:5] for r in in_batch) == Counter(tuple(r) for r in oracle)
-    got = streamed(source, rows, text.format("events"), 1)
+    got = streamed(source, rows, text.format("events"), 1, (2, 5, 9, 20))
     assert Counter(r[:5] for r in got) == Counter(tuple(r) for r in oracle)
     assert all(r.emit_time >= r.window_start + datetime.timedelta(seconds=25) for r in [*got, *in_batch])
     late = [m for p in source.progress for m in p.observedMetrics.values() if "late_drop_total" in m.asDict()]
@@ -78,7 +81,10 @@ def test_final_sessions_are_equal_however_the_stream_is_cut(spark: SparkSession,
     text = "SELECT k, session_start, session_end, n, array_sort(ids) AS ids FROM {}"
     expected = Counter(map(repr, spark.sql(text.format(SESSIONS.format("batch", ", emit => 'final'"))).collect()))
     assert sum(expected.values()) > 10
-    assert Counter(map(repr, streamed(source, rows, text.format(SESSIONS.format("events", ", emit => 'final'")), 2))) == expected
+    assert (
+        Counter(map(repr, streamed(source, rows, text.format(SESSIONS.format("events", ", emit => 'final'")), 2, (2, 5, 9, 20))))
+        == expected
+    )
 
 
 def test_three_functions_and_a_window_aggregate_after_them(spark: SparkSession, source: Source) -> None:
@@ -89,8 +95,8 @@ def test_three_functions_and_a_window_aggregate_after_them(spark: SparkSession, 
     text = f"SELECT window(emit_time, '30 seconds').start AS at, sum(n) AS n, count(*) AS windows FROM {chain} GROUP BY window(emit_time, '30 seconds')"
     in_batch = spark.sql(text.format("batch")).collect()
     assert sum(r.n for r in in_batch) == 90
-    more = [("z", at(2000), 1000, 0), ("z", at(3000), 1001, 0), ("z", at(4000), 1002, 0)]  # the aggregate waits for its watermark, too
-    got = streamed(source, doubled, text.format("events"), 3)
+    more = [("z", at(2000), 1000, 0), ("z", at(3000), 1001, 0)]  # the aggregate waits for its watermark, too
+    got = streamed(source, doubled, text.format("events"), 3, (9, 20))
     for row in more:
         source.add([row])
         got = source.run(text.format("events"))

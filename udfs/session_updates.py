@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -153,12 +154,17 @@ def _one_by_one(
             if first[row]:
                 low, high = np.searchsorted(owner, [group[row], group[row] + 1])
                 taken_up[low:high] = True
-                live = [(int(held[0][e]), int(held[1][e]), ~e) for e in range(low, high)]
+                live = sorted((int(held[0][e]), int(held[1][e]), ~e) for e in range(low, high))
         prior = row
-        if any(s[0] < closing for s in live):
-            sessions += ((int(group[row]), *s) for s in live if s[0] < closing)
-            live = [s for s in live if s[0] >= closing]
-        near = sorted(s for s in live if s[1] - gap <= time <= s[0] + gap)
+        closed_ones = bisect.bisect_left(live, (closing,))
+        if closed_ones:
+            sessions += ((int(group[row]), *s) for s in live[:closed_ones])
+            del live[:closed_ones]
+        # live sessions lie apart, so they are sorted by start as by end
+        low = high = bisect.bisect_left(live, (time - gap,))
+        while high < len(live) and live[high][1] - gap <= time:
+            high += 1
+        near = live[low:high]
         if max([time, *(s[0] for s in near)]) < closed:
             late[row] = True
             continue
@@ -169,7 +175,7 @@ def _one_by_one(
             content, chains = chains, chains + 1
             child += [content] * len(near)
             parent += [s[2] for s in near]
-        live = [*(s for s in live if s not in near), (*bounds, content)]
+        live[low:high] = [(*bounds, content)]
         if bounds != (time, time):
             gone += ((row, s[0], s[1]) for s in near)
         end[row], start[row], of_chain[row] = *bounds, content
