@@ -120,7 +120,7 @@ def numbers(value: Any) -> Any:
     return int((np.datetime64(value, "us") - np.datetime64(0, "us")).astype(int)) if hasattr(value, "year") else value
 
 
-@pytest.mark.parametrize("seed", range(600))
+@pytest.mark.parametrize("seed", range(300))
 def test_the_buffer_decides_as_the_slow_definition_says(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random_ = random.Random(seed)
     rows, options = some_rows(random_, random_.choice([0, 1, 5, 40, 200])), options_of(random_)
