@@ -14,8 +14,7 @@ import pytest
 import reference
 from reference_suppress import Full
 from reference_suppress import Suppress as Reference
-from test_buckets import MOMENT, STEP, cut_up, moment
-from test_updates import Stream
+from test_buckets import MOMENT, STEP, Kept, cut_up, moment
 
 from streamtime.sql.buckets import ASIDE, CLOCK, PLACE, REASON, SECOND, Keep
 from streamtime.udfs import groups
@@ -70,7 +69,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
     holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", wait, "close" if closes else None, 0, "deleted", output)
     results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
     ties = tuple(By(n) for n in ("k", "t", "close", "deleted", "id") if n != order)
-    stream = Stream(Keep("F", holder, {}, "t", (By(order),), ties, ("null_time",), results, COUNTS, output))
+    stream = Kept(Keep("F", holder, {}, "t", (By(order),), ties, ("null_time",), results, COUNTS, output))
     largest, watermarks, found = reference.BEFORE, [], []
     for rows in batches:
         rows[:] = [r | {"close": r["close"] if closes else 0} for r in rows]
@@ -102,7 +101,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
 
 def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() -> None:
     holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", wait=10 * STEP)
-    stream = Stream(Keep("F", holder, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows"))
+    stream = Kept(Keep("F", holder, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows"))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 0, "deleted": False, "id": 1}
     assert stream.run(table([row]), 0) == []
     assert stream.run(table([]), 15 * STEP - 1000) == []
@@ -113,7 +112,7 @@ def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() ->
 
 def test_the_wall_clock_releases_too() -> None:
     holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", close="close")
-    stream = Stream(Keep("F", holder, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
+    stream = Kept(Keep("F", holder, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
     assert stream.run(table([row]), 10 * STEP) == []
     (got,) = stream.run(table([]), 20 * STEP)
@@ -133,7 +132,7 @@ def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -
     )  # fmt: skip
     results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
     ties = tuple(By(n) for n in ("k", "t", "close", "deleted"))
-    stream = Stream(Keep("F", holder, {}, "t", (By("id"),), ties, ("null_time",), results, COUNTS, output))
+    stream = Kept(Keep("F", holder, {}, "t", (By("id"),), ties, ("null_time",), results, COUNTS, output))
 
     def together(rows: list[reference.Row]) -> pa.Table:
         made = table(rows)
