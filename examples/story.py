@@ -1,14 +1,37 @@
-"""Plays a SQL script as a story: its comments, its statements, their results."""
+"""Plays a SQL script over real data as a story: its comments, its statements, their results."""
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import flights
 from pyspark.sql import DataFrame, SparkSession
 
+import streamtime
 from streamtime.script import statements
+
+
+@contextmanager
+def stage(schema: str) -> Iterator[tuple[SparkSession, Path]]:
+    """A session with the data in a schema, and a folder; both are gone afterwards."""
+    say("Starting Spark with Delta Lake ..")
+    folder = Path(tempfile.mkdtemp(prefix="streamtime-"))
+    spark = streamtime.session(settings={"spark.sql.warehouse.dir": str(folder), "spark.sql.shuffle.partitions": "4"})
+    try:
+        known = spark.sql("SELECT DISTINCT function FROM FUNCTION_CATALOG() ORDER BY function").collect()
+        say(f"Spark {spark.version} is up, and knows {', '.join(row.function for row in known)}")
+        say("Loading flights, weather and planes into Delta tables ..")
+        flights.load(spark, schema)
+        yield spark, folder
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def play(spark: SparkSession, script: Path) -> None:

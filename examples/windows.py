@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-import flights
 from pyspark.sql import SparkSession
-from story import play, say
-
-import streamtime
+from story import play, say, stage
 
 SCRIPT = Path(__file__).with_name("windows.sql")
 UPDATES = """WINDOW_UPDATES(TABLE({}) PARTITION BY origin ORDER BY offset, time => 'scheduled', size => INTERVAL 1 HOUR,
@@ -29,12 +24,7 @@ GROUP BY origin, window(scheduled, '1 hour')"""
 def main() -> int:
     """Run the story, then the stream; 1 if an answer differs."""
     began = time.monotonic()
-    say("Starting Spark with Delta Lake ..")
-    folder = Path(tempfile.mkdtemp(prefix="streamtime-"))
-    spark = streamtime.session(settings={"spark.sql.warehouse.dir": str(folder), "spark.sql.shuffle.partitions": "4"})
-    try:
-        say("Loading flights, weather and planes into Delta tables ..")
-        flights.load(spark, "windows")
+    with stage("windows") as (spark, folder):
         play(spark, SCRIPT)
         stream(spark, folder)
         wrong = differences(spark)
@@ -42,9 +32,6 @@ def main() -> int:
             print(f"  {'ok    ' if not count else 'FAILED'} {says}")
         say(f"Done in {time.monotonic() - began:.0f} s.")
         return 1 if any(wrong.values()) else 0
-    finally:
-        spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def stream(spark: SparkSession, folder: Path) -> None:

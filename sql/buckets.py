@@ -18,6 +18,7 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamtime.udfs import groups
+from streamtime.udfs.blobs import encoded, gathered, only
 from streamtime.udfs.ordering import By, one, sorted_rows
 from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Slices, Transition, grouped
 
@@ -35,15 +36,8 @@ FAR = 2**62  # no moment that comes
 
 def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows in, blobs out: of each bucket one, or a few where a task has many rows."""
-    waiting, rows, size = list[pa.RecordBatch](), 0, 0
-    for batch in batches:
-        if batch.num_rows:
-            waiting, rows, size = [*waiting, batch], rows + batch.num_rows, size + batch.nbytes
-        if rows >= MOST_ROWS or size >= MOST_BYTES:
-            yield from blobs(pa.Table.from_batches(waiting))
-            waiting, rows, size = [], 0, 0
-    if waiting:
-        yield from blobs(pa.Table.from_batches(waiting))
+    for table in gathered(batches, MOST_ROWS, MOST_BYTES):
+        yield from blobs(table)
 
 
 def blobs(table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -56,15 +50,6 @@ def blobs(table: pa.Table) -> Iterator[pa.RecordBatch]:
     for some in (filled[i : i + 32] for i in range(0, len(filled), 32)):
         data = [encoded(batch.slice(start, stop - start)) for _, start, stop in some]
         yield pa.RecordBatch.from_arrays([pa.array([n for n, _, _ in some], pa.int32()), pa.array(data, pa.binary())], PACKED.names)
-
-
-def encoded(rows: pa.RecordBatch) -> bytes:
-    """Rows as one Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -92,7 +77,7 @@ class Plan:
     @property
     def counts(self) -> tuple[str, ...]:
         """The numbers that come with each blob."""
-        return ("input_rows", *(f"{r}_drop_total" for r in self.reasons), "timed_rows", "lateness_sum", "lateness_max")
+        return counted(self.reasons)
 
 
 class StateError(RuntimeError):
@@ -269,7 +254,7 @@ class Keeper(Bucket):
             state.put(Entries(numbers, step.entries.payload), threshold)
             out.append(step.out)
             counts = together(counts, step.counts)
-        yield self._blob([*released, *out], counts, len(due))
+        yield self._blob([*released, *out], counts)
         self.save(state, self._wakes(state))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
@@ -279,7 +264,7 @@ class Keeper(Bucket):
         state = Slices(self, self.load(), KEY + self.holder.width)
         due = state.due(threshold)
         if len(due):
-            yield self._blob([self.holder.release(due.without_keys(), clock)], self._counted(due, clock), len(due))
+            yield self._blob([self.holder.release(due.without_keys(), clock)], self._counted(due, clock))
         state.expire(threshold)
         if state.index.timer is not None and state.index.timer * 1000 <= clock:
             state.index.timer = None
@@ -303,11 +288,10 @@ class Keeper(Bucket):
     def _wakes(self, state: Slices) -> int:
         return min((s.lowest for s in state.index.slices if s.lowest < FAR), default=FAR) - self.holder.threshold(0)
 
-    def _blob(self, tables: list[pa.Table], counts: dict[str, int], released: int) -> pd.DataFrame:
+    def _blob(self, tables: list[pa.Table], counts: dict[str, int]) -> pd.DataFrame:
         filled = [t for t in tables if t.num_rows]
         data = encoded(only(pa.concat_tables(filled))) if filled else None
-        numbers = counts | {"released_total": released}
-        return pd.DataFrame({"data": [data], "counts": [[numbers.get(c, 0) for c in self.plan.counts]]}, dtype=object)
+        return pd.DataFrame({"data": [data], "counts": [[counts.get(c, 0) for c in self.plan.counts]]}, dtype=object)
 
 
 def together(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
@@ -337,20 +321,18 @@ def reported(table: pa.Table, reasons: groups.Ints, names: tuple[str, ...], cloc
     return table.append_column(REASON, words).append_column(CLOCK, clocks)
 
 
+def counted(reasons: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of `totals`, in order."""
+    return ("input_rows", *(f"{r}_drop_total" for r in reasons), "timed_rows", "lateness_sum", "lateness_max")
+
+
 def totals(reasons: groups.Ints, times: pa.Array, names: tuple[str, ...], clock: int) -> dict[str, int]:
     """The numbers of section 8 that any function has."""
     moments = groups.micros(times)[groups.valid([times], len(times))]
     behind = np.maximum(clock - moments, 0) if clock != NEVER else np.zeros(1, np.int64)
     counts = np.bincount(reasons, minlength=len(names) + 1)[1:].tolist()
-    drops = {f"{name}_drop_total": count for name, count in zip(names, counts, strict=True)}
-    late = {"timed_rows": len(moments), "lateness_sum": int(behind.sum()), "lateness_max": int(behind.max(initial=0))}
-    return {"input_rows": len(reasons), **drops, **late}
-
-
-def only(table: pa.Table) -> pa.RecordBatch:
-    """The table as one batch."""
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+    numbers = [len(reasons), *counts, len(moments), int(behind.sum()), int(behind.max(initial=0))]
+    return dict(zip(counted(names), numbers, strict=True))
 
 
 def micros(timer_values: Any) -> int:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from streamtime.sql.frame import Frame, Ref
 
 CHANGE = ("change_type", "change_time", "change_seq")
-GRACE_KEY = "streamtime.grace"  # on the field `window_close`: how long after its end a result may still change, in microseconds
+CLOSE = "window_close"
+GRACE_KEY = "streamtime.grace"  # in the metadata of `window_close`: how long after its end a result may still change, in microseconds
 GRACE = Option("grace", Duration(), "how long past its end a window still accepts rows", default=0, default_text="INTERVAL 0 SECONDS")
 AGGREGATES = Option(
     "aggregates",
@@ -123,13 +124,10 @@ def plan(
     frame, clock = clocked(frame, F.lit(True))
     clock_name = frame.time.name if frame.in_time_order else next(c for c in frame.df.columns if named(c) is clock)
     columns = list(dict.fromkeys([*needed, clock_name, *identity]))
-    keys = [named(i) for i in identity]
-    grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
-    ordered_df = grouped.sortWithinPartitions(*[k.asc_nulls_first() for k in keys], *frame.sort())
     one_clock = {c.name for c in frame.extras.get("clock_by", ())} <= {k.name for k in frame.keys}
     kernels.ship_by_value()
     run = Sorted(updates, tuple(identity), clock_name, one_clock).run
-    made = ordered_df.select(*map(named, columns)).mapInArrow(run, T.StructType(fields))
+    made = frame.by_key(identity, frame.sort()).select(*map(named, columns)).mapInArrow(run, T.StructType(fields))
     if not final:
         return made
     return emitted(call, made, frame, clock, steps(call))
@@ -155,7 +153,7 @@ def _streaming(
         frame,
         updates,
         [named(i) for i in identity],
-        aside=F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key"),
+        aside=frame.left_out,
         reasons=("null_time", "null_key"),
         columns=needed,
         fields=fields,
@@ -193,7 +191,7 @@ def fields_of(
     kind = moment(frame)
     added = [T.StructField(b, kind) for b in bounds]
     added += [T.StructField(t.kernel.name, t.type) for t in typed]
-    added += [T.StructField("window_close", kind, True, {GRACE_KEY: call["grace"]})]
+    added += [T.StructField(CLOSE, kind, True, {GRACE_KEY: call["grace"]})]
     added += [T.StructField("change_type", T.StringType()), T.StructField("change_time", kind), T.StructField("change_seq", T.LongType())]
     names = [*carried, *(f.name for f in added), *([EMIT_TIME, EMIT_REASON] if call["emit"] == "final" else [])]
     lower = [n.lower() for n in names]

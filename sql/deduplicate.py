@@ -63,7 +63,7 @@ from streamtime.sql import kernels
 from streamtime.sql.buckets import CLOCK
 from streamtime.sql.call import Expression
 from streamtime.sql.clock import STREAM_TIME, with_stream_time
-from streamtime.sql.columns import expression, named, remembered, sorted_by
+from streamtime.sql.columns import expression, named, remembered
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
 from streamtime.sql.sorting import hash_of, prefix
@@ -168,8 +168,7 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
         *keys,
     ]
     first = [prefix(identity, STREAM_TIME if clocked else frame.time.name, frame.time.type, reverse)] if hashed else []
-    grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
-    ordered = grouped.sortWithinPartitions(*first, *[sorted_by(quoted(i)) for i in identity], *frame.sort(reverse=reverse))
+    ordered = frame.by_key(identity, frame.sort(reverse=reverse), first)
     return frame.with_df(kernels.with_column(ordered, KEPT, kernel, columns, frame.time.type)), clock
 
 

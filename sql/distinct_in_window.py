@@ -111,10 +111,10 @@ def plan(call: Bound) -> DataFrame:
     elif frame.in_time_order and identity:
         frame = _sessions_in_order(call, frame, takes_part, identity)
     else:
-        frame = in_sessions(frame, takes_part, clock, identity, call["gap"], call["grace"])
+        frame = in_sessions(frame, takes_part, clock, names, call["gap"], call["grace"])
     verdict = named(VERDICT)
     if not rows_only:
-        verdict = F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key").otherwise(verdict)
+        verdict = F.coalesce(frame.left_out, verdict)
     bounds = {"window_start": F.when(takes_part, named(START)), "window_end": F.when(takes_part, named(END))}
     return outcome(call, frame, verdict, clock, REASONS, bounds, bounds)
 
@@ -137,7 +137,7 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
         frame,
         transition,
         identity,
-        aside=F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key"),
+        aside=frame.left_out,
         reasons=REASONS,
         asked=asked,
         carried=carried,

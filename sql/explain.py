@@ -13,11 +13,10 @@ from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.buckets import CLOCK, REASON
-from streamtime.sql.columns import named, sorted_by
+from streamtime.sql.columns import named
 from streamtime.sql.frame import PREFIX
 from streamtime.sql.outcome import lateness, refuse_clash
 from streamtime.sql.streaming import judged
-from streamtime.sql.text import quoted
 from streamtime.sql.windows import END, START, moments
 from streamtime.udfs.session_steps import EDGES, SessionSteps
 
@@ -64,13 +63,16 @@ def explained(
 
 def explained_sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, clock: Column, grace: int | None) -> DataFrame:
     """What each row did to the sessions of its key, in processing order; without `grace` no session closes."""
-    keys = [named(i) for i in identity]
-    grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
-    ordered = grouped.sortWithinPartitions(*[sorted_by(quoted(i)) for i in identity], *frame.sort())
+    frame = stepped(frame, identity, time, clock, SessionSteps(call["gap"], grace))
+    return _in_sentences(call, frame, clock, frame.left_out, named(LATE), grace)
+
+
+def stepped(frame: Frame, identity: Sequence[str], time: Column, clock: Column, kernel: SessionSteps) -> Frame:
+    """With what each row did to the sessions of its key: `LATE`, and the times of `steps`. A row with a null `time` takes no part."""
     returns = T.StructType([T.StructField("late", T.BooleanType()), *(T.StructField(edge, frame.time.type) for edge in EDGES)])
-    df = kernels.with_column(ordered, SESSION, SessionSteps(call["gap"], grace), [time, clock, *keys], returns)
-    frame = frame.with_df(df.withColumns({f"{PREFIX}{field}": F.col(f"{SESSION}.{field}") for field in returns.names}))
-    return _in_sentences(call, frame, clock, aside(frame), named(LATE), grace)
+    columns = [time, clock, *map(named, identity)]
+    df = kernels.with_column(frame.by_key(identity, frame.sort()), SESSION, kernel, columns, returns)
+    return frame.with_df(df.withColumns({f"{PREFIX}{field}": F.col(f"{SESSION}.{field}") for field in returns.names}))
 
 
 def explained_in_stream(call: Bound, frame: Frame, grace: int | None, options: dict[str, Any]) -> DataFrame:
@@ -81,18 +83,13 @@ def explained_in_stream(call: Bound, frame: Frame, grace: int | None, options: d
         frame,
         SessionSteps(call["gap"], grace, closes=True),
         [named(i) for i in identity],
-        aside=aside(frame),
+        aside=frame.left_out,
         reasons=("null_time", "null_key", "late"),
         results=steps(frame),
         options=options,
     )
     apart = F.when(named(REASON) != "late", named(REASON))
     return _in_sentences(call, frame, named(CLOCK), apart, F.coalesce(named(REASON) == "late", F.lit(False)), grace)
-
-
-def aside(frame: Frame) -> Column:
-    """Why a row takes no part; null where it does."""
-    return F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key")
 
 
 def steps(frame: Frame) -> T.StructType:
@@ -140,7 +137,7 @@ def explained_windows(
         "joined": ["joined ", window, " as row ", named(NUMBER), " of its key"],
         "late": ["late: ", window, " was closed once stream time reached ", closes, "; stream time is ", clock, ", ", behind, SECONDS],
     }
-    return explained(call, frame, clock, aside(frame), outcome, dict(zip(names, (named(START), named(END)), strict=True)), sentences)
+    return explained(call, frame, clock, frame.left_out, outcome, dict(zip(names, (named(START), named(END)), strict=True)), sentences)
 
 
 def in_words(micros: int) -> str:

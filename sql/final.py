@@ -27,7 +27,7 @@ RANGES = 16
 WORTH_CUTTING = 100_000  # stream times; fewer are sorted by one task
 RANGE, SPAN = f"{PREFIX}range", f"{PREFIX}span"
 MOMENT, ROW, FOUND, LAST, STEP, BEFORE = (f"{PREFIX}{name}" for name in ("moment", "row", "found", "last", "step", "before"))
-FEW = 60_000_000  # steps of at least a minute: few enough for any task to hold those of decades
+MINUTE = 60_000_000  # steps this far apart are few enough for any task to hold those of decades
 
 
 def emitted(call: Bound, rows: DataFrame, frame: Frame, clock: Column, steps: tuple[int, int] | None) -> DataFrame:
@@ -61,7 +61,7 @@ def _joined_to(rows: DataFrame, clocks: DataFrame, clock_by: list[str], slide: i
     table = by_step.withColumn(BEFORE, before).select(*map(named, clock_by), F.explode(gap).alias(STEP), named(FOUND))
     start = microseconds("window_start", kind)
     stepped = rows.withColumn(STEP, expression(f"CAST({start} / {slide}D AS BIGINT)"))
-    return stepped.join(F.broadcast(table) if slide >= FEW else table, [*clock_by, STEP], "left")
+    return stepped.join(F.broadcast(table) if slide >= MINUTE else table, [*clock_by, STEP], "left")
 
 
 def _sorted_in(rows: DataFrame, clocks: DataFrame, clock_by: list[str]) -> DataFrame:

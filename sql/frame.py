@@ -82,6 +82,17 @@ class Frame:
         """Whether no key is null."""
         return _all_present(k.name for k in self.keys)
 
+    @property
+    def left_out(self) -> Column:
+        """Why a row takes no part in windows and sessions; null where it does (rule C12)."""
+        return F.when(~self.has_time, "null_time").when(~self.has_key, "null_key")
+
+    def by_key(self, identity: Sequence[str], order: Sequence[Column], first: Sequence[Column] = ()) -> DataFrame:
+        """The rows of each key together in one task, sorted by `first`, by key, and in this order. `identity` are column names."""
+        keys = [named(i) for i in identity]
+        together = self.df.repartition(*keys) if keys else self.df.repartition(1)
+        return together.sortWithinPartitions(*first, *[sorted_by(quoted(i)) for i in identity], *order)
+
     def sort(self, *, within_key: bool = True, reverse: bool = False) -> list[Column]:
         """The total order of rows: ORDER BY, then every other orderable column (rule C4); `reverse` turns all of it round."""
         kinds = {c.name: c.type for c in self.columns}

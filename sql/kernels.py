@@ -64,8 +64,9 @@ def _function(kernel: Kernel, single: bool, returns: T.DataType, _context: Spark
     return made
 
 
+@functools.cache
 def ship_by_value() -> None:
-    """Send the kernels with the query, so that workers need no package of ours."""
+    """Send the kernels with each query from now on, so that workers need no package of ours."""
     import streamtime.udfs
     from streamtime.sql import buckets
 

@@ -10,11 +10,11 @@ from pyspark.sql import types as T
 
 from streamtime.sql.buckets import CLOCK
 from streamtime.sql.columns import named
-from streamtime.sql.explain import explained_sessions, explained_windows
+from streamtime.sql.explain import LATE, explained_sessions, explained_windows, stepped, steps
 from streamtime.sql.outcome import outcome
 from streamtime.sql.streaming import judged, verdict
-from streamtime.sql.windows import END, START, VERDICT, clocked, closed, in_sessions, moments, windowed
-from streamtime.udfs.sessions import FirstInSession
+from streamtime.sql.windows import END, START, clocked, closed, moments, windowed
+from streamtime.udfs.session_steps import SessionSteps
 from streamtime.udfs.windows import FirstInWindow
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame
         options = {name: call[name] for name in ("size", "slide", "difference", "grace")}
         identity = [*(k.column for k in frame.keys), named(START)]
         frame = judged(
-            call, frame, FirstInWindow(call["grace"], duplicates=False), identity, aside=_aside(frame), reasons=REASONS, asked=[until],
+            call, frame, FirstInWindow(call["grace"], duplicates=False), identity, aside=frame.left_out, reasons=REASONS, asked=[until],
             carried=[START, END], results=T.StructType(), options=options,
         )  # fmt: skip
         return _reported(call, frame, verdict(call), named(CLOCK), names)
@@ -53,33 +53,27 @@ def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame
     if call["output"] == "explain":
         frame, keys = frame.comparable(frame.keys)
         return explained_windows(call, frame, keys, clock, late, call["grace"] + lasts, names)
-    reason = F.coalesce(_aside(frame), F.when(late, "late"))
+    reason = F.coalesce(frame.left_out, F.when(late, "late"))
     return _reported(call, frame, reason, clock, names)
 
 
 def sessions(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame:
     """Rows with their session as it stood right after them, or as it would have been."""
-    takes_part = frame.has_time & frame.has_key
-    if frame.df.isStreaming:
-        results = T.StructType().add(START, frame.time.type).add(END, frame.time.type)
-        frame, identity = frame.comparable(frame.keys)
-        frame = judged(
-            call, frame, FirstInSession(call["gap"], call["grace"], duplicates=False), [named(i) for i in identity], aside=_aside(frame),
-            reasons=REASONS, results=results, options={name: call[name] for name in ("gap", "grace")},
-        )  # fmt: skip
-        return _reported(call, frame, verdict(call), named(CLOCK), names)
-    frame, clock = clocked(frame, takes_part)
+    takes_part, clock, stream = frame.has_time & frame.has_key, named(CLOCK), frame.df.isStreaming
+    if not stream:
+        frame, clock = clocked(frame, takes_part)
     frame, identity = frame.comparable(frame.keys)
+    time, kernel = F.when(takes_part, frame.time.column), SessionSteps(call["gap"], call["grace"])
     if call["output"] == "explain":
-        time = F.when(takes_part, frame.time.column)
         return explained_sessions(call, frame, identity, time, clock, call["grace"])
-    frame = in_sessions(frame, takes_part, clock, [named(i) for i in identity], call["gap"], call["grace"])
-    reason = F.coalesce(_aside(frame), F.when(named(VERDICT) == "late", "late"))
-    return _reported(call, frame, reason, clock, names)
-
-
-def _aside(frame: Frame) -> Column:
-    return F.when(~frame.has_time, "null_time").when(~frame.has_key, "null_key")
+    if stream:
+        frame = judged(
+            call, frame, kernel, [named(i) for i in identity], aside=frame.left_out, reasons=REASONS, results=steps(frame),
+            options={name: call[name] for name in ("gap", "grace")},
+        )  # fmt: skip
+        return _reported(call, frame, verdict(call), clock, names)
+    frame = stepped(frame, identity, time, clock, kernel)
+    return _reported(call, frame, F.coalesce(frame.left_out, F.when(named(LATE), "late")), clock, names)
 
 
 def _reported(call: Bound, frame: Frame, reason: Column, clock: Column, names: tuple[str, str]) -> DataFrame:

@@ -79,7 +79,7 @@ from streamtime.sql.buckets import CLOCK, REASON
 from streamtime.sql.call import Expression
 from streamtime.sql.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.columns import direct, expression, named, sorted_by
-from streamtime.sql.explain import aside, explained_in_stream, explained_sessions, steps
+from streamtime.sql.explain import explained_in_stream, explained_sessions, steps
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
 from streamtime.sql.sorting import hash_of, prefix
@@ -122,7 +122,7 @@ def plan(call: Bound) -> DataFrame:
     frame = _sessions(call, frame, identity, time, replayed)
     reason = F.lit(None)
     if wanted != "rows":
-        reason = aside(frame).when(named(START).isNull(), "late")
+        reason = frame.left_out.when(named(START).isNull(), "late")
     elif replayed:
         reason = F.when(named(START).isNull(), "late")
     adds = _bounds(frame, identity)
@@ -138,8 +138,7 @@ def _sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, 
     columns = [time, *([named(STREAM_TIME)] if replayed else []), *([hash_of(identity)] if hashed else []), *keys]
     first = [prefix(identity, rising, frame.time.type)] if hashed else []
     order = frame.sort() if replayed else [sorted_by(quoted(frame.time.name))]
-    grouped = frame.df.repartition(*keys) if keys else frame.df.repartition(1)
-    ordered = grouped.sortWithinPartitions(*first, *[sorted_by(quoted(i)) for i in identity], *order)
+    ordered = frame.by_key(identity, order, first)
     returns = T.StructType().add("start", frame.time.type).add("end", frame.time.type)
     return _opened(frame, kernels.with_column(ordered, SESSION, kernel, columns, returns), {START: "start", END: "end"})
 
@@ -162,7 +161,7 @@ def _waiting(call: Bound, frame: Frame) -> DataFrame:
         frame,
         SessionRows(call["gap"], call["grace"], frame.time.name, (START, END), (REASON, CLOCK) if everything else ()),
         [named(i) for i in identity],
-        aside=aside(frame),
+        aside=frame.left_out,
         reasons=REASONS[:2],
         columns=names,
         fields=[*unclocked([schema[name] for name in names]), *added, *bounds],
@@ -185,7 +184,7 @@ def _reported(call: Bound, frame: Frame) -> DataFrame:
         frame,
         SessionSteps(call["gap"], call["grace"], closes=True),
         [named(i) for i in identity],
-        aside=aside(frame),
+        aside=frame.left_out,
         reasons=REASONS,
         results=steps(frame),
         options=_pinned(call),

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql import kernels
-from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Keep, Keeper, Plan, pack, unpack
+from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Keep, Keeper, Plan, counted, pack, unpack
 from streamtime.sql.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.frame import PREFIX
 from streamtime.sql.text import collated, microseconds, quoted
@@ -120,7 +120,7 @@ def kept(
         ties=tuple(By(name) for name in frame.ties()),
         reasons=tuple(reasons),
         results=tuple((name, arrow_type(kind)) for name, kind in results),
-        counts=("input_rows", *(f"{r}_drop_total" for r in reasons), "timed_rows", "lateness_sum", "lateness_max", *counts),
+        counts=(*counted(tuple(reasons)), *counts),
         output=call["output"],
         wall=wall,
     )

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.call import Expression
+from streamtime.sql.changes import CLOSE, GRACE_KEY
 from streamtime.sql.columns import expression, has_arrow_form, has_collation, named
 from streamtime.sql.frame import prepare
 from streamtime.sql.outcome import outcome, refuse_clash
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from streamtime.sql.call import Bound
     from streamtime.sql.frame import Frame
 
-CLOSE = "window_close"
-GRACE = "streamtime.grace"  # in the metadata of `window_close`: the grace that made it, in microseconds
 VERSIONED = "streamtime.versioned"  # in the metadata of a column: the input is a versioned table
 REASONS = ("null_time", "replaced", "tombstone", "held")
 DELETED = Option(
@@ -84,7 +83,7 @@ ADDS = {
 
 
 @dataclass(frozen=True)
-class Waiting:
+class Until:
     """Until when rows are held: until the time limit, or until `after` has passed since the time in the column `close`."""
 
     wait: int = 0
@@ -140,18 +139,18 @@ def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
             fix = "Add window_end => 'window_end' and the grace of the window function (for sessions also its gap)."
             raise call.refuse("`window_end`", f"is missing, and the input has no column `{CLOSE}`: when a window closes is not known", fix)
         return quoted(given.name), 0
-    if given is not None and grace < int(given.metadata.get(GRACE, 0)):
-        made = int(given.metadata[GRACE]) / 1e6
+    if given is not None and grace < int(given.metadata.get(GRACE_KEY, 0)):
+        made = int(given.metadata[GRACE_KEY]) / 1e6
         problem = f"{grace / 1e6:g} s is less than the {made:g} s that made `{given.name}`: a window could change after it came out (S7)"
         raise call.refuse("`grace`", problem, f"Leave window_end and grace out: `{given.name}` is used then.")
     return call["window_end"], grace + (gap + 1 if gap is not None else 0)
 
 
-def planned(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
+def planned(call: Bound, frame: Frame, until: Until) -> DataFrame:
     """The call as a DataFrame."""
-    has_time = frame.has_time if waiting.close is None else frame.has_time & named(waiting.close).isNotNull()
+    has_time = frame.has_time if until.close is None else frame.has_time & named(until.close).isNotNull()
     if is_stream(call):
-        return _streamed(call, frame, waiting, has_time)
+        return _streamed(call, frame, until, has_time)
     wanted = call["output"]
     if wanted == "rows":
         frame = frame.with_df(frame.df.where(has_time))
@@ -168,7 +167,7 @@ def planned(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
         ordered = gathered.sortWithinPartitions(*[c.asc_nulls_first() for c in clock_columns], *frame.sort(within_key=False))
     keys = [k.name for k in frame.keys]
     order = [by.name for by in merging.order] if merging else []
-    needed = dict.fromkeys([*kept, *keys, frame.time.name, *order, *clocks, *([waiting.close] if waiting.close else [])])
+    needed = dict.fromkeys([*kept, *keys, frame.time.name, *order, *clocks, *([until.close] if until.close else [])])
     rows = ordered.select(*map(named, needed), *[c.alias(name) for name, c in helpers.items()])
     _refuse_unsendable(call, rows)
     results = _results(wanted, frame.time.type)
@@ -179,9 +178,9 @@ def planned(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
         clocks=tuple(clocks),
         kept=tuple(kept),
         results=tuple(results),
-        wait=waiting.wait,
-        close=waiting.close,
-        after=waiting.after,
+        wait=until.wait,
+        close=until.close,
+        after=until.after,
         at_end=at_end(call),
         output=wanted,
         when_full=call["when_full"],
@@ -202,7 +201,7 @@ def planned(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
         return _metrics(call, decided)
     frame = frame.with_df(decided)
     if wanted == "explain":
-        return _explained(call, frame, waiting)
+        return _explained(call, frame, until)
     emitted = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if wanted != "dropped" else {}
     reason = F.nullif(named(OUTCOME), F.lit("released")) if wanted != "rows" else F.lit(None)
     return outcome(call, frame, reason, named(ARRIVED), REASONS, emitted, emitted)
@@ -213,13 +212,13 @@ def at_end(call: Bound) -> str:
     return str(call["at_end"] or ("emit" if "wait" in call.options else "hold"))
 
 
-def _streamed(call: Bound, frame: Frame, waiting: Waiting, has_time: Column) -> DataFrame:
+def _streamed(call: Bound, frame: Frame, until: Until, has_time: Column) -> DataFrame:
     frame, names = frame.comparable(frame.keys)
     identity = [*map(named, names), *(named(n).isNull() for n in names)]  # a null key is a key like any other
     tombstones = _tombstones(frame)
     deleted = None if tombstones is None else expression(tombstones)
     size = expression(size_of(_typed(frame)))
-    return streamed(call, frame, identity, has_time, deleted, size, wait=waiting.wait, close=waiting.close, after=waiting.after)
+    return streamed(call, frame, identity, has_time, deleted, size, wait=until.wait, close=until.close, after=until.after)
 
 
 def _tombstones(frame: Frame) -> str | None:
@@ -306,11 +305,11 @@ def _results(wanted: str, kind: T.DataType) -> dict[str, T.DataType]:
     return chosen.get(wanted, {})
 
 
-def _explained(call: Bound, frame: Frame, waiting: Waiting) -> DataFrame:
+def _explained(call: Bound, frame: Frame, until: Until) -> DataFrame:
     """Each row, and in words what became of it."""
     kind, due, at, came = frame.time.type, quoted(DUE_AT), quoted(DECIDED_AT), quoted(ARRIVED)
     over = f"({microseconds(at, kind)} - {microseconds(due, kind)}) / 1e6"
-    if waiting.close:
+    if until.close:
         was, will, missing = "its window closed", "its window closes", "no event time, no first ORDER BY value, or no close"
     else:
         was, will, missing = "its wait was over", "its wait would be over", "no event time, or no first ORDER BY value"

@@ -69,17 +69,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
+from streamtime.sql.changes import CLOSE
 from streamtime.sql.spec import Choice, Duration, Example, Option, Spec, Text
 from streamtime.sql.suppress import (
     ADDS,
     CLOCK,
-    CLOSE,
     COMMON,
     DELETED,
     FULL_HELP,
     MAX_BYTES,
     MAX_RECORDS,
-    Waiting,
+    Until,
     check_common,
     closing,
     planned,
@@ -114,7 +114,7 @@ def plan(call: Bound) -> DataFrame:
         kind, wanted = (t.simpleString().upper() for t in (close.type, frame.time.type))
         role = "`window_end`" if call["window_end"] is not None else f"`{CLOSE}`"
         raise call.refuse(role, f"expected {wanted}, the type of the event time, got {kind} (`{close.text}`)", "Cast one of them.")
-    return planned(call, frame, Waiting(close=close.name, after=after))
+    return planned(call, frame, Until(close=close.name, after=after))
 
 
 SPEC = Spec(

@@ -74,7 +74,7 @@ from streamtime.sql.suppress import (
     FULL_HELP,
     MAX_BYTES,
     MAX_RECORDS,
-    Waiting,
+    Until,
     check_common,
     planned,
     prepared,
@@ -99,7 +99,7 @@ def check(call: Bound) -> None:
 
 def plan(call: Bound) -> DataFrame:
     """SUPPRESS_UNTIL_TIME_LIMIT as a DataFrame."""
-    return planned(call, prepared(call), Waiting(wait=HIGHEST if call["wait"] is None else call["wait"]))
+    return planned(call, prepared(call), Until(wait=HIGHEST if call["wait"] is None else call["wait"]))
 
 
 SPEC = Spec(

@@ -55,14 +55,13 @@ def closed(frame: Frame, clock: Column, grace: int) -> Column:
     return named(END) + F.lit(datetime.timedelta(microseconds=grace)) <= clock.cast(moments(frame))
 
 
-def in_sessions(frame: Frame, takes_part: Column, clock: Column, identity: list[Column], gap: int, grace: int) -> Frame:
+def in_sessions(frame: Frame, takes_part: Column, clock: Column, identity: list[str], gap: int, grace: int) -> Frame:
     """Each row with its session's bounds right after it, and in `VERDICT` what it did: null (opened one), 'duplicate', or 'late'."""
     kind = frame.time.type
     returns = T.StructType().add("verdict", T.ByteType()).add("start", kind).add("end", kind)
-    grouped = frame.df.repartition(*identity) if identity else frame.df.repartition(1)
     time = F.when(takes_part, frame.time.column)
-    ordered = grouped.sortWithinPartitions(*[i.asc_nulls_first() for i in identity], *frame.sort())
-    df = kernels.with_column(ordered, VERDICT, FirstInSession(gap, grace), [time, clock, *identity], returns)
+    columns = [time, clock, *map(named, identity)]
+    df = kernels.with_column(frame.by_key(identity, frame.sort()), VERDICT, FirstInSession(gap, grace), columns, returns)
     code = F.col(f"{VERDICT}.verdict")
     verdict = F.when(code == LATE, "late").when(~code.isin(OPENED, ASIDE), "duplicate")
     return frame.with_df(df.withColumns({START: F.col(f"{VERDICT}.start"), END: F.col(f"{VERDICT}.end")}).withColumn(VERDICT, verdict))

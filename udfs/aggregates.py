@@ -1,7 +1,7 @@
-"""Aggregates that can be added to, row by row, and merged (rule W5): over many runs of rows at once, in columns.
+"""Aggregates that can be added to, row by row, and merged (rule W5): over many segments of rows at once, in columns.
 
-A run is what one window or one session adds up, row after row. The state of an aggregate is a few columns, one row per run: that is what
-a query keeps between batches. Sums keep the order of the rows, so that a result does not depend on where a batch ends.
+A segment is what one window or one session adds up, row after row. The state of an aggregate is a few columns, one row per segment: that
+is what a query keeps between batches. Sums keep the order of the rows, so that a result does not depend on where a batch ends.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ from streamtime.udfs.groups import Ints
 from streamtime.udfs.ordering import ordinals
 
 State = dict[str, pa.Array]
-SHORT = 48  # runs up to this length are added up side by side, longer ones each for itself
+SHORT = 48  # segments up to this length are added up side by side, longer ones each for itself
 
 
-class Runs:
-    """Rows in runs: each run's rows are adjacent, in processing order. Every run starts from a state of its own."""
+class Segments:
+    """Rows in segments: each segment's rows are adjacent, in processing order. Every segment starts from a state of its own."""
 
     def __init__(self, starts: Ints, length: int) -> None:
         lengths = np.diff(starts, append=length)
-        run = np.arange(len(starts))
-        self.starts, self.length = starts, length  # the position of each run's first row, and how many rows there are
+        segment = np.arange(len(starts))
+        self.starts, self.length = starts, length  # the position of each segment's first row, and how many rows there are
         self.ends = starts + lengths - 1
-        self.lead = starts + run  # where each run's first state stands, in an array that has it before the rows of the run
-        self.place = np.arange(length) + np.repeat(run, lengths) + 1  # where each row stands there
-        self.extended = np.repeat(run, lengths + 1)  # the run numbers of that array
-        self.number = np.repeat(run, lengths)  # of each row the run
+        self.lead = starts + segment  # where each segment's first state stands, in an array that has it before the rows of the segment
+        self.place = np.arange(length) + np.repeat(segment, lengths) + 1  # where each row stands there
+        self.extended = np.repeat(segment, lengths + 1)  # the segment numbers of that array
+        self.number = np.repeat(segment, lengths)  # of each row the segment
 
     def led(self, first: Any, rows: Any) -> Any:
-        """Each run's first value, then its rows' values."""
+        """Each segment's first value, then its rows' values."""
         both = np.empty(self.length + len(self.starts), rows.dtype)
         both[self.lead], both[self.place] = first, rows
         return both
 
 
-def running(add: np.ufunc, runs: Runs, both: Any) -> Any:
-    """What each run comes to row by row, from its first value on: strictly in the order of rows, whatever the type."""
-    lengths = np.diff(runs.lead, append=len(both))
-    for start, length in zip(runs.lead[lengths > SHORT].tolist(), lengths[lengths > SHORT].tolist(), strict=True):
+def running(add: np.ufunc, segments: Segments, both: Any) -> Any:
+    """What each segment comes to row by row, from its first value on: strictly in the order of rows, whatever the type."""
+    lengths = np.diff(segments.lead, append=len(both))
+    for start, length in zip(segments.lead[lengths > SHORT].tolist(), lengths[lengths > SHORT].tolist(), strict=True):
         both[start : start + length] = add.accumulate(both[start : start + length])
-    short, left = runs.lead[lengths <= SHORT], lengths[lengths <= SHORT]
+    short, left = segments.lead[lengths <= SHORT], lengths[lengths <= SHORT]
     for step in range(1, int(left.max(initial=1))):
         at = short[left > step] + step
         both[at] = add(both[at - 1], both[at])
-    return both[runs.place]
+    return both[segments.place]
 
 
-def running_sum(runs: Runs, first: Any, rows: Any) -> Any:
+def running_sum(segments: Segments, first: Any, rows: Any) -> Any:
     """The sum so far, row by row. Raises OverflowError for integers that do not fit; exact, and in the order of rows, for others."""
-    both = runs.led(first, rows)
+    both = segments.led(first, rows)
     if both.dtype != np.int64:
-        return running(np.add, runs, both)
+        return running(np.add, segments, both)
     if np.abs(both.astype(np.float64)).sum() < 2.0**62:
         total = np.cumsum(both)
-        found: Ints = (total - (total[runs.lead] - both[runs.lead])[runs.extended])[runs.place]
+        found: Ints = (total - (total[segments.lead] - both[segments.lead])[segments.extended])[segments.place]
         return found
-    exact = running(np.add, runs, both.astype(object))
+    exact = running(np.add, segments, both.astype(object))
     if len(exact) and not (min(exact) >= groups.LOWEST and max(exact) <= groups.HIGHEST):
         raise OverflowError
     return exact.astype(np.int64)
@@ -78,9 +78,9 @@ class Aggregate:
     function: str
     column: str = ""
 
-    def state(self, runs: Runs, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
-        """The state after the rows at these positions. `values` are the argument's; `first` are the states that the runs start from."""
-        return self._state(runs, values, times, first, at)
+    def state(self, segments: Segments, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
+        """The state after the rows at these positions. `values` are the argument's; `first` are the states that the segments start from."""
+        return self._state(segments, values, times, first, at)
 
     def merge(self, left: State, right: State) -> State:
         """Two states as one, pair by pair; the left one's rows came first."""
@@ -98,7 +98,7 @@ class Aggregate:
         """States with nothing in them, for arguments of this type."""
         return self._empty(kind, length)
 
-    def _state(self, runs: Runs, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
+    def _state(self, segments: Segments, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
         raise NotImplementedError
 
     def _merge(self, left: State, right: State) -> State:
@@ -117,9 +117,9 @@ class Aggregate:
 class Count(Aggregate):
     """count(*), count(x)."""
 
-    def _state(self, runs: Runs, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
-        rows = groups.valid([values], runs.length).astype(np.int64) if self.column else np.ones(runs.length, np.int64)
-        return {"n": pa.array(running_sum(runs, groups.as_ints(first["n"]), rows)[at])}
+    def _state(self, segments: Segments, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
+        rows = groups.valid([values], segments.length).astype(np.int64) if self.column else np.ones(segments.length, np.int64)
+        return {"n": pa.array(running_sum(segments, groups.as_ints(first["n"]), rows)[at])}
 
     def _merge(self, left: State, right: State) -> State:
         return {"n": pa.array(groups.as_ints(left["n"]) + groups.as_ints(right["n"]))}
@@ -137,11 +137,11 @@ class Count(Aggregate):
 class Sum(Aggregate):
     """sum(x), avg(x): over BIGINT, DOUBLE or DECIMAL, to which the plan has cast the argument."""
 
-    def _state(self, runs: Runs, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
-        present = groups.valid([values], runs.length)
-        n = running_sum(runs, groups.as_ints(first["n"]), present.astype(np.int64))[at]
+    def _state(self, segments: Segments, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
+        present = groups.valid([values], segments.length)
+        n = running_sum(segments, groups.as_ints(first["n"]), present.astype(np.int64))[at]
         try:
-            total = running_sum(runs, numbers(first["total"]), np.where(present, numbers(values), 0))[at]
+            total = running_sum(segments, numbers(first["total"]), np.where(present, numbers(values), 0))[at]
         except OverflowError:
             raise OverflowError(
                 f"{self.function}(..) AS {self.name}: the sum does not fit BIGINT; cast the argument to DECIMAL(38)"
@@ -149,7 +149,7 @@ class Sum(Aggregate):
         return {"n": pa.array(n), "total": column_of(self, total, values.type)}
 
     def _merge(self, left: State, right: State) -> State:
-        both = Runs(np.arange(len(left["n"])), len(left["n"]))
+        both = Segments(np.arange(len(left["n"])), len(left["n"]))
         total = running_sum(both, numbers(left["total"]), numbers(right["total"]))
         n = groups.as_ints(left["n"]) + groups.as_ints(right["n"])
         return {"n": pa.array(n), "total": column_of(self, total, left["total"].type)}
@@ -182,13 +182,13 @@ class Sum(Aggregate):
 class Extreme(Aggregate):
     """min(x), max(x): as Spark compares; nulls do not take part."""
 
-    def _state(self, runs: Runs, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
+    def _state(self, segments: Segments, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
         if pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_temporal(values.type):
-            return {"value": self._of_numbers(runs, values, first["value"], at)}
+            return {"value": self._of_numbers(segments, values, first["value"], at)}
         both = pa.concat_arrays([first["value"], values])
-        return {"value": best(self.function == "max", runs, both, ranks(both))(at)}
+        return {"value": best(self.function == "max", segments, both, dense_ranks(both))(at)}
 
-    def _of_numbers(self, runs: Runs, values: pa.Array, first: pa.Array, at: Ints) -> pa.Array:
+    def _of_numbers(self, segments: Segments, values: pa.Array, first: pa.Array, at: Ints) -> pa.Array:
         """NaN is larger than any number: `maximum` lets it through, `fmin` only where there is nothing else."""
         held, rows = (as_numbers(column) for column in (first, values))
         of_floats = rows.dtype.kind == "f"
@@ -199,16 +199,16 @@ class Extreme(Aggregate):
         )
         there = [groups.valid([column], len(column)) for column in (first, values)]
         held, rows = (np.where(is_there, numbers, none) for is_there, numbers in zip(there, (held, rows), strict=True))
-        found = running(np.maximum if self.function == "max" else np.fmin, runs, runs.led(held, rows.astype(rows.dtype)))[at]
+        found = running(np.maximum if self.function == "max" else np.fmin, segments, segments.led(held, rows.astype(rows.dtype)))[at]
         nothing = None
         if not there[1].all() or not there[0].all():
-            nothing = running_sum(runs, there[0].astype(np.int64), there[1].astype(np.int64))[at] == 0
+            nothing = running_sum(segments, there[0].astype(np.int64), there[1].astype(np.int64))[at] == 0
         plain = pa.array(found, mask=nothing)
         return plain if plain.type == values.type else plain.cast(values.type)
 
     def _merge(self, left: State, right: State) -> State:
         each = np.arange(len(left["value"]))
-        return self._state(Runs(each, len(each)), right["value"], each, left, each)
+        return self._state(Segments(each, len(each)), right["value"], each, left, each)
 
     def _empty(self, kind: pa.DataType, length: int) -> State:
         return {"value": pa.nulls(length, kind)}
@@ -217,16 +217,16 @@ class Extreme(Aggregate):
 class Edge(Aggregate):
     """first(x), last(x): of the earliest or latest event time; among equal times the first or last in processing order. A null counts."""
 
-    def _state(self, runs: Runs, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
+    def _state(self, segments: Segments, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
         both = pa.concat_arrays([first["value"], values])
-        known = groups.valid([first["at"]], len(runs.starts))
+        known = groups.valid([first["at"]], len(segments.starts))
         moments = np.concatenate((groups.as_ints(first["at"]), times))
         order = np.argsort(moments, kind="stable")  # the state before the rows, the rows in processing order
         rank = np.empty(len(both), np.int64)
         rank[order] = np.arange(len(both))
         rank[: len(known)][~known] = -1
-        pick = best(self.function == "last", runs, both, rank)
-        return {"value": pick(at), "at": best(self.function == "last", runs, pa.array(moments), rank)(at)}
+        pick = best(self.function == "last", segments, both, rank)
+        return {"value": pick(at), "at": best(self.function == "last", segments, pa.array(moments), rank)(at)}
 
     def _merge(self, left: State, right: State) -> State:
         length = len(left["at"])
@@ -243,7 +243,7 @@ class Edge(Aggregate):
 class Collect(Aggregate):
     """collect_list(x): in event-time order, ties in processing order, without nulls."""
 
-    def _state(self, runs: Runs, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
+    def _state(self, segments: Segments, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
         before = first["values"]
         pool = pa.concat_arrays([before.flatten(), values])
         moments = [*first["ats"].flatten().to_pylist(), *times.tolist()]
@@ -251,14 +251,14 @@ class Collect(Aggregate):
         for length in (before.value_lengths().fill_null(0)).to_pylist():
             held.append(list(range(offset, offset + length)))
             offset += length
-        present, wanted = groups.valid([values], runs.length).tolist(), np.zeros(runs.length, bool)
+        present, wanted = groups.valid([values], segments.length).tolist(), np.zeros(segments.length, bool)
         wanted[at] = True
         lists: dict[int, list[int]] = {}
-        for row, (run, is_wanted) in enumerate(zip(runs.number.tolist(), wanted.tolist(), strict=True)):
+        for row, (segment, is_wanted) in enumerate(zip(segments.number.tolist(), wanted.tolist(), strict=True)):
             if present[row]:
-                bisect.insort_right(held[run], offset + row, key=moments.__getitem__)
+                bisect.insort_right(held[segment], offset + row, key=moments.__getitem__)
             if is_wanted:
-                lists[row] = held[run].copy()
+                lists[row] = held[segment].copy()
         return gathered([lists[row] for row in at.tolist()], pool, np.array(moments, np.int64))
 
     def _merge(self, left: State, right: State) -> State:
@@ -306,24 +306,24 @@ def filled(lists: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), lists.flatten())
 
 
-def ranks(values: pa.Array) -> Ints:
+def dense_ranks(values: pa.Array) -> Ints:
     """Numbers from 0 that compare as the values do; -1 for a null."""
     _, dense = np.unique(ordinals(values), return_inverse=True)
     return np.where(groups.valid([values], len(values)), dense, -1)
 
 
-def best(largest: bool, runs: Runs, values: pa.Array, rank: Ints) -> Callable[[Ints], pa.Array]:
-    """Row by row the value of the largest or smallest rank so far; `values` and `rank` have each run's first one, then all rows'.
+def best(largest: bool, segments: Segments, values: pa.Array, rank: Ints) -> Callable[[Ints], pa.Array]:
+    """Row by row the value of the largest or smallest rank so far; `values` and `rank` have each segment's first one, then all rows'.
 
     A rank of -1 does not take part; where nothing did, the value is null.
     """
-    count = len(runs.starts)
+    count = len(segments.starts)
     unknown = rank < 0
     top = int(rank.max(initial=0)) + 1
     scored = np.where(unknown, 0, rank + 1 if largest else top - rank)  # 0: none; the more, the better
     where = np.zeros(top + 1, np.int64)
     where[scored[::-1]] = np.arange(len(rank))[::-1]
-    reached = groups.running_max(runs.extended, runs.led(scored[:count], scored[count:]))[runs.place]
+    reached = groups.running_max(segments.extended, segments.led(scored[:count], scored[count:]))[segments.place]
 
     def at(rows: Ints) -> pa.Array:
         score = reached[rows]

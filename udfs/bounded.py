@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups, suppress
+from streamtime.udfs.blobs import only
 from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.ordering import By, one, ranks
 from streamtime.udfs.state import Entries, Taken
@@ -64,7 +65,7 @@ class Bounded(Waiting):
         counts["suppression_buffer_left_total"] = before - int(stays[:before].sum())
         if not stays.any():  # nothing is held any more
             stays[-1], numbers[DUE] = True, LOWEST
-        payload = both.filter(pa.array(stays)).combine_chunks().to_batches()[0]
+        payload = only(both.filter(pa.array(stays)))
         kept = Entries(numbers[:, stays], payload)
         return Taken(pa.concat_tables(out), np.full(len(kept), group[0]), kept, counts)
 

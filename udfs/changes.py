@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups
-from streamtime.udfs.aggregates import Aggregate, Runs, State
+from streamtime.udfs.aggregates import Aggregate, Segments, State
+from streamtime.udfs.blobs import gathered
 from streamtime.udfs.groups import LOWEST, Ints
 from streamtime.udfs.ordering import one
 from streamtime.udfs.state import KEY, LIVES_BY, Entries, Taken
@@ -149,18 +150,18 @@ def accumulated(layout: Layout, rows: pa.Table, item: Ints, chain: Ints, parents
         members = order if depths == 1 else order[level[chain[order]] == depth]
         starts = np.ones(len(members), bool)
         starts[1:] = chain[members[1:]] != chain[members[:-1]]
-        runs = Runs(np.flatnonzero(starts), len(members))
-        wanted = np.arange(len(members)) if every else runs.ends
+        segments = Segments(np.flatnonzero(starts), len(members))
+        wanted = np.arange(len(members)) if every else segments.ends
         at, states = pa.array(item[members]), []
         for (aggregate, _), pool in zip(layout.aggregates, pools, strict=True):
             values = one(rows, aggregate.column or layout.time)
             begins = len(parents.child) > 0
             first = beginnings(aggregate, now, parents, pool, done) if begins else aggregate.empty(values.type, len(now))
-            states.append(aggregate.state(runs, values if whole and depths == 1 else values.take(at), times[members], first, wanted))
+            states.append(aggregate.state(segments, values if whole and depths == 1 else values.take(at), times[members], first, wanted))
         pieces.append((members[wanted], states))
         if every and depths == 1:  # nothing begins with them: they can stay where they are
-            return Sums(_in_place(pieces, len(chain)), states, runs.ends)
-        ends = [taken(s, runs.ends) for s in states] if every else states
+            return Sums(_in_place(pieces, len(chain)), states, segments.ends)
+        ends = [taken(s, segments.ends) for s in states] if every else states
         done[now], known = known + np.arange(len(now)), known + len(now)
         pools = [joined([pool, end]) for pool, end in zip(pools, ends, strict=True)]
     if not pieces:
@@ -282,7 +283,7 @@ class Sorted:
         keys, ties = groups.Boundaries(), groups.Boundaries()
         layout = self.updates.layout
         carried, before = Entries(np.zeros((3, 0), np.int64)), 0
-        for rows in chunks(batches):
+        for rows in (table.combine_chunks() for table in gathered(batches, CHUNK)):
             length = rows.num_rows
             names = [one(rows, name) for name in self.identity]
             starts = keys.starts(names, length)
@@ -314,19 +315,6 @@ class Sorted:
 
     def _final(self, entries: Entries) -> Iterator[pa.RecordBatch]:
         yield from self.updates.release(entries, None).to_batches()
-
-
-def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows in larger pieces."""
-    waiting, rows = list[pa.RecordBatch](), 0
-    for batch in batches:
-        if batch.num_rows:
-            waiting, rows = [*waiting, batch], rows + batch.num_rows
-        if rows >= CHUNK:
-            yield pa.Table.from_batches(waiting).combine_chunks()
-            waiting, rows = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting).combine_chunks()
 
 
 def past(clock: Ints, grace: int) -> Ints:

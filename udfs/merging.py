@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups
+from streamtime.udfs.blobs import encoded, gathered
 from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.ordering import By, one, sorted_rows
 
@@ -31,15 +32,8 @@ class Merging:
 
     def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows in, blobs of sorted rows out, each with a number for its first row."""
-        waiting, rows, size = list[pa.RecordBatch](), 0, 0
-        for batch in batches:
-            if batch.num_rows:
-                waiting, rows, size = [*waiting, batch], rows + batch.num_rows, size + batch.nbytes
-            if rows >= RUN_ROWS or size >= RUN_BYTES:
-                yield from self._blobs(waiting)
-                waiting, rows, size = [], 0, 0
-        if waiting:
-            yield from self._blobs(waiting)
+        for table in gathered(batches, RUN_ROWS, RUN_BYTES):
+            yield from self._blobs(table)
 
     def merge(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Blobs in, ordered by the numbers of their first rows; sorted rows out."""
@@ -63,13 +57,10 @@ class Merging:
         rows = sorted_rows([], self.order, self.ties, table)
         return table.take(pa.array(rows)), number(one(table, self.order[0].name), self.order[0])[rows]
 
-    def _blobs(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table, numbers = self._sorted([pa.Table.from_batches(batches)])
+    def _blobs(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        table, numbers = self._sorted([rows])
         for start in range(0, table.num_rows, BLOB_ROWS):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, table.schema) as writer:
-                writer.write_table(table.slice(start, BLOB_ROWS))
-            columns = [pa.array([numbers[start]], pa.int64()), pa.array([sink.getvalue().to_pybytes()], pa.binary())]
+            columns = [pa.array([numbers[start]], pa.int64()), pa.array([encoded(table.slice(start, BLOB_ROWS))], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, [FIRST, DATA])
 
 

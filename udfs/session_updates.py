@@ -17,7 +17,7 @@ from streamtime.udfs.state import Entries, Taken
 
 
 @dataclass(frozen=True)
-class Judged:
+class Chains:
     """What rows did to the sessions of their keys."""
 
     late: Flags
@@ -33,7 +33,7 @@ class Judged:
     content: Ints  # .. and what is in them: a chain, or where it is negative the entry ~content that was held
 
 
-def judged(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap: int, grace: int) -> Judged:
+def chained(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap: int, grace: int) -> Chains:
     """Judge rows that come by group, each group's in processing order; `held` are the ends and starts of live sessions of `owner`, rising.
 
     Where a key's times never fall, no sessions merge and all keys are judged at once. Others are cut into islands: rows that lie further
@@ -139,7 +139,7 @@ def _one_by_one(
     owner: Ints,
     held: Ints,
     gap: int,
-) -> Judged:
+) -> Chains:
     """The rows of islands in which times fall; then all that was found, together."""
     taken_up = np.zeros(len(owner), bool)
     taken_up[~np.concatenate([np.zeros(0, np.int64), *found.parent])] = True
@@ -190,7 +190,7 @@ def _one_by_one(
     parents = Parents(
         np.concatenate([*found.child, np.array(child, np.int64)]), np.concatenate([*found.parent, np.array(parent, np.int64)])
     )
-    return Judged(
+    return Chains(
         late, of_chain, start, end, all_gone[0], all_gone[2], all_gone[1], parents, all_sessions[0], all_sessions[1:3], all_sessions[3]
     )
 
@@ -218,7 +218,7 @@ class SessionUpdates(Updates):
     ) -> tuple[Taken, Ints]:
         """For each row a delete of every session that it merges with, then the new session."""
         times = groups.micros(one(rows, self.layout.time))
-        found = judged(group, times, clock, owner, held.matrix[[END, START]], self.gap, self.grace)
+        found = chained(group, times, clock, owner, held.matrix[[END, START]], self.gap, self.grace)
         item = np.flatnonzero(~found.late)
         states = self.layout.states(held.payload, len(held), rows)
         sums = accumulated(self.layout, rows, item, found.chain[item], found.parents, states, every=not self.layout.final)
@@ -234,7 +234,7 @@ class SessionUpdates(Updates):
         entries = self._entries(rows, held, found, item, sums, seq[place[len(found.gone) :]], asked)
         return Taken(out, found.group[asked], entries, {"late_drop_total": int(found.late.sum())}), caused_by[order]
 
-    def _changes(self, rows: pa.Table, found: Judged, item: Ints, sums: Sums, order: Ints, seq: Ints) -> pa.Table:
+    def _changes(self, rows: pa.Table, found: Chains, item: Ints, sums: Sums, order: Ints, seq: Ints) -> pa.Table:
         deletes = len(found.gone)
         start, end = np.concatenate((found.gone_start, found.start[item]))[order], np.concatenate((found.gone_end, found.end[item]))[order]
         kind = np.repeat([DELETE, UPSERT], [deletes, len(item)])[order]
@@ -244,7 +244,7 @@ class SessionUpdates(Updates):
         carried = {n: one(rows, n).take(at) for n in self.layout.carried}
         return self.layout.table(carried, Windows(start, end, self.close(end), kind, end), results, pa.array(seq), None)
 
-    def _entries(self, rows: pa.Table, held: Entries, found: Judged, item: Ints, sums: Sums, seq: Ints, asked: Flags) -> Entries:
+    def _entries(self, rows: pa.Table, held: Entries, found: Chains, item: Ints, sums: Sums, seq: Ints, asked: Flags) -> Entries:
         """The sessions of groups that are asked for, closed ones among them: whoever asked drops or releases them."""
         content, (end, start) = found.content[asked], found.bounds[:, asked]
         is_chain = content >= 0

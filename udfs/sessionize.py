@@ -31,7 +31,7 @@ class Sessionize:
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Per row a struct of its session's final `start` and `end`; null where the row is late or takes no part."""
         keys: groups.Runs[Memory] = groups.Runs(Memory)
-        opened, waiting = Opened(), deque[Waiting]()
+        opened, waiting = Opened(), deque[Pending]()
         like: pa.DataType | None = None
         for columns in batches:
             like = columns[0].type
@@ -42,11 +42,11 @@ class Sessionize:
         while waiting and like is not None:
             yield waiting.popleft().bounds(opened, like)
 
-    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[Memory], opened: Opened) -> Waiting:
+    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[Memory], opened: Opened) -> Pending:
         clocks, runs = columns[: 1 + self.has_stream_time], columns[1 + self.has_stream_time :]
         length = len(columns[0])
         rows = np.flatnonzero(groups.valid((columns[0], *runs), length))
-        batch = Waiting(np.full(length, -1, np.int32))
+        batch = Pending(np.full(length, -1, np.int32))
         if not len(rows):
             return batch.packed()
         if len(rows) < length:
@@ -110,7 +110,7 @@ class Memory:
 
 
 @dataclass
-class Waiting:
+class Pending:
     """The rows of a batch: to each the number of its session (-1: none), to each number its bounds; some with ids, as they may change."""
 
     session: npt.NDArray[np.int32]
@@ -122,7 +122,7 @@ class Waiting:
         default_factory=lambda: np.zeros(0, np.int32)
     )  # once packed, how many rows in a row have each of the numbers in `session`
 
-    def packed(self) -> Waiting:
+    def packed(self) -> Pending:
         """The same in less memory: one number for rows in a row that are in one session."""
         changes = np.append(True, self.session[1:] != self.session[:-1])[: len(self.session)]
         edges = np.flatnonzero(changes)

@@ -52,7 +52,6 @@ class FirstInSession:
 
     gap: int
     grace: int
-    duplicates: bool = True  # on a stream, whether the rows after the first are dropped
 
     @property
     def width(self) -> int:
@@ -76,7 +75,7 @@ class FirstInSession:
             if key != before:
                 sessions.live, before = sorted(known.get(key, [])), key
             verdict, bounds[0, row], bounds[1, row] = sessions.take(time, watermark)
-            reasons[row] = DROPPED[verdict] if self.duplicates or verdict != MERGED else 0
+            reasons[row] = DROPPED[verdict]
             if verdict != LATE:
                 kept[key] = sessions.live
         entries = [(key, end, start) for key, live in kept.items() for start, end in live]

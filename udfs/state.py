@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamtime.udfs.blobs import encoded
 from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
 
 Matrix = npt.NDArray[np.int64]  # one row per field of an entry, one column per entry
@@ -50,12 +51,7 @@ class Entries:
     def dump(self) -> bytes:
         """For the store."""
         numbers = np.ascontiguousarray(self.matrix, "<i8").tobytes()
-        if self.payload is None:
-            return numbers
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self.payload.schema) as writer:
-            writer.write_batch(self.payload)
-        return numbers + bytes(sink.getvalue())
+        return numbers if self.payload is None else numbers + encoded(self.payload)
 
     @staticmethod
     def load(blob: bytes, width: int, rows: int) -> Entries:

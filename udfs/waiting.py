@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups
+from streamtime.udfs.blobs import only
 from streamtime.udfs.groups import HIGHEST, LOWEST, Flags, Ints
 from streamtime.udfs.ordering import one
 from streamtime.udfs.state import Entries, Taken
@@ -62,7 +63,7 @@ class Waiting:
         counts = self._counts(deleted[passes], np.maximum(now - due[passes], 0) if now > LOWEST else due[passes])
         counts |= {"replaced_drop_total": int(replaced.sum()) + len(owner), "suppression_buffer_entered_total": int(stays.sum())}
         counts["suppression_buffer_left_total"] = len(owner)
-        return Taken(pa.concat_tables(out), group[stays | leaves], Entries(numbers, _batch(payload)), counts)
+        return Taken(pa.concat_tables(out), group[stays | leaves], Entries(numbers, only(payload)), counts)
 
     def release(self, due: Entries, clock: int) -> pa.Table:
         """Rows whose time has come."""
@@ -131,8 +132,3 @@ class Waiting:
         if len(over):
             counts |= {"suppression_overtime_sum": int(over.sum()), "suppression_overtime_min": int(over.min())}
         return counts
-
-
-def _batch(table: pa.Table) -> pa.RecordBatch:
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
