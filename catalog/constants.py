@@ -11,9 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from streamtime.calls import Call, Given, Span, Statement, blank
+from streamtime.calls import Call, Given, Statement
 from streamtime.sql.call import Value
 from streamtime.sql.errors import CallError, gist, unlogged
+from streamtime.sql.tokens import Span, blank
 
 STRING = re.compile(r"'([^'\\]*)'")
 INTEGER = re.compile(r"\d{1,9}")

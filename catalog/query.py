@@ -24,11 +24,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streamtime import constants
-from streamtime.calls import Call, Item, Malformed, Rows, Span, Statement, blank, statements
+from streamtime.calls import Call, Item, Malformed, Rows, Statement, statements
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call import Expression, Sort, Table, bind
 from streamtime.sql.errors import CallError
-from streamtime.tokens import Token
+from streamtime.sql.tokens import Span, Token, blank
 
 SPECS = {s.name.lower(): s for s in FUNCTIONS}
 MENTIONED = re.compile("|".join(SPECS), re.IGNORECASE)

@@ -26,7 +26,7 @@ from streamtime.calls import Malformed, Statement, statements
 from streamtime.constants import literal
 from streamtime.query import SPECS
 from streamtime.script import statements as conversation
-from streamtime.tokens import tokens
+from streamtime.sql.tokens import tokens
 
 HERE = Path(__file__).parent
 DOORS = test_doors.test_a_call_stands_wherever_a_table_may.pytestmark[0].args[1]
