@@ -61,12 +61,12 @@ def rewrite(text: str, parameters: Parameters = lambda _: None, asof: bool = Tru
 
 
 def literal(text: str) -> str:
-    """A SQL literal of a text, whatever stands in it, and however the session reads backslashes and doubled quotes."""
+    """A SQL literal of a text, whatever stands in it; but for sessions with the literals of Spark 1.6 (`escapedStringLiterals`)."""
     if "'" not in text:
         return f"r'{text}'" if "\\" in text else f"'{text}'"
     if '"' not in text:
         return f'r"{text}"'
-    return "concat(" + """, "'", """.join(literal(part) for part in text.split("'")) + ")"
+    return "concat(" + """, r"'", """.join(literal(part) for part in text.split("'")) + ")"
 
 
 class _Rewriter:

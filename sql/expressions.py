@@ -52,8 +52,10 @@ def is_field(source: Source, i: int) -> bool:
 
 
 def is_parameter(source: Source, i: int) -> bool:
-    """Whether it is the name in `:name`. The path into a variant, `column:name`, has an operand before its colon."""
-    return source.word(i - 1) == ":" and source.tokens[i].name is not None and not complete(source, i - 2)
+    """Whether it is the name in `:name`. The path into a variant, `column:name`, has an operand right before its colon."""
+    if source.word(i - 1) != ":" or source.tokens[i].name is None:
+        return False
+    return not complete(source, i - 2) or source.tokens[i - 2].end < source.tokens[i - 1].start
 
 
 def complete(source: Source, i: int) -> bool:
@@ -120,7 +122,7 @@ def _operand(source: Source, i: int) -> int:
         after = _case(source, i)
     elif word == "INTERVAL" and (after := _interval(source, i + 1)) > i + 1:
         pass
-    elif word == ":":
+    elif word == ":" and i + 1 < len(source.tokens) and source.tokens[i + 1].name is not None:
         after = i + 2
     elif word == "?":
         after = i + 1
@@ -138,7 +140,7 @@ def _suffixes(source: Source, i: int) -> int:
         word = source.word(i)
         if word in ("(", "["):
             after = source.closing.get(i, i - 1) + 1
-        elif word in (".", ":", "COLLATE"):
+        elif word in (".", ":", "COLLATE") and i + 1 < len(source.tokens) and source.tokens[i + 1].name is not None:
             after = i + 2
         elif word == "::":
             after = _type(source, i + 1)
@@ -158,7 +160,7 @@ def _name(source: Source, i: int) -> int:
 
 def _type(source: Source, i: int) -> int:
     """The token after a type, such as DECIMAL(10, 2) or MAP<STRING, INT>."""
-    i += 1
+    i = min(i + 1, len(source.tokens))
     if source.word(i) == "(":
         return source.closing.get(i, i) + 1
     depth = 0
@@ -187,11 +189,11 @@ def _interval(source: Source, i: int) -> int:
         if at >= len(source.tokens) or not (source.tokens[at].kind == "string" or source.tokens[at].text[:1].isdigit()):
             return i
         after = at + 1
-        while source.word(after) == "." and source.tokens[after + 1].text.isdigit():
+        while source.word(after) == "." and source.word(after + 1).isdigit():
             after += 2
         if UNIT.fullmatch(source.word(after)):
             after += 1
-            if source.word(after) == "TO":
+            if source.word(after) == "TO" and UNIT.fullmatch(source.word(after + 1)):
                 after += 2
         elif source.tokens[at].kind != "string":
             return i

@@ -146,6 +146,7 @@ def test_tokens_are_those_of_sparks_lexer() -> None:
         ("word", "a_1"), ("quoted", "`b``c`"), ("string", "'d''e\\''"), ("string", '"f\\""'), ("string", "r'\\'"), ("sign", "=>"), ("sign", "|>"),
         ("sign", "::"), ("sign", ":"), ("word", "p"), ("sign", "?"), ("string", "$$ ; $$"), ("word", "é"),
     ]  # fmt: skip
+    assert " ".join(t.text for t in tokens("a<=>b<=c!=d->e||f<>g=-1")) == "a <=> b <= c != d -> e || f <> g = - 1"
     assert tokens("/* never /* closed */ SELECT") == []
 
 
