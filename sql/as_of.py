@@ -53,11 +53,16 @@ def rewrite(text: str, parameters: Parameters = lambda _: None, asof: bool = Tru
 
     Raises Refusal.
     """
-    if not _MENTIONED.search(text):
+    if not mentioned(text):
         return None
     source = Source(text)
     joins = find(source, asof)
     return _Rewriter(source, parameters).rewritten(joins) if joins else None
+
+
+def mentioned(text: str) -> bool:
+    """Whether a text may have AS OF joins: cheap, and right where it says no."""
+    return _MENTIONED.search(text) is not None
 
 
 def literal(text: str) -> str:

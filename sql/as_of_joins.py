@@ -260,7 +260,8 @@ def _criteria(source: Source, i: int, end: int) -> tuple[Span | None, tuple[str,
     """ON or USING, if one stands here, and the token after it."""
     if source.word(i) == "USING" and i + 1 in source.closing and source.word(i + 1) == "(":
         close = source.closing[i + 1]
-        return None, tuple(source.tokens[at].text for at in range(i + 2, close) if source.tokens[at].name is not None), close + 1
+        names = [source.tokens[at] for at in range(i + 2, close) if source.tokens[at].name is not None]
+        return None, tuple(t.text[1:-1].replace("``", "`") if t.kind == "quoted" else t.text for t in names), close + 1
     if source.word(i) != "ON" or i + 1 >= end:
         return None, (), i
     stop = next((at for at in source.level(i + 1, end) if _ends(source, at)), end)

@@ -39,7 +39,7 @@ REWRITTEN = {
     "FROM orders o JOIN prices AS p TIMESTAMP AS OF o.ts ON o.k = p.k": f"FROM {P}",
     # the time: any expression that Spark's grammar allows there, of any column of the left side
     "FROM o JOIN a.b.`c d` VERSION AS OF v USING (k, `l m`) WHERE x": "FROM "
-    + call("o", "a.b.`c d`", "at => 'v', using => ARRAY('k', '`l m`'), join_type => 'inner', history => 'a.b.`c d`', unit => 'version'")
+    + call("o", "a.b.`c d`", "at => 'v', using => ARRAY('k', 'l m'), join_type => 'inner', history => 'a.b.`c d`', unit => 'version'")
     + " WHERE x",
     "FROM o LEFT OUTER JOIN p FOR SYSTEM_VERSION AS OF o.v ON o.k = p.k;": "FROM "
     + call("o", "p", "at => 'o.v', on => 'o.k = p.k', join_type => 'left', history => 'p', unit => 'version'")
