@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from streamtime.tokens import Token, tokens
+from streamtime.sql.tokens import Source, Span, tokens
 
-Span = tuple[int, int]  # offsets into the statement
 CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "SET", "VALUES", "WITH", "WINDOW")  # those that have lists
 
 
@@ -76,32 +74,8 @@ class With:
     end: int
 
 
-class Statement:
-    """One SQL statement, and what its parentheses hold together."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.tokens = text, tokens(text)
-        self.closing: dict[int, int] = {}
-        self.around: list[int | None] = []
-        opened: list[int] = []
-        for i, token in enumerate(self.tokens):
-            if token.word in (")", "]") and opened:
-                self.closing[opened.pop()] = i
-            self.around.append(opened[-1] if opened else None)
-            if token.word in ("(", "["):
-                opened.append(i)
-
-    def words(self, start: int, count: int) -> list[str]:
-        """Some tokens from there on, to compare with keywords."""
-        return [t.word for t in self.tokens[start : start + count]]
-
-    def position(self, offset: int) -> str:
-        """A place, as Spark's errors say it."""
-        return f"line {self.text.count(chr(10), 0, offset) + 1} pos {offset - self.text.rfind(chr(10), 0, offset) - 1}"
-
-    def within(self, spans: Sequence[Span]) -> Iterator[Token]:
-        """The tokens that lie in these spans."""
-        return (t for t in self.tokens if any(start <= t.start < end for start, end in spans))
+class Statement(Source):
+    """One SQL statement."""
 
     def calls(self, functions: Collection[str]) -> list[Call]:
         """The calls, each after those that it may read: nested ones and those in earlier definitions end before it."""
@@ -116,33 +90,19 @@ class Statement:
                 found.append(self._call(first, i, arguments, withs))
         return sorted(found, key=lambda c: c.span[1])
 
-    def _word(self, i: int) -> str:
-        return self.tokens[i].word if i >= 0 else ""
-
     def _qualified(self, i: int) -> int | None:
         """Where a function's name starts, `system.builtin.` included; None where another schema stands before it."""
         for schema in ("builtin", "system"):
-            if self._word(i - 1) != ".":
+            if self.word(i - 1) != ".":
                 break
             if i < 2 or self.tokens[i - 2].name != schema:
                 return None
             i -= 2
-        return None if self._word(i - 1) == "." else i
-
-    def _span(self, start: int, end: int) -> Span:
-        """From token to token, without blanks and comments at the ends."""
-        return self.tokens[start].start, self.tokens[end - 1].end
-
-    def _level(self, start: int, end: int) -> Iterator[int]:
-        """The tokens of a stretch that stand in none of its parentheses."""
-        i = start
-        while i < end:
-            yield i
-            i = self.closing.get(i, i) + 1
+        return None if self.word(i - 1) == "." else i
 
     def _split(self, start: int, end: int) -> list[tuple[int, int]]:
         """A list's items; an empty list has none."""
-        commas = [i for i in self._level(start, end) if self._word(i) == ","]
+        commas = [i for i in self.level(start, end) if self.word(i) == ","]
         edges = [start - 1, *commas, end]
         return [(a + 1, b) for a, b in itertools.pairwise(edges)] if start < end else []
 
@@ -154,19 +114,19 @@ class Statement:
     def _table_at(self, value: tuple[int, int]) -> bool:
         start, end = value
         after = self.tokens[start + 1] if start + 1 < end else None
-        return self._word(start) == "TABLE" and after is not None and (after.word == "(" or after.name is not None)
+        return self.word(start) == "TABLE" and after is not None and (after.word == "(" or after.name is not None)
 
     def _reads_a_relation(self, i: int) -> bool:
         """Whether a table may stand at this token: after FROM, JOIN or LATERAL, also in parentheses and lists there."""
-        before = self._word(i - 1)
+        before = self.word(i - 1)
         if before in ("FROM", "JOIN", "LATERAL"):
-            return self._word(i - 2) != "DISTINCT"  # IS DISTINCT FROM compares
+            return self.word(i - 2) != "DISTINCT"  # IS DISTINCT FROM compares
         if before == "(":
             return self._reads_a_relation(i - 1)
         if before != ",":
             return False
         around = self.around[i]
-        clauses = [w for j in self._level(0 if around is None else around + 1, i) if (w := self._word(j)) in CLAUSES]
+        clauses = [w for j in self.level(0 if around is None else around + 1, i) if (w := self.word(j)) in CLAUSES]
         return clauses[-1:] == ["FROM"]
 
     def _call(self, first: int, i: int, arguments: list[tuple[int, int]], withs: list[With]) -> Call:
@@ -183,33 +143,33 @@ class Statement:
                 tables.append(rows)
             else:
                 name = self.tokens[argument[0]].text.strip("`").replace("``", "`") if named else None
-                options.append(Given(name, self._span(start, end)))
+                options.append(Given(name, self.span(start, end)))
         close = self.closing[i + 1]
-        lateral = self._word(first - 1) == "LATERAL"
-        span = self._span(first - lateral, close + 1)
+        lateral = self.word(first - 1) == "LATERAL"
+        span = self.span(first - lateral, close + 1)
         in_subquery = lateral or self.around[i] is not None
         return Call((self.tokens[i].name or "").upper(), self.tokens[first].start, span, tuple(tables), tuple(options), in_subquery)
 
     def _rows(self, start: int, end: int, withs: list[With]) -> tuple[Rows, bool]:
         """A TABLE argument, and whether its last clause is a list without parentheses."""
-        if self._word(start + 1) != "(":
+        if self.word(start + 1) != "(":
             raise Malformed
         close = self.closing[start + 1]
         first, last, rest = start + 2, close, close + 1
         if first >= last:
             raise Malformed
         is_name = all((t.name is not None) if n % 2 == 0 else t.text == "." for n, t in enumerate(self.tokens[first:last]))
-        is_reference = is_name or (self._word(first) == "IDENTIFIER" and self.closing.get(first + 1) == last - 1)
-        inside = self._span(first, last)
-        read = [self._span(start, start + 1), inside] if is_reference else [self._span(start + 1, rest)]  # TABLE name, or (query)
+        is_reference = is_name or (self.word(first) == "IDENTIFIER" and self.closing.get(first + 1) == last - 1)
+        inside = self.span(first, last)
+        read = [self.span(start, start + 1), inside] if is_reference else [self.span(start + 1, rest)]  # TABLE name, or (query)
         query = self._with_definitions(inside, read, withs)
         keys: tuple[Item, ...] = ()
         order: tuple[Item, ...] = ()
         open_list = False
         if rest < end:
-            ordering = next((i for i in self._level(rest, end) if self._word(i) in ("ORDER", "SORT") and self._word(i + 1) == "BY"), end)
+            ordering = next((i for i in self.level(rest, end) if self.word(i) in ("ORDER", "SORT") and self.word(i + 1) == "BY"), end)
             if self.words(rest, 3) != ["WITH", "SINGLE", "PARTITION"]:
-                if self._word(rest) not in ("PARTITION", "DISTRIBUTE") or self._word(rest + 1) != "BY":
+                if self.word(rest) not in ("PARTITION", "DISTRIBUTE") or self.word(rest + 1) != "BY":
                     raise Malformed
                 keys, open_list = self._items(rest + 2, ordering)
             elif ordering != rest + 3:
@@ -219,31 +179,31 @@ class Statement:
         return Rows(inside, tuple(query), is_name and len(query) == 2, keys, order), open_list
 
     def _items(self, start: int, end: int) -> tuple[tuple[Item, ...], bool]:
-        in_parentheses = self.closing.get(start) == end - 1 and self._word(start) == "("
+        in_parentheses = self.closing.get(start) == end - 1 and self.word(start) == "("
         items = self._split(start + 1, end - 1) if in_parentheses else [(start, end)]
         return tuple(self._item(*item) for item in items), not in_parentheses
 
     def _item(self, start: int, end: int) -> Item:
         nulls = direction = ""
-        if end - start > 2 and self._word(end - 2) == "NULLS" and self._word(end - 1) in ("FIRST", "LAST"):
-            end, nulls = end - 2, self._word(end - 1)
-        if end - start > 1 and self._word(end - 1) in ("ASC", "DESC"):
-            end, direction = end - 1, self._word(end - 1)
+        if end - start > 2 and self.word(end - 2) == "NULLS" and self.word(end - 1) in ("FIRST", "LAST"):
+            end, nulls = end - 2, self.word(end - 1)
+        if end - start > 1 and self.word(end - 1) in ("ASC", "DESC"):
+            end, direction = end - 1, self.word(end - 1)
         if start >= end:
             raise Malformed
         ascending = direction != "DESC"
-        return Item(self._span(start, end), ascending, nulls == "FIRST" if nulls else ascending)
+        return Item(self.span(start, end), ascending, nulls == "FIRST" if nulls else ascending)
 
     def _withs(self) -> Iterator[With]:
         for i, token in enumerate(self.tokens):
             if token.word != "WITH":
                 continue
-            first = i + 2 if self._word(i + 1) == "RECURSIVE" else i + 1
+            first = i + 2 if self.word(i + 1) == "RECURSIVE" else i + 1
             definitions: list[Definition] = []
             at = first
             while (end := self._definition_end(at)) is not None:
-                comma = self._span(at - 1, at) if definitions else None
-                definitions.append(Definition(self.tokens[at].name or "", self._span(at, end), comma))
+                comma = self.span(at - 1, at) if definitions else None
+                definitions.append(Definition(self.tokens[at].name or "", self.span(at, end), comma))
                 if self.words(end, 1) != [","]:
                     break
                 at = end + 1
@@ -251,10 +211,10 @@ class Statement:
                 around = self.around[i]
                 close = None if around is None else self.closing.get(around)
                 if around is None or close is None:
-                    yield With(self._span(i, first), tuple(definitions), None, len(self.text))
+                    yield With(self.span(i, first), tuple(definitions), None, len(self.text))
                 else:
-                    pair = (self._span(around, around + 1), self._span(close, close + 1))
-                    yield With(self._span(i, first), tuple(definitions), pair, self.tokens[close].start)
+                    pair = (self.span(around, around + 1), self.span(close, close + 1))
+                    yield With(self.span(i, first), tuple(definitions), pair, self.tokens[close].start)
 
     def _definition_end(self, at: int) -> int | None:
         """The token after `name [(columns)] [MAX RECURSION LEVEL n] [AS] (query)`, or None where none stands."""
@@ -269,7 +229,7 @@ class Statement:
             if self.words(after, 1) != ["("] or after not in self.closing:
                 break
             after = self.closing[after] + 1
-        return after if after > at + 1 and self._word(after - 1) == ")" else None
+        return after if after > at + 1 and self.word(after - 1) == ")" else None
 
     def _with_definitions(self, inside: Span, read: list[Span], withs: list[With]) -> list[Span]:
         """The query over these rows together with the definitions that it needs, each WITH in its own parentheses."""
@@ -291,11 +251,6 @@ class Statement:
             if with_.parentheses:
                 query = [with_.parentheses[0], *query, with_.parentheses[1]]
         return query
-
-
-def blank(text: str) -> str:
-    """As many blanks, line ends kept."""
-    return re.sub(r"[^\r\n]", " ", text)
 
 
 def statements(text: str) -> list[str]:

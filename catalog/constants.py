@@ -11,11 +11,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from streamtime.calls import Call, Given, Span, Statement, blank
+from streamtime.calls import Call, Given, Statement
 from streamtime.sql.call import Value
 from streamtime.sql.errors import CallError, gist, unlogged
+from streamtime.sql.tokens import Span, blank
 
 STRING = re.compile(r"'([^'\\]*)'")
+RAW = re.compile(r"""[rR](?:'([^']*)'|"([^"]*)")""")
 INTEGER = re.compile(r"\d{1,9}")
 STRINGS = re.compile(r"ARRAY\s*\(\s*'[^'\\]*'(?:\s*,\s*'[^'\\]*')*\s*\)", re.IGNORECASE)
 INTERVAL = re.compile(r"INTERVAL\s+(\d{1,9}|'\d{1,9}')\s+(DAY|HOUR|MINUTE|SECOND)S?", re.IGNORECASE)
@@ -41,6 +43,10 @@ def literal(text: str) -> Value | None:
         return WORDS[text.lower()]
     if found := STRING.fullmatch(text):
         return Value(found[1], "STRING", f"'{found[1]}'")
+    if found := RAW.fullmatch(text):
+        value = found[1] or found[2] or ""
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return Value(value, "STRING", f"'{escaped}'")
     if INTEGER.fullmatch(text):
         return Value(int(text), "INT", str(int(text)))
     if found := INTERVAL.fullmatch(text):

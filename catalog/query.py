@@ -24,11 +24,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streamtime import constants
-from streamtime.calls import Call, Item, Malformed, Rows, Span, Statement, blank, statements
+from streamtime.calls import Call, Item, Malformed, Rows, Statement, statements
 from streamtime.shelf import FUNCTIONS
+from streamtime.sql import as_of
 from streamtime.sql.call import Expression, Sort, Table, bind
 from streamtime.sql.errors import CallError
-from streamtime.tokens import Token
+from streamtime.sql.tokens import Span, Token, blank
+from streamtime.versions import knows_asof_join
 
 SPECS = {s.name.lower(): s for s in FUNCTIONS}
 MENTIONED = re.compile("|".join(SPECS), re.IGNORECASE)
@@ -71,12 +73,12 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
     order or time are computed, three where options are other than plain literals ('rows', true, 5, INTERVAL 10 MINUTES, ARRAY('k')). The
     statement itself takes one, as with `spark.sql`.
     """
-    if ";" not in text and not MENTIONED.search(text):
+    if ";" not in text and not MENTIONED.search(text) and not as_of.mentioned(text):
         return _sql(spark, text, args)
     given = iter(args) if isinstance(args, list) else None
     result: DataFrame | None = None
     for piece in statements(text):
-        run = _Run(spark, Statement(piece), args)
+        run = _Run(spark, Statement(_with_calls(spark, piece)), args)
         if given is not None:
             run.positional = {t.start: value for t, value in zip((t for t in run.statement.tokens if t.text == "?"), given, strict=False)}
         result = run.result()
@@ -215,6 +217,15 @@ class _Run:
 
     def _refuse(self, call: Call, error: CallError) -> NoReturn:
         raise AnalysisException(f"{error}; {self.statement.position(call.start)}") from None
+
+
+def _with_calls(spark: SparkSession, text: str) -> str:
+    """The statement with its AS OF joins as calls."""
+    try:
+        made = as_of.rewrite(text, asof=not knows_asof_join(spark.version)) if as_of.mentioned(text) else None
+    except as_of.Refusal as refusal:
+        raise AnalysisException(f"{refusal}; {Statement(text).position(refusal.offset)}") from None
+    return text if made is None else made.text
 
 
 def is_remote(spark: object) -> bool:

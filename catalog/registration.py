@@ -15,12 +15,13 @@ from pyspark.sql.udtf import UserDefinedTableFunction
 
 from streamtime.analyzer import AnalyzerDoor
 from streamtime.describe import describe
+from streamtime.parser import ParserDoor
 from streamtime.query import is_remote
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql import kernels, udtf
 from streamtime.sql.errors import unlogged
 
-_doors: dict[int, AnalyzerDoor] = {}  # one per Spark application, by the identity of its gateway
+_doors: dict[int, tuple[AnalyzerDoor, ParserDoor]] = {}  # one of each per Spark application, by the identity of its gateway
 
 _with_udtfs: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
@@ -79,18 +80,20 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
         return Registration(names, spark.version, known, ("server", "query", "python") if known else ("query", "python"))
     if not isinstance(spark, SparkSession):
         raise TypeError(f"streamtime.register: expected a Spark session, got {type(spark).__module__}.{type(spark).__name__}.")
-    analyzer = _doors.get(id(spark.sparkContext._gateway))
-    already = analyzer is not None and all(analyzer.has(spark, n) for n in names)
+    doors = _doors.get(id(spark.sparkContext._gateway))
+    already = doors is not None and all(doors[0].has(spark, n) for n in names) and doors[1].has(spark)
     if not already:
-        if analyzer is None:
+        if doors is None:
             analyzer = AnalyzerDoor(spark)
+            doors = analyzer, ParserDoor(analyzer)
         try:
-            analyzer.join(spark, [(s, describe(s)) for s in FUNCTIONS])
+            doors[0].join(spark, [(s, describe(s)) for s in FUNCTIONS])
+            doors[1].join(spark)
             _self_test(spark)
         except BaseException:
-            analyzer.close()
+            _close(doors, spark)
             raise
-        _doors[id(spark.sparkContext._gateway)] = analyzer
+        _doors[id(spark.sparkContext._gateway)] = doors
     return Registration(names, spark.version, already)
 
 
@@ -118,10 +121,16 @@ def unregister(spark: SparkSession) -> None:
             spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
     if is_remote(spark):
         return
-    door = _doors.pop(id(spark.sparkContext._gateway), None)
-    if door is not None:
-        door.spark = spark
-        door.close()
+    doors = _doors.pop(id(spark.sparkContext._gateway), None)
+    if doors is not None:
+        _close(doors, spark)
+
+
+def _close(doors: tuple[AnalyzerDoor, ParserDoor], spark: SparkSession) -> None:
+    analyzer, parser = doors
+    parser.close(spark)
+    analyzer.spark = spark
+    analyzer.close()
 
 
 def _server_has(spark: SparkSession, name: str) -> bool:

@@ -40,3 +40,9 @@ def spark_version(version: str) -> SparkVersion:
         f"streamtime calls Spark's analyzer, and knows how in Spark {', '.join(k.minor for k in SPARKS)}; this session runs Spark "
         f"{version}. Install pyspark=={SPARKS[-1].minor}.0."
     )
+
+
+def knows_asof_join(version: str) -> bool:
+    """Whether that Spark, perhaps the server of a client, has ASOF JOIN itself."""
+    major, minor = (int(part) for part in version.split(".")[:2])
+    return (major, minor) >= (4, 3)

@@ -26,7 +26,7 @@ from streamtime.calls import Malformed, Statement, statements
 from streamtime.constants import literal
 from streamtime.query import SPECS
 from streamtime.script import statements as conversation
-from streamtime.tokens import tokens
+from streamtime.sql.tokens import tokens
 
 HERE = Path(__file__).parent
 DOORS = test_doors.test_a_call_stands_wherever_a_table_may.pytestmark[0].args[1]
@@ -146,6 +146,7 @@ def test_tokens_are_those_of_sparks_lexer() -> None:
         ("word", "a_1"), ("quoted", "`b``c`"), ("string", "'d''e\\''"), ("string", '"f\\""'), ("string", "r'\\'"), ("sign", "=>"), ("sign", "|>"),
         ("sign", "::"), ("sign", ":"), ("word", "p"), ("sign", "?"), ("string", "$$ ; $$"), ("word", "é"),
     ]  # fmt: skip
+    assert " ".join(t.text for t in tokens("a<=>b<=c!=d->e||f<>g=-1")) == "a <=> b <= c != d -> e || f <> g = - 1"
     assert tokens("/* never /* closed */ SELECT") == []
 
 

@@ -64,7 +64,7 @@ def imports(path: Path) -> set[str]:
     return found | {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
 
 
-def test_imports_go_one_way_and_the_jvm_stays_in_one_file() -> None:
+def test_imports_go_one_way_and_the_jvm_stays_in_the_doors_to_it() -> None:
     for path in (ROOT / "udfs").glob("*.py"):
         assert not any(i.startswith(("pyspark", "py4j", "streamtime.sql")) for i in imports(path)), path
     for path in (ROOT / "sql").glob("*.py"):
@@ -74,7 +74,7 @@ def test_imports_go_one_way_and_the_jvm_stays_in_one_file() -> None:
         assert "_jvm" not in text, path
         assert "_jdf" not in text, path
     for path in (ROOT / "catalog").glob("*.py"):
-        if path.name != "analyzer.py":
+        if path.name not in ("analyzer.py", "parser.py"):
             assert "org.apache.spark.sql.c" not in path.read_text(), path
 
 

@@ -1,13 +1,15 @@
 """What each door costs: `python3 run.py benchmark doors`.
 
-Analysis of small calls by `spark.sql` where the pack is registered, and by `streamtime.query`; then 100,000 rows through each door, to the
-noop sink. One process, interleaved, medians. Writes doors.json beside this file.
+Analysis of small calls by `spark.sql` where the pack is registered, and by `streamtime.query`; a statement that is none of ours with and without
+the pack; what it takes to parse an AS OF join; then 100,000 rows through each door, to the noop sink. One process, interleaved, medians. Writes
+doors.json beside this file; `python3 run.py benchmark doors parser` measures the parser alone.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,7 @@ from pyspark.sql.functions import udtf as make_udtf
 import streamtime
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql import udtf
+from streamtime.sql.as_of import rewrite
 
 HERE = Path(__file__).parent
 
@@ -47,6 +50,33 @@ def analysis(spark: SparkSession, rounds: int = 30, warm: int = 10) -> dict[str,
     return found
 
 
+def parser(spark: SparkSession, rounds: int = 10, each: int = 20) -> dict[str, float]:
+    """Seconds for `SELECT 1`, with and without the pack, in turns; and for the parser alone, of an AS OF join and of the call it becomes."""
+    times: dict[str, list[float]] = {}
+
+    def timed(name: str, run: Callable[[str], object], text: str) -> None:
+        for number in range(each + 5):
+            began = time.perf_counter()
+            run(text)
+            if number >= 5:
+                times.setdefault(name, []).append(time.perf_counter() - began)
+
+    join = "SELECT * FROM orders o JOIN prices FOR SYSTEM_TIME AS OF o.ts p ON o.k = p.k WHERE o.v > 3"
+    made = rewrite(join)
+    assert made is not None
+    for number in range(2 * rounds):
+        if number % 2:
+            streamtime.unregister(spark)
+        timed("SELECT 1, without the pack" if number % 2 else "SELECT 1, with the pack", spark.sql, "SELECT 1")
+        if number % 2:
+            streamtime.register(spark)
+        else:
+            parse = spark._jsparkSession.sessionState().sqlParser().parsePlan
+            timed("parse an AS OF join", parse, join)
+            timed("parse the call", parse, made.text)
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
 def whole(spark: SparkSession, rounds: int = 5, rows: int = 100_000, keys: int = 1_000) -> dict[str, float]:
     """Seconds for 100,000 rows, by door."""
     made = f"SELECT pmod(xxhash64(id), {keys}) AS k, timestamp_seconds(id) AS ts, id AS off, 0.5D AS x FROM range({rows})"
@@ -72,7 +102,17 @@ def whole(spark: SparkSession, rounds: int = 5, rows: int = 100_000, keys: int =
 
 def main() -> None:
     spark = streamtime.session(cores=2)
-    results: dict[str, dict[str, float]] = {}
+    results: dict[str, dict[str, float]] = json.loads((HERE / "doors.json").read_text())
+    results["parser"] = parser(spark)
+    for name, seconds in results["parser"].items():
+        print(f"{name:28} {seconds * 1000:6.2f} ms")
+    if "parser" not in sys.argv[1:]:
+        doors(spark, results)
+    (HERE / "doors.json").write_text(json.dumps(results, indent=1) + "\n")
+    spark.stop()
+
+
+def doors(spark: SparkSession, results: dict[str, dict[str, float]]) -> None:
     for name, times in analysis(spark).items():
         medians = {door: statistics.median(t) for door, t in times.items()}
         print(
@@ -84,8 +124,6 @@ def main() -> None:
     results["100,000 rows"] = whole(spark)
     for door, seconds in results["100,000 rows"].items():
         print(f"100,000 rows, {door:18} {seconds:6.2f} s {seconds / results['100,000 rows']['spark.sql']:6.1f}x")
-    (HERE / "doors.json").write_text(json.dumps(results, indent=1) + "\n")
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,127 @@
+"""SQL text cut as Spark's own lexer cuts it: words, quoted names, strings and signs, each with its place. Comments and hints are blanks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+Span = tuple[int, int]  # offsets into a text
+
+LEXER = re.compile(
+    r"""
+      (?P<blank>  \s+ | --(?:\\\n|[^\r\n])* )
+    | (?P<comment>/\*)
+    | (?P<string> [rR](?:'[^']*'|"[^"]*") | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$ )
+    | (?P<quoted> `(?:[^`]|``)*` )
+    | (?P<word>   \w+ )
+    | (?P<sign>   => | \|> | :: | <=> | <= | >= | <> | != | !< | !> | == | -> | \|\| | . )
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+COMMENT = re.compile(r"/\*(?!\+)|\*/")
+
+
+class Token(NamedTuple):
+    """A piece of SQL text: `kind` is word, quoted, string or sign; `name` is what it names, in lower case."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str | None:
+        """The identifier, without its quotes; None for anything else."""
+        if self.kind == "word":
+            return self.text.lower()
+        return self.text[1:-1].replace("``", "`").lower() if self.kind == "quoted" else None
+
+    @property
+    def word(self) -> str:
+        """A word in upper case, to compare with keywords; a sign as it is; nothing for a string or a quoted name."""
+        return self.text.upper() if self.kind in ("word", "sign") else ""
+
+
+class Source:
+    """A SQL text, its tokens, and what its parentheses hold together: `closing` is where each ends, `around` in which each token stands."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.tokens = text, tokens(text)
+        self.closing: dict[int, int] = {}
+        self.around: list[int | None] = []
+        opened: list[int] = []
+        for i, token in enumerate(self.tokens):
+            if token.word in (")", "]") and opened:
+                self.closing[opened.pop()] = i
+            self.around.append(opened[-1] if opened else None)
+            if token.word in ("(", "["):
+                opened.append(i)
+
+    def word(self, i: int) -> str:
+        """A token to compare with keywords; nothing before the first one and after the last."""
+        return self.tokens[i].word if 0 <= i < len(self.tokens) else ""
+
+    def words(self, start: int, count: int) -> list[str]:
+        """Some tokens from there on, to compare with keywords."""
+        return [t.word for t in self.tokens[start : start + count]]
+
+    def level(self, start: int, end: int) -> Iterator[int]:
+        """The tokens of a stretch that stand in none of its parentheses."""
+        i = start
+        while i < end:
+            yield i
+            i = self.closing.get(i, i) + 1
+
+    def span(self, start: int, end: int) -> Span:
+        """From token to token, without blanks and comments at the ends."""
+        return self.tokens[start].start, self.tokens[end - 1].end
+
+    def slice(self, start: int, end: int) -> str:
+        """The text from token to token, as written."""
+        return self.text[slice(*self.span(start, end))] if start < end else ""
+
+    def within(self, spans: Sequence[Span]) -> Iterator[Token]:
+        """The tokens that lie in these spans."""
+        return (t for t in self.tokens if any(start <= t.start < end for start, end in spans))
+
+    def position(self, offset: int) -> str:
+        """A place, as Spark's errors say it."""
+        line, column = place(self.text, offset)
+        return f"line {line} pos {column}"
+
+
+def place(text: str, offset: int) -> tuple[int, int]:
+    """The line, counted from 1, and the position in it, counted from 0, as Spark's errors have them."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset) - 1
+
+
+def blank(text: str) -> str:
+    """As many blanks, line ends kept."""
+    return re.sub(r"[^\r\n]", " ", text)
+
+
+def tokens(text: str) -> list[Token]:
+    """The tokens of a text. What never ends (a string, a comment) is left to Spark to refuse."""
+    return list(_tokens(text))
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    at = 0
+    while at < len(text):
+        found = LEXER.match(text, at)
+        assert found is not None
+        kind = found.lastgroup or ""
+        at = _after_comment(text, at) if kind == "comment" else found.end()
+        if kind not in ("blank", "comment"):
+            yield Token(kind, found.group(), found.start(), found.end())
+
+
+def _after_comment(text: str, start: int) -> int:
+    """Where a comment ends that starts here. Comments nest."""
+    depth = 1
+    for mark in COMMENT.finditer(text, start + 2):
+        depth += 1 if mark.group() == "/*" else -1
+        if not depth:
+            return mark.end()
+    return len(text)
