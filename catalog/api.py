@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import inspect
-from typing import Any
+import keyword
+from typing import Any, cast
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from streamtime.describe import wrapped
 from streamtime.shelf import FUNCTIONS
@@ -25,6 +26,11 @@ SQL_TYPES: dict[type, str] = {
 }
 
 
+def spelled(option: str) -> str:
+    """The name of an option in Python: `from_` for `from`, which is a word of the language."""
+    return f"{option}_" if keyword.iskeyword(option) else option
+
+
 class TableFunction:
     """A function of the pack, over a DataFrame: `f(df, keys=["k"], order_by=["ts"], ..)`.
 
@@ -35,21 +41,27 @@ class TableFunction:
         self.spec = spec
         self.__name__ = self.__qualname__ = spec.name.lower()
         self.__doc__ = f"{spec.summary}\n\n    {wrapped(spec)}\n\n{spec.page.partition(chr(10))[2].strip()}\n"
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters = [inspect.Parameter("df", inspect.Parameter.POSITIONAL_ONLY, annotation=DataFrame)]
-        parameters += [inspect.Parameter(o.name, keyword, default=o.default) for o in spec.options]
+        kinds = inspect.Parameter
+        first = ("df", DataFrame) if spec.tables else ("spark", SparkSession)
+        parameters = [inspect.Parameter(first[0], kinds.POSITIONAL_ONLY, annotation=first[1])]
+        parameters += [inspect.Parameter(name, kinds.POSITIONAL_OR_KEYWORD) for name in spec.positional]
+        others = [o for o in spec.options if o.name not in spec.positional]
+        parameters += [inspect.Parameter(spelled(o.name), kinds.KEYWORD_ONLY, default=o.default) for o in others]
         self.__signature__ = inspect.Signature(parameters, return_annotation=DataFrame)
 
-    def __call__(self, df: DataFrame, /, **options: Any) -> DataFrame:
-        """The function over `df`, as a DataFrame."""
-        values = [(n, Value(v, SQL_TYPES.get(type(v), type(v).__name__), repr(v))) for n, v in options.items() if v is not None]
-        return self.spec.plan(bind(self.spec, [Table(df)], values, df.sparkSession))
+    def __call__(self, over: DataFrame | SparkSession, /, *leading: Any, **options: Any) -> DataFrame:
+        """The function over a DataFrame, or in a session where it takes no rows, as a DataFrame."""
+        names = {spelled(o.name): o.name for o in self.spec.options}
+        given = [*((None, v) for v in leading), *((names.get(n, n), v) for n, v in options.items())]
+        values = [(n, Value(v, SQL_TYPES.get(type(v), type(v).__name__), repr(v))) for n, v in given if v is not None]
+        tables, session = ([Table(cast(DataFrame, over))], over.sparkSession) if hasattr(over, "sparkSession") else ([], over)
+        return self.spec.plan(bind(self.spec, tables, values, session))
 
     def __repr__(self) -> str:
         return f"<streamtime function {self.spec.name}>"
 
 
-_BY_NAME = {s.name: TableFunction(s) for s in FUNCTIONS if s.tables}
+_BY_NAME = {s.name: TableFunction(s) for s in FUNCTIONS if s.leading}
 
 deduplicate = _BY_NAME["DEDUPLICATE"]
 distinct_in_window = _BY_NAME["DISTINCT_IN_WINDOW"]
@@ -58,3 +70,5 @@ session_updates = _BY_NAME["SESSION_UPDATES"]
 window_updates = _BY_NAME["WINDOW_UPDATES"]
 suppress_until_close = _BY_NAME["SUPPRESS_UNTIL_CLOSE"]
 suppress_until_time_limit = _BY_NAME["SUPPRESS_UNTIL_TIME_LIMIT"]
+versions = _BY_NAME["VERSIONS"]
+table_history = _BY_NAME["TABLE_HISTORY"]

@@ -10,6 +10,8 @@ from streamtime.sql import (
     sessionize,
     suppress_until_close,
     suppress_until_time_limit,
+    table_history,
+    versions,
     window_updates,
 )
 from streamtime.sql.spec import Spec
@@ -22,5 +24,7 @@ FUNCTIONS: tuple[Spec, ...] = (
     window_updates.SPEC,
     suppress_until_close.SPEC,
     suppress_until_time_limit.SPEC,
+    versions.SPEC,
+    table_history.SPEC,
     function_catalog.spec(lambda: FUNCTIONS),
 )

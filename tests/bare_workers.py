@@ -25,6 +25,7 @@ OPTIONS = {
     "SUPPRESS_UNTIL_CLOSE": "window_end => 'closes'",
     "SUPPRESS_UNTIL_TIME_LIMIT": "wait => INTERVAL 2 SECONDS",
     "DEDUPLICATE": "within => INTERVAL 2 SECONDS",
+    "VERSIONS": "grace => INTERVAL 1 DAY",
     "DISTINCT_IN_WINDOW": "size => INTERVAL 3 SECONDS",
 }
 
