@@ -26,11 +26,12 @@ from pyspark.sql import functions as F
 from streamtime import constants
 from streamtime.calls import Call, Item, Malformed, Rows, Statement, statements
 from streamtime.shelf import FUNCTIONS
+from streamtime.sparks import knows_asof_join
 from streamtime.sql import as_of
+from streamtime.sql.as_of_joins import Refusal
 from streamtime.sql.call import Expression, Sort, Table, bind
 from streamtime.sql.errors import CallError
 from streamtime.sql.tokens import Span, Token, blank
-from streamtime.versions import knows_asof_join
 
 SPECS = {s.name.lower(): s for s in FUNCTIONS}
 MENTIONED = re.compile("|".join(SPECS), re.IGNORECASE)
@@ -223,7 +224,7 @@ def _with_calls(spark: SparkSession, text: str) -> str:
     """The statement with its AS OF joins as calls."""
     try:
         made = as_of.rewrite(text, asof=not knows_asof_join(spark.version)) if as_of.mentioned(text) else None
-    except as_of.Refusal as refusal:
+    except Refusal as refusal:
         raise AnalysisException(f"{refusal}; {Statement(text).position(refusal.offset)}") from None
     return text if made is None else made.text
 
