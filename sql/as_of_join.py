@@ -185,7 +185,7 @@ def _outcome(call: Bound, found: Sides, left: Frame, rights: list[Column], why: 
 
 SPEC = Spec(
     name="AS_OF_JOIN",
-    summary="Joins each left row with the right side's version that was valid at its time.",
+    summary=__doc__.splitlines()[0],
     rules="C1, C4-C9, C11, C12, J1-J6 (KIP-914)",
     page=__doc__,
     plan=plan,

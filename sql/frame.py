@@ -180,8 +180,11 @@ def _resolve(call: Bound, columns: list[str], wanted: list[tuple[str, Expression
     by_name = {n.lower(): n for n in columns if not n.startswith(PREFIX)}
     names: list[str] = []
     helpers: dict[str, Expression] = {}
-    for _, asked in wanted:
-        plain = by_name.get(asked.text.strip("`").replace("``", "`").lower())
+    for role, asked in wanted:
+        name = asked.text.strip("`").replace("``", "`")
+        if [n.lower() for n in df.columns].count(name.lower()) > 1:
+            raise _ambiguous(call, role, name)
+        plain = by_name.get(name.lower())
         if plain is None:
             same = next((h for h, e in helpers.items() if e.text == asked.text), None)
             plain = same or f"{PREFIX}{len(helpers)}"
@@ -218,8 +221,7 @@ def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
         known = list(dict.fromkeys(call.tables[0].frame.columns))
         name = parameters.get("objectName", expression.text).strip("`")
         if condition.startswith("AMBIGUOUS") or [k.lower() for k in call.tables[0].frame.columns].count(name.lower()) > 1:
-            fix = "Give the columns different names in the TABLE argument."
-            raise CallError(call.spec.name, role, f"column `{name}` is ambiguous", fix) from None
+            raise _ambiguous(call, role, name) from None
         if condition.startswith("UNRESOLVED_COLUMN"):
             fix = did_you_mean(name.split("`.`")[-1], known) or f"The input has {listed(known)}."
             raise CallError(call.spec.name, role, f"no column `{name.replace('`.`', '.')}` in the input", fix) from None
@@ -227,6 +229,10 @@ def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
             problem = f"an aggregate cannot stand here (`{expression.text}`)"
             raise CallError(call.spec.name, role, problem, "Compute it in the TABLE argument.") from None
         raise CallError(call.spec.name, role, f"Spark cannot resolve `{expression.text}` over the input: {gist(error)}") from None
+
+
+def _ambiguous(call: Bound, role: str, name: str) -> CallError:
+    return call.refuse(role, f"column `{name}` is ambiguous", "Give the columns different names in the TABLE argument.")
 
 
 def _sql(kind: T.DataType) -> str:
