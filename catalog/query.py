@@ -17,13 +17,14 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streamtime import constants
+from streamtime import constants, qualifiers
 from streamtime.calls import Call, Item, Malformed, Rows, Statement, statements
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql import as_of
@@ -93,6 +94,7 @@ class _Run:
         self.spark, self.statement, self.args = spark, statement, args
         self.positional: dict[int, Any] = {}
         self.frames: dict[Span, tuple[str, DataFrame | None]] = {}  # a call's span: the name in its place, and what it stands for
+        self.columns: dict[Span, qualifiers.Columns] = {}  # of those that carry their tables along
 
     def result(self) -> DataFrame:
         """Runs it."""
@@ -107,9 +109,11 @@ class _Run:
         for call in calls:
             try:
                 frame = self._frame(call)
+                stars = qualifiers.stars(self.statement, call, self.columns[call.span]) if call.span in self.columns else {}
             except CallError as error:
                 self._refuse(call, error)
             self.frames[call.span] = store(frame)
+            self.frames |= {star: (text, None) for star, text in stars.items()}
         return self.read(whole)
 
     def read(self, spans: Sequence[Span]) -> DataFrame:
@@ -158,12 +162,23 @@ class _Run:
         options = constants.values(self.statement, call, self.sql)
         try:
             tables = [Table(self._rows(call, r), *self._clauses(call, r)) for r in call.tables]
+            if spec.tables == len(tables) == 2:
+                tables = self._carrying(call, tables, {name: value.python for name, value in options})
             return spec.plan(bind(spec, tables, options, self.spark))
         except AnalysisException as error:
             if (error.getCondition() or "").startswith("TABLE_OR_VIEW_NOT_FOUND"):
                 for rows in call.tables:
                     self.read(rows.query)  # the same error, with its position
             raise
+
+    def _carrying(self, call: Call, tables: list[Table], given: dict[str | None, Any]) -> list[Table]:
+        """The sides of a join with the tables that are named around it."""
+        if given.get("output", "rows") != "rows" or not qualifiers.needed(self.statement, call, given.get("on")):
+            return tables
+        asked = [qualifiers.relations(self.statement, rows) for rows in call.tables]
+        sides = [qualifiers.carried(t.frame, r, self.columns) for t, r in zip(tables, asked, strict=True)]
+        self.columns[call.span] = qualifiers.joined(sides[0][1], sides[1][1], given.get("using") or ())
+        return [replace(t, frame=df) for t, (df, _) in zip(tables, sides, strict=True)]
 
     def _rows(self, call: Call, rows: Rows) -> DataFrame:
         if rows.is_name:
