@@ -9,6 +9,7 @@ The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"]
 """
 
 from streamtime.api import (
+    as_of_join,
     deduplicate,
     distinct_in_window,
     session_updates,
@@ -29,6 +30,7 @@ __all__ = [
     "CallError",
     "Registration",
     "UnsupportedSparkError",
+    "as_of_join",
     "deduplicate",
     "distinct_in_window",
     "query",

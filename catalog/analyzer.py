@@ -12,7 +12,7 @@ import datetime
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
@@ -24,7 +24,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from streamtime.describe import Description
 from streamtime.planframe import Nodes, Operator, PlanFrame
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql.call import Expression, Sort, Table, Value, bind
+from streamtime.sql.call import Expression, Place, Sort, Table, Value, bind
 from streamtime.sql.errors import CallError, gist, unlogged
 from streamtime.sql.spec import Spec
 from streamtime.versions import spark_version
@@ -45,6 +45,8 @@ JVM_CLASSES = {
     "star": "org.apache.spark.sql.catalyst.analysis.UnresolvedStar",
     "filter": "org.apache.spark.sql.catalyst.plans.logical.Filter",
     "project": "org.apache.spark.sql.catalyst.plans.logical.Project",
+    "alias": "org.apache.spark.sql.catalyst.expressions.Alias",
+    "known_not_null": "org.apache.spark.sql.catalyst.expressions.KnownNotNull",
     "repartition": "org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression",
     "sort": "org.apache.spark.sql.catalyst.plans.logical.Sort",
     "option": "scala.Option",
@@ -156,6 +158,7 @@ class AnalyzerDoor:
         self.nodes = Nodes(self.classes, convert, self._seq, self.none)
         self.active, self.column = self.classes["session"].active, self.classes["expressions"].column
         self.new_id = self._module(JVM_CLASSES["cte_def"]).newId
+        self.new_expression_id = self._module("org.apache.spark.sql.catalyst.expressions.NamedExpression").newExprId
         self.definition_limits = (self.none,) if version.recursion_limits else ()
         self.reference_limits = (self.none, False) if version.recursion_limits else ()
         self.full_function_names = version.full_function_names
@@ -261,7 +264,8 @@ class AnalyzerDoor:
                 tables.append(self._table(session, argument, plan, cte, became))
             else:
                 options.append((name, self._value(spec, name, argument)))
-        call = bind(spec, tables, options, session)
+        inputs = [plan for _, plan in plans]
+        call = bind(spec, tables, options, session, lambda df, places, present: self._as_inputs(df, inputs, places, present))
         planned: Any = spec.plan(call)
         if isinstance(planned, PlanFrame):
             if not became:  # a chain over the input: the analyzer resolves it as it is
@@ -272,6 +276,24 @@ class AnalyzerDoor:
             return result
         result = result.transformDownWithSubqueries(DropPlaceholder([cte for cte, _ in plans]))
         return self.classes["with_cte"](result, self._seq([self._definition(plan, cte) for cte, plan in plans]))
+
+    def _as_inputs(self, df: DataFrame, inputs: Sequence[Any], places: Sequence[Place], present: bool) -> DataFrame:
+        """With the qualifiers of input columns, and never null where they are not: of the first input, and of all where `present`."""
+        plan: Any = cast(Any, df)._jdf.queryExecution().analyzed()
+        sources = [list(items(i.output())) for i in inputs]
+        columns = []
+        for number, attribute in enumerate(items(plan.output())):
+            if number < len(places):
+                table, place = places[number]
+                source = sources[table][place]
+                known = not source.nullable() and attribute.nullable() and (present or not table)
+                value = self.classes["known_not_null"](attribute) if known else attribute
+                metadata = self.classes["option"].apply(attribute.metadata())
+                new = self.new_expression_id()
+                attribute = self.classes["alias"](value, attribute.name(), new, source.qualifier(), metadata, self._seq([]))
+            columns.append(attribute)
+        named = self.classes["project"](self._seq(columns), plan)
+        return DataFrame(self.classes["dataset"].ofRows(df.sparkSession._jsparkSession, named), df.sparkSession)
 
     def _session(self) -> SparkSession:
         """The session that is analysing: each client of a server has its own."""

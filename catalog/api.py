@@ -26,7 +26,7 @@ SQL_TYPES: dict[type, str] = {
 
 
 class TableFunction:
-    """A function of the pack, over a DataFrame: `f(df, keys=["k"], order_by=["ts"], ..)`.
+    """A function of the pack, over a DataFrame: `f(df, keys=["k"], order_by=["ts"], ..)`; a join is over two, `f(left, right, ..)`.
 
     Options are those of the SQL call; intervals are `datetime.timedelta`, expressions are SQL strings. Raises CallError at once.
     """
@@ -36,14 +36,16 @@ class TableFunction:
         self.__name__ = self.__qualname__ = spec.name.lower()
         self.__doc__ = f"{spec.summary}\n\n    {wrapped(spec)}\n\n{spec.page.partition(chr(10))[2].strip()}\n"
         keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters = [inspect.Parameter("df", inspect.Parameter.POSITIONAL_ONLY, annotation=DataFrame)]
+        names = ("df",) if spec.tables == 1 else ("left", "right")
+        parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY, annotation=DataFrame) for n in names]
         parameters += [inspect.Parameter(o.name, keyword, default=o.default) for o in spec.options]
         self.__signature__ = inspect.Signature(parameters, return_annotation=DataFrame)
 
-    def __call__(self, df: DataFrame, /, **options: Any) -> DataFrame:
-        """The function over `df`, as a DataFrame."""
+    def __call__(self, /, *frames: DataFrame, **options: Any) -> DataFrame:
+        """The function over the DataFrames that it takes, as a DataFrame."""
         values = [(n, Value(v, SQL_TYPES.get(type(v), type(v).__name__), repr(v))) for n, v in options.items() if v is not None]
-        return self.spec.plan(bind(self.spec, [Table(df)], values, df.sparkSession))
+        session = frames[0].sparkSession if frames else None
+        return self.spec.plan(bind(self.spec, [Table(df) for df in frames], values, session))
 
     def __repr__(self) -> str:
         return f"<streamtime function {self.spec.name}>"
@@ -58,3 +60,4 @@ session_updates = _BY_NAME["SESSION_UPDATES"]
 window_updates = _BY_NAME["WINDOW_UPDATES"]
 suppress_until_close = _BY_NAME["SUPPRESS_UNTIL_CLOSE"]
 suppress_until_time_limit = _BY_NAME["SUPPRESS_UNTIL_TIME_LIMIT"]
+as_of_join = _BY_NAME["AS_OF_JOIN"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamtime.sql import (
+    as_of_join,
     deduplicate,
     distinct_in_window,
     function_catalog,
@@ -22,5 +23,6 @@ FUNCTIONS: tuple[Spec, ...] = (
     window_updates.SPEC,
     suppress_until_close.SPEC,
     suppress_until_time_limit.SPEC,
+    as_of_join.SPEC,
     function_catalog.spec(lambda: FUNCTIONS),
 )

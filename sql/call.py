@@ -69,14 +69,27 @@ class Table:
     order_by: tuple[Sort, ...] = ()
 
 
+def _as_they_are(df: DataFrame, _places: Sequence[Place], _present: bool) -> DataFrame:
+    return df
+
+
+Place = tuple[int, int]  # of a column: the number of its table, and its own
+
+
 @dataclass(frozen=True)
 class Bound:
-    """A call whose options are known, typed and complete."""
+    """A call whose options are known, typed and complete.
+
+    `as_inputs(df, places, present)` gives the first columns of a result the qualifiers of the input columns that they come from, so that
+    `o.k` can be said around the call, and their nullability: of the first table, and of the others where `present`. Only a door to the
+    JVM can; elsewhere it gives `df`.
+    """
 
     spec: Spec
     tables: tuple[Table, ...]
     options: dict[str, Any] = field(default_factory=dict)
     session: Any = None
+    as_inputs: Callable[[DataFrame, Sequence[Place], bool], DataFrame] = _as_they_are
 
     def __getitem__(self, option: str) -> Any:
         """The value of an option, its default where the call did not give it."""
@@ -97,7 +110,13 @@ class Bound:
         return self.tables[0].order_by or tuple(Sort.parse(o) for o in self["order_by"] or ())
 
 
-def bind(spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None, Value]], session: Any = None) -> Bound:
+def bind(
+    spec: Spec,
+    tables: Sequence[Table],
+    options: Sequence[tuple[str | None, Value]],
+    session: Any = None,
+    as_inputs: Callable[[DataFrame, Sequence[Place], bool], DataFrame] = _as_they_are,
+) -> Bound:
     """Check the call against the SPEC. Raises CallError."""
     if len(tables) != spec.tables:
         fix = f"Write it as {spec.signature.split(', [')[0].rstrip(')')})." if spec.tables else None
@@ -120,7 +139,7 @@ def bind(spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None
             raise CallError(spec.name, f"`{option.name}`", f"is required: {option.help}", f"Add {option.name} => {option.kind.sql}.")
     for table in tables:
         _check_clauses(spec, table, given)
-    bound = Bound(spec, tuple(tables), {o.name: given.get(o.name, o.default) for o in spec.options}, session)
+    bound = Bound(spec, tuple(tables), {o.name: given.get(o.name, o.default) for o in spec.options}, session, as_inputs)
     if spec.check is not None:
         spec.check(bound)
     return bound
@@ -145,6 +164,6 @@ def _check_clauses(spec: Spec, table: Table, given: dict[str, Any]) -> None:
     ):
         if written and given.get(option):
             raise CallError(spec.name, f"`{option}`", f"given both as {clause} and as an option", "Leave one out.")
-    if not table.order_by and not given.get("order_by"):
+    if spec.ordered and not table.order_by and not given.get("order_by"):
         fix = "Add ORDER BY ts (the event time, if nothing is late) after TABLE(..), or order_by => ARRAY('ts')."
         raise CallError(spec.name, "ORDER BY", "is missing: the processing order has no default", fix)

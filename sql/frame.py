@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -126,13 +127,13 @@ def _all_present(names: Iterable[str]) -> Column:
 
 def prepare(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
     """Resolve the call's expressions over its one input. Raises CallError for whatever cannot be meant."""
-    df, originals = _unique(call)
+    originals, names = _unique(call)
     wanted: list[tuple[str, Expression]] = [("PARTITION BY", k) for k in call.keys]
     wanted += [("ORDER BY", o.expression) for o in call.order]
     wanted += [("`time`", Expression.parse(call["time"]))] if call["time"] else []
     for role, given in extras.items():
         wanted += [(f"`{role}`", e) for e in given]
-    df, refs = _resolve(call, df, wanted)
+    df, refs = _resolve(call, names, wanted)
     columns = tuple(Ref(f.name, f.dataType, f.name) for f in df.schema.fields[: len(originals)])
     return _roles(call, df, columns, originals, refs)
 
@@ -164,24 +165,19 @@ def _roles(call: Bound, df: DataFrame, columns: tuple[Ref, ...], originals: tupl
     return Frame(df, columns, originals, keys, order, time, extras)
 
 
-def _unique(call: Bound) -> tuple[DataFrame, tuple[str, ...]]:
-    """The input with distinct column names, and the names it came with."""
-    df = call.tables[0].frame
-    names = df.columns
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name.lower()] = counts.get(name.lower(), 0) + 1
+def _unique(call: Bound) -> tuple[tuple[str, ...], list[str]]:
+    """The names that the input's columns came with, and distinct ones for the frame."""
+    names = call.tables[0].frame.columns
     if reserved := [n for n in names if n.startswith(PREFIX)]:
         raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it.")
-    if max(counts.values(), default=1) == 1:
-        return df, tuple(names)
-    renamed = [n if counts[n.lower()] == 1 else f"{PREFIX}input_{i}" for i, n in enumerate(names)]
-    return df.toDF(*renamed), tuple(names)
+    counts = Counter(n.lower() for n in names)
+    return tuple(names), [n if counts[n.lower()] == 1 else f"{PREFIX}input_{i}" for i, n in enumerate(names)]
 
 
-def _resolve(call: Bound, df: DataFrame, wanted: list[tuple[str, Expression]]) -> tuple[DataFrame, list[tuple[str, Ref]]]:
+def _resolve(call: Bound, columns: list[str], wanted: list[tuple[str, Expression]]) -> tuple[DataFrame, list[tuple[str, Ref]]]:
     """Each expression as a column of the frame: itself where it is one, a helper column where it is computed."""
-    by_name = {n.lower(): n for n in df.columns if not n.startswith(PREFIX)}
+    df = call.tables[0].frame
+    by_name = {n.lower(): n for n in columns if not n.startswith(PREFIX)}
     names: list[str] = []
     helpers: dict[str, Expression] = {}
     for _, asked in wanted:
@@ -192,7 +188,9 @@ def _resolve(call: Bound, df: DataFrame, wanted: list[tuple[str, Expression]]) -
             helpers[plain] = asked
         names.append(plain)
     if helpers:
-        df = _add(call, df, helpers, wanted, names)
+        df = _add(call, df, helpers, wanted, names)  # before columns are renamed: an expression may tell equal names apart by their tables
+    if columns != call.tables[0].frame.columns:
+        df = df.toDF(*columns, *helpers)
     schema = df.schema
     return df, [(role, Ref(n, schema[n].dataType, e.text)) for (role, e), n in zip(wanted, names, strict=True)]
 

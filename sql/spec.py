@@ -158,6 +158,7 @@ class Spec:
     check: Callable[[Bound], None] | None = None  # what is wrong with options together; behind every door, before the plan
     options: tuple[Option, ...] = ()
     tables: int = 1
+    ordered: bool = True  # whether each TABLE argument must say its processing order
     adds: dict[str, str] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
 

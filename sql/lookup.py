@@ -1,0 +1,177 @@
+"""Each left row beside the right version that it looks up: both sides in one shuffle, sorted by key and time, and one window over them.
+
+A window needs its rows sorted by key and time, where Spark calls a comparator for nearly every comparison of rows of a key. So the rows are
+sorted twice: first by a number that holds the key's hash and the time (`streamtime.sql.sorting`), which is fast; the window's own sort
+then finds rows that are in order already but for keys that share a hash, and takes one pass.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.columns import direct, expression, named, orderable, sorted_by
+from streamtime.sql.frame import PREFIX, Frame, Order, Ref
+from streamtime.sql.sorting import prefix
+from streamtime.sql.text import collated, microseconds, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from streamtime.sql.call import Bound
+    from streamtime.sql.sides import Sides
+
+IS_RIGHT, RIGHT, BEFORE, AFTER, MATCH, TIED = (f"{PREFIX}{n}" for n in ("is_right", "right", "before", "after", "match", "tied"))
+BACKWARD, FORWARD, NEAREST = "backward", "forward", "nearest"
+TIES_FIX = "Say ties => 'last' or 'first', or make the times differ."
+
+
+@dataclass(frozen=True)
+class Both:
+    """Both sides as one: left rows under their own names, right rows in the struct RIGHT; keys and times in columns that both fill.
+
+    `shared` are right columns that equal left ones in every match; `ties` orders right rows of one key and time.
+    """
+
+    frame: Frame
+    shared: dict[str, str]
+    ties: tuple[Order, ...]
+
+
+def field(struct: str, name: str) -> Column:
+    """A field of a struct column."""
+    return expression(f"{quoted(struct)}.{quoted(name)}")
+
+
+def both(sides: Sides, extra: dict[str, tuple[Column, Column]], keep: tuple[str, ...]) -> Both:
+    """The union. `extra` are further columns, of left rows and of right ones; `keep` are fields that the struct must have."""
+    left, right = sides.left, sides.right
+    right_df, schema = right.df.where(right.has_time & right.has_key), left.df.schema
+    filled: dict[str, Column] = {}
+    made: dict[str, tuple[Column, Column]] = dict(extra)
+    shared: dict[str, str] = {}
+    keys: list[Ref] = []
+    for i, (a, b) in enumerate(zip(left.keys, right.keys, strict=True)):
+        if a.type == b.type and a.name not in filled:
+            filled[a.name] = b.column
+            keys.append(a)
+            if direct(a.type):
+                shared.setdefault(b.name, a.name)
+        else:
+            made[f"{PREFIX}key_{i}"] = (a.column, b.column)
+            keys.append(Ref(f"{PREFIX}key_{i}", a.type, a.text))
+    time = left.time
+    if time.name in filled:
+        time = Ref(f"{PREFIX}time", time.type, time.text)
+        made[time.name] = (left.time.column, right.time.column)
+    else:
+        filled[time.name] = right.time.column
+    fields = [c.name for c in right.columns if c.name not in shared]
+    fields += [n for n in dict.fromkeys((right.time.name, *keep)) if n not in fields]
+    ties = []
+    for i, (text, ascending, nulls_first) in enumerate(_ties(right, fields)):
+        name = RIGHT if text == RIGHT else f"{PREFIX}tie_{i}"
+        if name != RIGHT:
+            made[name] = (F.lit(None), expression(text))
+        ties.append(Order(Ref(name, T.NullType(), text), ascending, nulls_first))
+    rights = [filled[n].alias(n) if n in filled else F.lit(None).cast(schema[n].dataType).alias(n) for n in left.df.columns]
+    rights += [b.alias(n) for n, (_, b) in made.items()]
+    right_rows = right_df.select(*rights, F.lit(True).alias(IS_RIGHT), F.struct(*map(named, fields)).alias(RIGHT))
+    nothing = F.lit(None).cast(right_rows.schema[RIGHT].dataType)
+    lefts = [*map(named, left.df.columns), *[a.alias(n) for n, (a, _) in made.items()]]
+    left_rows = left.df.select(*lefts, F.lit(False).alias(IS_RIGHT), nothing.alias(RIGHT))
+    frame = Frame(left_rows.unionAll(right_rows), (), (), tuple(keys), (Order(time, True, True),), time, {})
+    return Both(frame, shared, tuple(ties))
+
+
+def _ties(right: Frame, fields: list[str]) -> list[tuple[str, bool, bool]]:
+    """As SQL text, ascending, nulls first: ORDER BY after the time, then the remaining columns (rule C4).
+
+    The struct of a row says it where it compares its fields just so: its time is equal then, and its other fields are the rest.
+    """
+    kinds = {f.name: f.dataType for f in right.df.schema}
+    if len(right.order) == 1 and all(orderable(kinds[f]) and not collated(kinds[f]) for f in fields):
+        return [(RIGHT, True, True)]
+    ordered = [(quoted(o.ref.name), o.ascending, o.nulls_first) for o in right.order[1:]]
+    rest = [f"collate({quoted(n)}, 'UTF8_BINARY')" if collated(kinds[n]) else quoted(n) for n in right.ties()]
+    return ordered + [(text, True, True) for text in rest]
+
+
+def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
+    """The left side's frame with MATCH, and the right columns that are not in it but equal a left one (rules J1, J4)."""
+    right, deleted = sides.right, tuple(r.name for r in sides.right.extras.get("deleted", ()))
+    direction, exact = meaning(call, sides)
+    if deleted and direction != BACKWARD:
+        right = right.with_df(right.df.where(~F.coalesce(named(deleted[0]), F.lit(False))))
+    keep: tuple[str, ...] = deleted
+    if call["ties"] == "error":
+        together = Window.partitionBy(*[k.column for k in right.keys], right.time.column)
+        right = right.with_df(right.df.withColumn(TIED, F.count(F.lit(1)).over(together) > 1))
+        keep = (*keep, TIED)
+    joined = both(replace(sides, right=right), {}, keep)
+    frame, identity = joined.frame.comparable(joined.frame.keys)
+    rising = frame.time.name
+    first = [prefix(identity, rising, frame.time.type)] if identity else []
+    rights_first = exact if direction == BACKWARD else (direction == NEAREST and exact) or (direction == FORWARD and not exact)
+    order = _order(joined, rising, rights_first, reverse=(call["ties"] == "first") != (direction == FORWARD))
+    frame = frame.with_df(frame.by_key(identity, order, first))
+    df, within = frame.df, Window.partitionBy(*map(named, identity)).orderBy(*order)
+    if direction != FORWARD:
+        until_here = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        df = df.withColumn(BEFORE, F.last(named(RIGHT), ignorenulls=True).over(until_here))
+    if direction != BACKWARD:
+        if direction == NEAREST:  # the first of equal times stands next to what comes before it, the last of them is asked for
+            order = _order(joined, rising, True, reverse=call["ties"] != "first")
+            within = Window.partitionBy(*map(named, identity)).orderBy(*order)
+        df = df.withColumn(AFTER, expression(f"lead({quoted(RIGHT)}) IGNORE NULLS").over(within))
+    df = df.where(~named(IS_RIGHT)).withColumn(MATCH, nearest(joined.frame.time, right, direction))
+    return sides.left.with_df(df.withColumn(MATCH, checked(call, joined.frame.time, right, deleted))), joined.shared
+
+
+def checked(call: Bound, time: Ref, right: Frame, deleted: tuple[str, ...] = ()) -> Column:
+    """MATCH where it counts: within `tolerance`, not `deleted` (flags in it), and the only row of its time where that is asked for."""
+    good = []
+    if call["tolerance"] is not None:
+        good.append(_distance(time, MATCH, right) <= call["tolerance"])
+    good += [~F.coalesce(field(MATCH, flag), F.lit(False)) for flag in deleted]
+    found = F.when(functools.reduce(operator.and_, good), named(MATCH)) if good else named(MATCH)
+    if call["ties"] != "error":
+        return found
+    at = field(MATCH, right.time.name).cast("string")
+    message = F.concat(F.lit(f"{call.spec.name}, `ties`: the right side has several rows of one key at "), at, F.lit(f". {TIES_FIX}"))
+    return F.when(field(MATCH, TIED), F.raise_error(message)).otherwise(found)
+
+
+def meaning(call: Bound, sides: Sides) -> tuple[str, bool]:
+    """Where to look, and whether an equal time counts."""
+    direction = call["direction"] or (FORWARD if sides.forward else BACKWARD)
+    exact = sides.exact if sides.exact is not None else call["allow_exact"] is not False
+    return direction, exact
+
+
+def _order(joined: Both, rising: str, rights_first: bool, reverse: bool) -> list[Column]:
+    sides_at_once = sorted_by(quoted(IS_RIGHT), ascending=not rights_first, nulls_first=not rights_first)
+    return [sorted_by(quoted(rising)), sides_at_once, *[t.sort(reverse) for t in joined.ties]]
+
+
+def _distance(time: Ref, struct: str, right: Frame) -> Column:
+    """How far apart a left row and a right one are, in microseconds."""
+    other = f"{quoted(struct)}.{quoted(right.time.name)}"
+    return expression(f"abs({microseconds(quoted(time.name), time.type)} - {microseconds(other, right.time.type)})")
+
+
+def nearest(time: Ref, right: Frame, direction: str) -> Column:
+    """What stands before or after a left row, or the nearer of both; nothing for a row without a time."""
+    if direction == BACKWARD:
+        return named(BEFORE)
+    if direction == FORWARD:
+        return F.when(time.column.isNotNull(), named(AFTER))
+    nearer = named(BEFORE).isNull() | (_distance(time, AFTER, right) < _distance(time, BEFORE, right))
+    either = F.when(named(AFTER).isNotNull() & nearer, named(AFTER)).otherwise(named(BEFORE))
+    return F.when(time.column.isNotNull(), either)

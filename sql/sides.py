@@ -1,0 +1,191 @@
+"""The two inputs of a temporal join, made ready: their keys matched, their times, and what of ON is left over (rules J1, C1, C11)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.call import Bound, Expression, Sort, Table
+from streamtime.sql.conditions import Conjunct, comparison, split
+from streamtime.sql.errors import CallError, listed, unlogged
+from streamtime.sql.frame import prepare
+from streamtime.sql.text import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from streamtime.sql.frame import Frame
+
+NUMBERS = (T.NumericType,)
+LEFT, RIGHT = "left", "right"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What is joined. `using` are names of key columns that both sides share and the result has once; `rest` is the condition that applies
+    after a version is picked. `forward` and `exact` are what the comparison of times says, None where there was none.
+    """
+
+    left: Frame
+    right: Frame
+    using: tuple[str, ...] = ()
+    rest: str = ""
+    forward: bool | None = None
+    exact: bool | None = None
+
+
+def sides(call: Bound, right: DataFrame | None = None, at: Sequence[Expression] = ()) -> Sides:
+    """Both sides of a call with two TABLE arguments. `right` stands in for the second; `at` are then the times of both.
+
+    Raises CallError for whatever cannot be meant.
+    """
+    frames = call.tables[0].frame, call.tables[1].frame if right is None else right
+    keys, others = _keys(call, frames)
+    times, forward, exact = ([Sort(e) for e in at], None, None) if at else _times(call, frames)
+    orders = [call.tables[i].order_by or ((times[i],) if times else ()) for i in (0, 1)]
+    if not orders[0] or not orders[1]:
+        side = LEFT if not orders[0] else RIGHT
+        fix = "Add ORDER BY ts after each TABLE(..), or match => 'l.ts >= r.ts'."
+        raise call.refuse("ORDER BY", f"is missing on the {side} side: its first expression is the side's time", fix)
+    extras = {name: call[name] for name in ("arrival", "deleted") if call[name]}
+    ready = []
+    for i, name in enumerate((LEFT, RIGHT)):
+        wanted: dict[str, tuple[Expression, ...]] = {
+            role: (Expression.parse(text),) for role, text in extras.items() if role == "arrival" or name == RIGHT
+        }
+        ready.append(_side(call, name, Table(frames[i], tuple(k[i] for k in keys), tuple(orders[i])), wanted))
+    rest = " AND ".join(f"({c.text})" for c in others)
+    found = Sides(ready[0], ready[1], tuple(call["using"] or ()), rest, forward, exact)
+    _check_types(call, found)
+    return found
+
+
+def clock_keys(call: Bound, found: Sides) -> tuple[int, ...]:
+    """The numbers of the keys that `clock_by` names (rule J5)."""
+    places = []
+    for text in call["clock_by"] or ():
+        names = [k.text.strip("`").lower() for k in found.left.keys]
+        if text.strip("`").lower() not in names:
+            fix = f"The keys of the left side are {listed(k.text for k in found.left.keys)}." if names else "Add PARTITION BY."
+            raise call.refuse("`clock_by`", f"`{text}` is not among the left side's keys (J5)", fix)
+        places.append(names.index(text.strip("`").lower()))
+    return tuple(places)
+
+
+def _side(call: Bound, name: str, table: Table, extras: dict[str, tuple[Expression, ...]]) -> Frame:
+    options = call.options | {"keys": None, "order_by": None, "time": None}
+    first = table.order_by[0]
+    try:
+        frame = prepare(replace(call, tables=(table,), options=options), **extras)
+    except CallError as error:
+        raise CallError(
+            error.function, f"{error.argument} of the {name} side" if error.argument else name, error.problem, error.fix
+        ) from None
+    if not first.ascending:
+        fix = "Leave DESC out; to look for the next row in place of the last one, say direction => 'forward'."
+        raise call.refuse(
+            "ORDER BY", f"the first expression is the time of the {name} side and must go up, got {first.expression.text} DESC", fix
+        )
+    return frame
+
+
+def _keys(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[tuple[Expression, Expression]], list[Conjunct]]:
+    """The pairs of keys, and the conjuncts of ON that are none."""
+    clauses = [call.tables[i].partition_by for i in (0, 1)]
+    given = [name for name in ("keys", "using", "on") if call[name]]
+    if clauses[0] or clauses[1]:
+        if given:
+            raise call.refuse(f"`{given[0]}`", "given beside PARTITION BY", "Leave one out.")
+        if len(clauses[0]) != len(clauses[1]):
+            problem = f"the left side has {len(clauses[0])} keys, the right side {len(clauses[1])}"
+            raise call.refuse("PARTITION BY", problem, "The n-th key of the left side matches the n-th of the right side.")
+        return list(zip(*clauses, strict=True)), []
+    if len(given) > 1:
+        raise call.refuse(f"`{given[1]}`", f"given beside `{given[0]}`", "Leave one out.")
+    if call["on"]:
+        return _of_condition(call, frames, split(call["on"]))
+    both = [Expression.parse(k) for k in call["keys"] or [quoted(u) for u in call["using"] or ()]]
+    return [(k, k) for k in both], []
+
+
+def _of_condition(
+    call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: list[Conjunct]
+) -> tuple[list[tuple[Expression, Expression]], list[Conjunct]]:
+    pairs, rest = [], []
+    for conjunct in conjuncts:
+        turned = _turned(call, frames, conjunct, "`on`") if conjunct.operator == "=" else None
+        if turned is None:
+            rest.append(conjunct)
+        else:
+            pairs.append((_plain(frames[0], turned.left), _plain(frames[1], turned.right)))
+    if not pairs:
+        fix = "Add one, such as on => 'l.k = r.k'."
+        raise call.refuse("`on`", f"expected an equality between a column of the left side and one of the right, got {call['on']}", fix)
+    return pairs, rest
+
+
+def _times(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[Sort], bool | None, bool | None]:
+    """The times of both sides where `match` or `order_by` says them, and what the comparison means for direction and exactness."""
+    if call["order_by"]:
+        return [Sort.parse(call["order_by"][0])] * 2, None, None
+    if not call["match"]:
+        return [], None, None
+    clash = next((n for n in ("direction", "allow_exact") if call[n] is not None), None)
+    if any(t.order_by for t in call.tables) or clash:
+        raise call.refuse("`match`", f"given beside {'`' + clash + '`' if clash else 'ORDER BY'}", "Leave one out.")
+    compared = comparison(call["match"])
+    turned = _turned(call, frames, compared, "`match`") if compared.operator in (">=", ">", "<=", "<") else None
+    if turned is None:
+        expected = "a comparison of the two times with >=, >, <= or <"
+        raise call.refuse("`match`", f"expected {expected}, got {call['match']}", "Write it as 'l.ts >= r.ts'.")
+    times = [Sort(_plain(frames[0], turned.left)), Sort(_plain(frames[1], turned.right))]
+    return times, turned.operator.startswith("<"), turned.operator.endswith("=")
+
+
+def _turned(call: Bound, frames: tuple[DataFrame, DataFrame], compared: Conjunct, argument: str) -> Conjunct | None:
+    """The comparison with the left side's expression at its left; None where it does not compare the sides."""
+    for text in (compared.left, compared.right):
+        name = text.strip().strip("`").lower()
+        if all(name in (c.lower() for c in f.columns) for f in frames):
+            raise call.refuse(argument, f"column `{text.strip()}` is ambiguous: both sides have it", "Write the table before it: l.k.")
+    if _resolves(frames[0], compared.left) and _resolves(frames[1], compared.right):
+        return compared
+    if _resolves(frames[0], compared.right) and _resolves(frames[1], compared.left):
+        return compared.mirrored
+    return None
+
+
+def _plain(frame: DataFrame, text: str) -> Expression:
+    """`o.k` as `k` where that can only mean the same: the frame then needs no second copy of the column."""
+    head, _, name = text.strip().rpartition(".")
+    known = Counter(c.lower() for c in frame.columns)
+    if head.replace("_", "").isalnum() and known[head.lower()] == 0 and known[name.strip("`").lower()] == 1:
+        return Expression.parse(name)
+    return Expression.parse(text)
+
+
+def _resolves(frame: DataFrame, text: str) -> bool:
+    try:
+        with unlogged():
+            frame.select(F.expr(text)).schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
+    except AnalysisException:
+        return False
+    return True
+
+
+def _check_types(call: Bound, found: Sides) -> None:
+    left, right = found.left, found.right
+    if type(left.time.type) is not type(right.time.type):
+        problem = f"the times have different types: {left.time.type.simpleString().upper()} (`{left.time.text}`) on the left, "
+        problem += f"{right.time.type.simpleString().upper()} (`{right.time.text}`) on the right"
+        raise call.refuse("ORDER BY", problem, "Cast one of them (C11).")
+    for a, b in zip(left.keys, right.keys, strict=True):
+        if a.type != b.type and not (isinstance(a.type, NUMBERS) and isinstance(b.type, NUMBERS)):
+            kinds = f"`{a.text}` ({a.type.simpleString().upper()}) and `{b.text}` ({b.type.simpleString().upper()})"
+            raise call.refuse("PARTITION BY", f"the keys {kinds} have different types", "Cast one of them.")

@@ -1,0 +1,134 @@
+"""Lookups in a versioned table as it was known when each row arrived (rules J5, V1 to V3): all keys of a batch at once.
+
+A left row asks for the newest version with `time <= t` among the versions that had arrived before it; of versions with one time, the last
+to arrive. In rows sorted by key and time, that is the nearest row before it with a smaller place in order of arrival. It is found by
+halving: the smallest place in each stretch of 2, 4, 8, .. rows says which stretches can be skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs import groups
+from streamtime.udfs.groups import Flags, Ints
+
+NO_MATCH, EXPIRED = -1, -2
+
+
+@dataclass
+class Versions:
+    """The versions of a key: how many right rows there were and, of those that count, which was the last of each time, sorted by time."""
+
+    seen: int = 0
+    times: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    ordinals: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    deleted: Flags = field(default_factory=lambda: np.zeros(0, bool))
+
+    def add(self, times: Ints, ordinals: Ints, deleted: Flags) -> None:
+        """Later arrivals; where times are equal they take the place of earlier ones."""
+        if not len(times):
+            return
+        times = np.concatenate([self.times, times])
+        order = np.argsort(times, kind="stable")
+        times = times[order]
+        last = np.append(times[1:] != times[:-1], True)
+        self.times = times[last]
+        self.ordinals = np.concatenate([self.ordinals, ordinals])[order][last]
+        self.deleted = np.concatenate([self.deleted, deleted])[order][last]
+
+
+@dataclass(frozen=True)
+class KnownAsOf:
+    """For each right row its number within its key, from 0; for each left row that of the version it sees, or NO_MATCH, or EXPIRED.
+
+    `retention` in microseconds: older right rows never existed, and older lookups find the current version or none.
+    """
+
+    retention: int | None
+    exact: bool = True
+
+    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        """Batches of (is right, deleted, time, stream time of the right side, keys..), by key in order of arrival.
+
+        Left rows may lack a time.
+        """
+        boundaries, versions = groups.Boundaries(), Versions()
+        for right, deleted, time, clock, *keys in batches:
+            if not len(right):
+                yield pa.array([], pa.int64())
+                continue
+            starts = boundaries.starts(keys, len(right))
+            if starts[0]:
+                versions = Versions()
+            known, versions = self._batch(
+                groups.as_flags(right),
+                groups.as_flags(deleted),
+                groups.micros(time),
+                groups.valid([time], len(right)),
+                clock,
+                starts,
+                versions,
+            )
+            yield pa.array(known)
+
+    def _batch(
+        self, right: Flags, deleted: Flags, times: Ints, timed: Flags, clock: pa.Array, starts: Flags, before: Versions
+    ) -> tuple[Ints, Versions]:
+        group, length = groups.numbered(starts), len(right)
+        first = np.append(np.flatnonzero(starts[1:]) + 1, length)
+        first = np.concatenate([[0], first[:-1]]) if group[-1] else np.zeros(1, np.int64)
+        counted = np.cumsum(right)
+        ordinals = counted - 1 - (counted[first] - right[first])[group]
+        ordinals[group == 0] += before.seen
+        accepted, expired = right.copy(), np.zeros(length, bool)
+        if self.retention is not None:
+            oldest = groups.minus(groups.micros(clock), self.retention)
+            began = groups.valid([clock], length)
+            accepted &= ~began | (times >= oldest)
+            expired = began & (times < oldest)
+        asked = times if self.exact else groups.minus(times, 1)
+        asked = np.where(right, times, asked)
+        hit = _newest_known(group, first, asked, accepted)
+        found = np.where(hit >= 0, ordinals[hit], NO_MATCH)
+        valid_from = np.where(hit >= 0, times[hit], groups.LOWEST)
+        gone = np.where(hit >= 0, deleted[hit], False)
+        newest = groups.running_max(group, np.where(accepted, times, times.min() - 1))
+        if len(before.times):
+            same = np.flatnonzero(group == 0)
+            at = np.searchsorted(before.times, asked[same], side="right") - 1
+            older = (at >= 0) & ((hit[same] < 0) | (before.times[at] > valid_from[same]))
+            rows, at = same[older], at[older]
+            found[rows], valid_from[rows], gone[rows] = before.ordinals[at], before.times[at], before.deleted[at]
+            newest[same] = np.maximum(newest[same], before.times[-1])
+        hidden = expired & (valid_from < newest) & (found >= 0) & ~gone
+        found[gone | ~timed] = NO_MATCH
+        found[hidden & timed] = EXPIRED
+        last = group == group[-1]
+        versions = before if group[-1] == 0 else Versions()
+        versions.seen += int(right[last].sum())
+        kept = last & accepted
+        versions.add(times[kept], ordinals[kept], deleted[kept])
+        return np.where(right, ordinals, found), versions
+
+
+def _newest_known(group: Ints, first: Ints, times: Ints, accepted: Flags) -> Ints:
+    """For each row the row with the newest time up to its own, among accepted rows of its group before it; -1 where there is none."""
+    length = len(times)
+    order = np.lexsort((times, group))  # stable: rows of one time stay in order of arrival
+    place = np.where(accepted[order], order, length)
+    smallest = [place]  # at i, over the 1, 2, 4, .. rows that end there
+    while (width := 1 << len(smallest)) < length:
+        half = smallest[-1]
+        smallest.append(np.minimum(half, np.concatenate([np.full(width // 2, length), half[: -(width // 2)]])))
+    at = np.arange(length) - 1
+    for level in range(len(smallest) - 1, -1, -1):
+        skip = (at >= 0) & (smallest[level][at] >= order)
+        at = np.where(skip, at - (1 << level), at)
+    at = np.where(at >= first[group[order]], at, -1)
+    hit = np.empty(length, np.int64)
+    hit[order] = np.where(at >= 0, order[at], -1)
+    return hit

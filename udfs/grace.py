@@ -1,0 +1,51 @@
+"""Rows that wait on a stream until the watermark has passed them by a grace period (rule C5e)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs import groups
+from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
+from streamtime.udfs.ordering import one
+from streamtime.udfs.state import Entries, Taken
+
+
+@dataclass(frozen=True)
+class Grace:
+    """An entry is a row and its time, by which it lives. A row without a time does not wait."""
+
+    grace: int
+    time: str
+
+    @property
+    def width(self) -> int:
+        """The time."""
+        return 1
+
+    def threshold(self, clock: int) -> int:
+        """A row leaves when stream time has reached its time and `grace`."""
+        return min(max(clock - self.grace, LOWEST), HIGHEST - 1) + 1
+
+    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+        """One micro-batch of a stream (`streamtime.udfs.state.Holder`)."""
+        column = one(rows, self.time)
+        times = np.where(groups.valid([column], len(column)), groups.micros(column), LOWEST)
+        leaves = (times == LOWEST) | ((clock > LOWEST) & (times <= groups.minus(clock, self.grace)))
+        stay = np.flatnonzero(~leaves)
+        tables = [rows.take(pa.array(stay))]
+        if held.payload is not None and len(owner):
+            tables.insert(0, pa.Table.from_batches([held.payload]).cast(rows.schema))
+        whose = np.concatenate((owner, group[stay]))
+        order = np.argsort(whose, kind="stable")
+        waiting = pa.concat_tables(tables).take(pa.array(order)).combine_chunks()
+        lives = np.concatenate((held.matrix[0], times[stay]))[order]
+        payload = waiting.to_batches()[0] if len(order) else None
+        return Taken(rows.take(pa.array(np.flatnonzero(leaves))), whose[order], Entries(lives[np.newaxis], payload), {})
+
+    def release(self, due: Entries, _clock: int) -> pa.Table:
+        """Rows whose time has come."""
+        assert due.payload is not None
+        return pa.Table.from_batches([due.payload])
