@@ -19,7 +19,6 @@ from streamtime.sql.errors import CallError
 from streamtime.sql.text import quoted
 from streamtime.sql.tokens import Source, Span
 
-
 CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "|>", ";")
 
 
@@ -91,8 +90,10 @@ def beside(source: Source, start: int, end: int) -> list[tuple[str | None, Span]
     return found
 
 
-def carried(df: DataFrame, tables: Sequence[tuple[str | None, Span]], known: Mapping[Span, Columns]) -> tuple[DataFrame, Columns]:
-    """A side with its tables as struct columns, and what its columns are. `known` are the views that stand in for calls."""
+def carried(
+    df: DataFrame, tables: Sequence[tuple[str | None, Span]], known: Mapping[Span, Columns], apart: Sequence[str]
+) -> tuple[DataFrame, Columns]:
+    """A side with its tables as struct columns, without the columns `apart`; and what its columns are, given those of other calls."""
     names, columns = df.columns, list[Column]()
     for table, span in tables:
         if span in known:
@@ -103,8 +104,11 @@ def carried(df: DataFrame, tables: Sequence[tuple[str | None, Span]], known: Map
         return df, tuple(Column(None, n) for n in names)
     taken = {n.lower() for n in names}
     new = [t for t in dict.fromkeys(c.table for c in columns if not c.whole) if t is not None and t not in taken]
-    structs = [F.struct(*[F.col(c.text).alias(c.name) for c in columns if c.table == t]).alias(t) for t in new]
-    return (df.select("*", *structs) if structs else df), (*columns, *[Column(t, t, whole=True) for t in new])
+    outside = {name.lower() for name in apart}
+    fields = {t: [F.col(c.text).alias(c.name) for c in columns if c.table == t and c.name.lower() not in outside] for t in new}
+    structs = [F.struct(*inside).alias(t) for t, inside in fields.items() if inside]
+    made = [Column(t, t, whole=True) for t, inside in fields.items() if inside]
+    return (df.select("*", *structs) if structs else df), (*columns, *made)
 
 
 def joined(left: Columns, right: Columns, using: Sequence[str]) -> Columns:

@@ -28,6 +28,7 @@ from streamtime import constants, qualifiers
 from streamtime.calls import Call, Item, Malformed, Rows, Statement, statements
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql import as_of
+from streamtime.sql.as_of_joins import Refusal
 from streamtime.sql.call import Expression, Sort, Table, bind
 from streamtime.sql.errors import CallError
 from streamtime.sql.tokens import Span, Token, blank
@@ -64,6 +65,9 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
         A CTE that is read both by a call and by the rest of the text is computed for each. Without an alias, a call's columns are known
         by their plain names alone (`SELECT v`, not `SELECT events.v`). A plan that CREATE TEMP VIEW or CACHE TABLE stores is made when the
         statement runs, and reads the tables that there were then.
+        Around an AS OF join (of AS_OF_JOIN, or rewritten into it) columns are known by their tables too, as fields of structs. So an
+        expression without a name is called `(o.k + 1)`, not `(k + 1)`, and ORDER BY behind HAVING takes the names of results only.
+        Parameters cannot stand in the time or the condition of such a join.
 
     Temporary views: on a Connect server each analysis of the result makes those that it needs, and drops them; with a JVM they are dropped
     before `query` returns. So results are as lazy, and live as long, as those of `spark.sql`. Three exceptions stay until the session
@@ -175,9 +179,10 @@ class _Run:
         """The sides of a join with the tables that are named around it."""
         if given.get("output", "rows") != "rows" or not qualifiers.needed(self.statement, call, given.get("on")):
             return tables
-        asked = [qualifiers.relations(self.statement, rows) for rows in call.tables]
-        sides = [qualifiers.carried(t.frame, r, self.columns) for t, r in zip(tables, asked, strict=True)]
-        self.columns[call.span] = qualifiers.joined(sides[0][1], sides[1][1], given.get("using") or ())
+        asked, using = [qualifiers.relations(self.statement, rows) for rows in call.tables], given.get("using") or ()
+        apart = ((), using)  # columns of USING belong to the left side
+        sides = [qualifiers.carried(t.frame, r, self.columns, a) for t, r, a in zip(tables, asked, apart, strict=True)]
+        self.columns[call.span] = qualifiers.joined(sides[0][1], sides[1][1], using)
         return [replace(t, frame=df) for t, (df, _) in zip(tables, sides, strict=True)]
 
     def _rows(self, call: Call, rows: Rows) -> DataFrame:
@@ -238,7 +243,7 @@ def _with_calls(spark: SparkSession, text: str) -> str:
     """The statement with its AS OF joins as calls."""
     try:
         made = as_of.rewrite(text, asof=not knows_asof_join(spark.version)) if as_of.mentioned(text) else None
-    except as_of.Refusal as refusal:
+    except Refusal as refusal:
         raise AnalysisException(f"{refusal}; {Statement(text).position(refusal.offset)}") from None
     return text if made is None else made.text
 

@@ -11,8 +11,8 @@ What is rewritten into what:
                     join_type => 'left')
 
 The call takes the place of everything from FROM (or the comma before it) to the end of the condition, so the left side is whatever stood
-there: tables, subqueries, other joins, AS OF joins before this one. `VERSION AS OF o.v` gives `unit => 'version'`. EXPLAIN shows the call,
-and a view stores it.
+there: tables, subqueries, other joins, AS OF joins before this one. `VERSION AS OF o.v` gives `unit => 'version'`. EXPLAIN EXTENDED shows
+the call, and a view stores it.
 
 AS OF a constant is time travel, the business of Delta Lake, and is left alone, also beside a join of ours. What cannot be a call is refused
 in words. The text is read as tokens: no second parser has to understand, or print again, the rest of a statement.
