@@ -28,9 +28,9 @@ from streamtime.sql.as_of_joins import Join, Refusal, find
 from streamtime.sql.expressions import is_parameter
 from streamtime.sql.tokens import Source, Span, blank
 
-# The text of anything to rewrite matches; most others do not
-MENTIONED = r"\b(?:VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME)\b.*\bOF\b|\bASOF\b.*\bJOIN\b"
-_MENTIONED = re.compile(MENTIONED, re.IGNORECASE | re.DOTALL)
+# The text of anything to rewrite matches, most others do not; and it takes one look at a text, however long
+MENTIONED = r"\b(?:OF|ASOF)\b"
+_MENTIONED = re.compile(MENTIONED, re.IGNORECASE)
 
 Parameters = Callable[[str], str | None]
 

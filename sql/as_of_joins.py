@@ -90,8 +90,10 @@ def find(source: Source, asof: bool = True) -> list[Join]:
 
 
 def _depth(source: Source, i: int) -> int:
-    around = source.around[i]
-    return 0 if around is None else 1 + _depth(source, around)
+    depth, around = 0, source.around[i]
+    while around is not None:
+        depth, around = depth + 1, source.around[around]
+    return depth
 
 
 def _level(source: Source, relation: int | None, i: int, end: int, asof: bool) -> Iterator[Join]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import re
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -351,6 +352,20 @@ def test_no_text_breaks_it() -> None:
         with suppress(Refusal):
             found += rewrite(text) is not None
     assert found > 100
+
+
+def test_a_long_text_takes_no_longer_than_its_length() -> None:
+    rows = ", ".join(f"(TIMESTAMP '2024-01-01', {i}, '(')" for i in range(3_000))
+    deep = f"{'(' * 3_000}1{')' * 3_000}"
+    began = time.perf_counter()
+    for text in (
+        f"INSERT INTO t VALUES {rows} OF",
+        f"SELECT {deep} AS x FROM {JOIN}",
+        f"SELECT 1 FROM VALUES {rows} AS o(ts, k) JOIN p VERSION AS OF o.k USING (k)",
+    ):
+        rewrite(text)
+        split(text)
+    assert time.perf_counter() - began < 20  # quadratic would be minutes
 
 
 @pytest.mark.parametrize(
