@@ -16,13 +16,15 @@ from streamtime.api import (
     sessionize,
     suppress_until_close,
     suppress_until_time_limit,
+    table_history,
+    versions,
     window_updates,
 )
 from streamtime.query import query
 from streamtime.registration import Registration, register, unregister
 from streamtime.session import session
+from streamtime.sparks import UnsupportedSparkError
 from streamtime.sql.errors import CallError
-from streamtime.versions import UnsupportedSparkError
 
 __version__ = "0.1.0"
 
@@ -40,6 +42,8 @@ __all__ = [
     "sessionize",
     "suppress_until_close",
     "suppress_until_time_limit",
+    "table_history",
     "unregister",
+    "versions",
     "window_updates",
 ]

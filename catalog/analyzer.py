@@ -24,10 +24,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from streamtime.describe import Description
 from streamtime.planframe import Nodes, Operator, PlanFrame
 from streamtime.shelf import FUNCTIONS
+from streamtime.sparks import spark_version
 from streamtime.sql.call import Expression, Place, Sort, Table, Value, bind
 from streamtime.sql.errors import CallError, gist, unlogged
 from streamtime.sql.spec import Spec
-from streamtime.versions import spark_version
 
 MOST_SESSIONS = 32
 FREE_TEXT = "_LEGACY_ERROR_TEMP_3102"  # Spark's error condition whose text is its one parameter, `msg`

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import inspect
+import keyword
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from streamtime.describe import wrapped
 from streamtime.shelf import FUNCTIONS
@@ -25,6 +26,18 @@ SQL_TYPES: dict[type, str] = {
 }
 
 
+OVER: dict[int, list[tuple[str, type]]] = {
+    0: [("spark", SparkSession)],
+    1: [("df", DataFrame)],
+    2: [("left", DataFrame), ("right", DataFrame)],
+}
+
+
+def spelled(option: str) -> str:
+    """The name of an option in Python: `from_` for `from`, which is a word of the language."""
+    return f"{option}_" if keyword.iskeyword(option) else option
+
+
 class TableFunction:
     """A function of the pack, over a DataFrame: `f(df, keys=["k"], order_by=["ts"], ..)`; a join is over two, `f(left, right, ..)`.
 
@@ -35,23 +48,30 @@ class TableFunction:
         self.spec = spec
         self.__name__ = self.__qualname__ = spec.name.lower()
         self.__doc__ = f"{spec.summary}\n\n    {wrapped(spec)}\n\n{spec.page.partition(chr(10))[2].strip()}\n"
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        names = ("df",) if spec.tables == 1 else ("left", "right")
-        parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY, annotation=DataFrame) for n in names]
-        parameters += [inspect.Parameter(o.name, keyword, default=o.default) for o in spec.options]
+        kinds = inspect.Parameter
+        taken = OVER[spec.tables]
+        parameters = [inspect.Parameter(name, kinds.POSITIONAL_ONLY, annotation=kind) for name, kind in taken]
+        parameters += [inspect.Parameter(name, kinds.POSITIONAL_OR_KEYWORD) for name in spec.positional]
+        others = [o for o in spec.options if o.name not in spec.positional]
+        parameters += [inspect.Parameter(spelled(o.name), kinds.KEYWORD_ONLY, default=o.default) for o in others]
         self.__signature__ = inspect.Signature(parameters, return_annotation=DataFrame)
 
-    def __call__(self, /, *frames: DataFrame, **options: Any) -> DataFrame:
-        """The function over the DataFrames that it takes, as a DataFrame."""
-        values = [(n, Value(v, SQL_TYPES.get(type(v), type(v).__name__), repr(v))) for n, v in options.items() if v is not None]
-        session = frames[0].sparkSession if frames else None
-        return self.spec.plan(bind(self.spec, [Table(df) for df in frames], values, session))
+    def __call__(self, /, *given: Any, **options: Any) -> DataFrame:
+        """The function over the DataFrames that it takes, or in a session where it takes no rows, as a DataFrame."""
+        count = len(OVER[self.spec.tables])
+        over, leading = given[:count], given[count:]
+        names = {spelled(o.name): o.name for o in self.spec.options}
+        named = [*((None, v) for v in leading), *((names.get(n, n), v) for n, v in options.items())]
+        values = [(n, Value(v, SQL_TYPES.get(type(v), type(v).__name__), repr(v))) for n, v in named if v is not None]
+        tables = [Table(df) for df in over] if self.spec.tables else []
+        session = over[0].sparkSession if over and self.spec.tables else next(iter(over), None)
+        return self.spec.plan(bind(self.spec, tables, values, session))
 
     def __repr__(self) -> str:
         return f"<streamtime function {self.spec.name}>"
 
 
-_BY_NAME = {s.name: TableFunction(s) for s in FUNCTIONS if s.tables}
+_BY_NAME = {s.name: TableFunction(s) for s in FUNCTIONS if s.leading}
 
 deduplicate = _BY_NAME["DEDUPLICATE"]
 distinct_in_window = _BY_NAME["DISTINCT_IN_WINDOW"]
@@ -61,3 +81,5 @@ window_updates = _BY_NAME["WINDOW_UPDATES"]
 suppress_until_close = _BY_NAME["SUPPRESS_UNTIL_CLOSE"]
 suppress_until_time_limit = _BY_NAME["SUPPRESS_UNTIL_TIME_LIMIT"]
 as_of_join = _BY_NAME["AS_OF_JOIN"]
+versions = _BY_NAME["VERSIONS"]
+table_history = _BY_NAME["TABLE_HISTORY"]

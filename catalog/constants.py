@@ -22,7 +22,7 @@ INTEGER = re.compile(r"\d{1,9}")
 STRINGS = re.compile(r"ARRAY\s*\(\s*'[^'\\]*'(?:\s*,\s*'[^'\\]*')*\s*\)", re.IGNORECASE)
 INTERVAL = re.compile(r"INTERVAL\s+(\d{1,9}|'\d{1,9}')\s+(DAY|HOUR|MINUTE|SECOND)S?", re.IGNORECASE)
 WORDS = {"true": Value(True, "BOOLEAN", "true"), "false": Value(False, "BOOLEAN", "false"), "null": Value(None, "VOID", "NULL")}
-COLLECTED = (T.BooleanType, T.StringType, T.NumericType, T.DateType, T.DayTimeIntervalType, T.NullType)
+COLLECTED = (T.BooleanType, T.StringType, T.NumericType, T.DateType, T.TimestampType, T.DayTimeIntervalType, T.NullType)
 VARIABLE = re.compile(r"(?:[\w.]|`[^`]*`)+")
 NOT_CONSTANT = "INVALID_LIMIT_LIKE_EXPRESSION.IS_UNFOLDABLE"
 

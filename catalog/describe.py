@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamtime.sql.spec import CLAUSE_OPTIONS, Spec
+from streamtime.sql.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def page(spec: Spec, run: Callable[[str], str]) -> str:
     parts += [before + "\n".join(f"- output {output}: {columns}" for output, columns in spec.adds.items())]
     parts += [semantics.strip(), "## Examples"]
     for example in spec.examples:
-        if example.setup:
-            run(example.setup)
+        for statement in filter(None, example.setup.split(";\n\n")):
+            run(statement)
         statements = ";\n\n".join(s for s in (example.setup, example.query) if s)
         parts += [f"```sql\n{statements};\n```", run(example.query)]
     parts += [f"Rules: {spec.rules}. This page is generated from `{spec.name.lower()}.py`; its examples are run by the tests."]
@@ -52,10 +52,9 @@ def page(spec: Spec, run: Callable[[str], str]) -> str:
 
 def wrapped(spec: Spec) -> str:
     """The signature over several lines."""
-    if not spec.tables:
+    if not spec.leading:
         return f"{spec.name}()"
-    options = [f"    [, {o.name} => {o.default_text or o.kind.sql}]" for o in spec.options if o.name not in CLAUSE_OPTIONS]
-    return f"{spec.name}(\n    TABLE(input) PARTITION BY keys ORDER BY order\n" + "\n".join(options) + "\n)"
+    return f"{spec.name}(\n    {', '.join(spec.leading)}\n" + "\n".join(f"    [, {o}]" for o in spec.following) + "\n)"
 
 
 def _cell(text: str) -> str:

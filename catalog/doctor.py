@@ -126,7 +126,7 @@ def java() -> str:
 
 def pyspark() -> str:
     """PySpark is one that the pack knows, and starts its own Spark."""
-    from streamtime.versions import SPARKS
+    from streamtime.sparks import SPARKS
 
     known = [spark.minor for spark in SPARKS]
     version = installed("pyspark")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -33,6 +34,7 @@ if __name__ == "__main__":
 
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in pages(session()).items():
-        (folder / name).write_text(text)
-        print(folder / name)
+    with tempfile.TemporaryDirectory() as warehouse:  # examples make tables
+        for name, text in pages(session(settings={"spark.sql.warehouse.dir": warehouse})).items():
+            (folder / name).write_text(text)
+            print(folder / name)

@@ -27,12 +27,12 @@ from pyspark.sql import functions as F
 from streamtime import constants, qualifiers
 from streamtime.calls import Call, Item, Malformed, Rows, Statement, statements
 from streamtime.shelf import FUNCTIONS
+from streamtime.sparks import knows_asof_join
 from streamtime.sql import as_of
 from streamtime.sql.as_of_joins import Refusal
 from streamtime.sql.call import Expression, Sort, Table, bind
 from streamtime.sql.errors import CallError
 from streamtime.sql.tokens import Span, Token, blank
-from streamtime.versions import knows_asof_join
 
 SPECS = {s.name.lower(): s for s in FUNCTIONS}
 MENTIONED = re.compile("|".join(SPECS), re.IGNORECASE)

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from streamtime import java
 from streamtime.registration import register
+from streamtime.sparks import spark_version
 from streamtime.sql.streaming import ROCKSDB
-from streamtime.versions import spark_version
 
 DELTA = "4.4.0"
 # Where pyspark itself prints or warns on the way up, a reader learns nothing

@@ -11,6 +11,8 @@ from streamtime.sql import (
     sessionize,
     suppress_until_close,
     suppress_until_time_limit,
+    table_history,
+    versions,
     window_updates,
 )
 from streamtime.sql.spec import Spec
@@ -24,5 +26,7 @@ FUNCTIONS: tuple[Spec, ...] = (
     suppress_until_close.SPEC,
     suppress_until_time_limit.SPEC,
     as_of_join.SPEC,
+    versions.SPEC,
+    table_history.SPEC,
     function_catalog.spec(lambda: FUNCTIONS),
 )

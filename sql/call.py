@@ -119,10 +119,12 @@ def bind(
 ) -> Bound:
     """Check the call against the SPEC. Raises CallError."""
     if len(tables) != spec.tables:
-        fix = f"Write it as {spec.signature.split(', [')[0].rstrip(')')})." if spec.tables else None
+        fix = f"Write it as {spec.name}({', '.join(spec.leading)})." if spec.leading else None
         raise CallError(spec.name, None, f"expected {spec.tables or 'no'} TABLE argument, got {len(tables) or 'none'}", fix)
     given: dict[str, Any] = {}
-    for name, value in options:
+    places = iter(spec.positional)
+    for written, value in options:
+        name = written or next(places, None)
         if name is None:
             fix = f"Options are: {listed(o.name for o in spec.options)}." if spec.options else None
             raise CallError(spec.name, None, f"expected named options (name => value), got {value.text} without a name", fix)
@@ -136,7 +138,9 @@ def bind(
         given[option.name] = _read(spec, option.name, value)
     for option in spec.options:
         if option.required and given.get(option.name) is None:
-            raise CallError(spec.name, f"`{option.name}`", f"is required: {option.help}", f"Add {option.name} => {option.kind.sql}.")
+            leads = option.name in spec.positional
+            fix = f"Write it as {spec.name}({', '.join(spec.leading)})." if leads else f"Add {option.name} => {option.kind.sql}."
+            raise CallError(spec.name, f"`{option.name}`", f"is required: {option.help}", fix)
     for table in tables:
         _check_clauses(spec, table, given)
     bound = Bound(spec, tuple(tables), {o.name: given.get(o.name, o.default) for o in spec.options}, session, as_inputs)

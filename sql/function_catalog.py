@@ -39,8 +39,8 @@ def rows(specs: Sequence[Spec]) -> list[Row]:
     found: list[Row] = []
     for s in specs:
         tables: list[Row] = [
-            (s.name, "input", i, "TABLE", True, None, "TABLE(relation or query) PARTITION BY .. ORDER BY ..", s.rules)
-            for i in range(s.tables)
+            (s.name, name, i, "TABLE", True, None, "TABLE(relation or query) PARTITION BY .. ORDER BY ..", s.rules)
+            for i, name in enumerate(s.inputs)
         ]
         options: list[Row] = [
             (s.name, o.name, s.tables + i, o.kind.sql, o.required, o.default_text or None, o.help, s.rules) for i, o in enumerate(s.options)

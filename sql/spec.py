@@ -157,6 +157,7 @@ class Spec:
     plan: Callable[[Bound], DataFrame]
     check: Callable[[Bound], None] | None = None  # what is wrong with options together; behind every door, before the plan
     options: tuple[Option, ...] = ()
+    positional: tuple[str, ...] = ()  # options that may stand without a name, first and in this order
     tables: int = 1
     ordered: bool = True  # whether each TABLE argument must say its processing order
     adds: dict[str, str] = field(default_factory=dict)
@@ -165,9 +166,23 @@ class Spec:
     @property
     def signature(self) -> str:
         """The call, as a page shows it."""
-        table = ["TABLE(input) PARTITION BY keys ORDER BY order"] * self.tables
-        options = [f"{o.name} => {o.default_text or o.kind.sql}" for o in self.options if o.name not in CLAUSE_OPTIONS]
-        return f"{self.name}({', '.join(table + [f'[{o}]' for o in options])})"
+        return f"{self.name}({', '.join(self.leading + [f'[{o}]' for o in self.following])})"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What a page calls the TABLE arguments."""
+        return ("left", "right") if self.tables == 2 else ("input",) * self.tables
+
+    @property
+    def leading(self) -> list[str]:
+        """What a call begins with: its tables, and the options without a name."""
+        return [f"TABLE({name}) PARTITION BY keys ORDER BY order" for name in self.inputs] + [f"'{name}'" for name in self.positional]
+
+    @property
+    def following(self) -> list[str]:
+        """The options that have a name, each with its default, without those that stand for a clause of a table."""
+        named = [o for o in self.options if o.name not in self.positional and not (self.tables and o.name in CLAUSE_OPTIONS)]
+        return [f"{o.name} => {o.default_text or o.kind.sql}" for o in named]
 
     def option(self, name: str) -> Option | None:
         """The option of that name, whatever its case."""

@@ -24,6 +24,7 @@ from streamtime.sql.spec import Spec
 from streamtime.sql.text import as_text, microseconds, named_by, quoted
 from streamtime.sql.udtf_suppress import KIND, PREIMAGE, change, needed, suppressed
 from streamtime.sql.udtf_updates import Shape, changed, shape
+from streamtime.sql.udtf_versions import versioned
 from streamtime.sql.window_updates import kernel as windows_kernel
 from streamtime.udfs import groups, sessions
 from streamtime.udfs.changes import Layout, Updates
@@ -33,6 +34,8 @@ from streamtime.udfs.sessionize import Sessionize
 from streamtime.udfs.stream_time import StreamTime
 
 CHANGE = "__streamtime_change"
+WORDS = ("emit_reason", "put_status")  # columns of text among those that come last
+UNREPORTED = ("rows", "puts")  # outputs without reason, stream time and lateness
 NAMES = ("time", "place", "second", "clock", "offset", "named")
 HELPERS = TIME, PLACE, SECOND, CLOCK, OFFSET, NAMED = tuple(f"__streamtime_{name}" for name in NAMES)
 
@@ -83,7 +86,9 @@ class Local:
     without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
 
     def shown(self, output: str) -> tuple[str, ...]:
-        """The times that come last, by the call's output."""
+        """The columns that come last, by the call's output."""
+        if output == "puts":
+            return ("valid_to", "put_status")
         if output == "rows":
             return self.adds
         return self.details if output == "dropped" or self.of_all is None else self.of_all
@@ -206,10 +211,10 @@ def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | No
 
 
 def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
-    shown = [T.StructField(name, T.StringType() if name == "emit_reason" else time) for name in local.shown(call["output"])]
+    shown = [T.StructField(name, T.StringType() if name in WORDS else time) for name in local.shown(call["output"])]
     if shown and local.named:
         shown.append(T.StructField(local.named, T.StringType()))
-    if call["output"] == "rows":
+    if call["output"] in UNREPORTED:
         return shown
     report = [
         T.StructField("reason", T.StringType()),
@@ -247,12 +252,12 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
     verdicts = local.judge(call, result.in_time_order, columns)
     details = local.shown(call["output"])
     for i, (row, reason) in enumerate(zip(verdicts.rows.tolist(), verdicts.reasons, strict=True)):
-        if call["output"] != "all" and (reason is None) != (call["output"] == "rows"):
+        if call["output"] not in ("all", "puts") and (reason is None) != (call["output"] == "rows"):
             continue
         extra = [_moment(verdicts.details[d][i], result.time_type) for d in details]
         if details and local.named:
             extra.append(None if extra[0] is None else f"{rows[row][-1]}@{_text(verdicts.details[details[0]][i], result.time_type)}")
-        if call["output"] != "rows":
+        if call["output"] not in UNREPORTED:
             known = bool(has_time[row]) and int(stream[row]) not in (LOWEST, HIGHEST)
             late = abs(int(stream[row]) - int(micros[row])) / 1e6 if known else None
             extra = [reason, _moment(int(stream[row]) if known else None, result.time_type), late, *extra]
@@ -360,6 +365,11 @@ def changes(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
     return Verdicts(*suppressed(call, columns))
 
 
+def versions(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
+    """VERSIONS, by the times of each key."""
+    return Verdicts(*versioned(call, columns))
+
+
 def windows(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
     """Which rows windows or sessions take; in sliding windows, a row is late when the last window that could hold it is closed."""
     if call.options.get("difference") is None:
@@ -377,6 +387,7 @@ def windows(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
 
 BOUNDS = ("window_start", "window_end")
 EMITTED = ("emit_time", "emit_reason")
+VALID = ("valid_from", "valid_to")
 SESSION = ("session_start", "session_end")
 LOCAL = {
     "DEDUPLICATE": Local(deduplicate, details=("kept_time",)),
@@ -386,4 +397,5 @@ LOCAL = {
     "WINDOW_UPDATES": Local(windows, details=BOUNDS, updates=windows_kernel, without_key="null_key"),
     "SUPPRESS_UNTIL_CLOSE": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
     "SUPPRESS_UNTIL_TIME_LIMIT": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
+    "VERSIONS": Local(versions, details=(), adds=VALID, of_all=VALID, changes=True, without_key="null_key"),
 }

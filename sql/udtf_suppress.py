@@ -24,8 +24,9 @@ DELETION, PREIMAGE = 1, 2
 
 def change(call: Bound, schema: T.StructType, kind: T.DataType | None) -> str:
     """What suppress needs of a row, as one struct, in SQL text."""
-    refuse_versioned(call, schema)
-    if call["clock"] == "wall":
+    if "clock" in call.options:
+        refuse_versioned(call, schema)
+    if call.options.get("clock") == "wall":
         raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
     columns = [(f.name, f.dataType) for f in schema.fields]
     preimages, deleted = text_column(columns, "_change_type"), deletions(call["deleted"], columns)

@@ -16,7 +16,17 @@ from pyspark.sql import SparkSession
 from streamtime.script import statements
 
 GOLDEN = Path(__file__).parent / "golden"
-FREE = ("DEDUPLICATE", "DISTINCT_IN_WINDOW", "SESSIONIZE", "SUPPRESS_UNTIL_CLOSE", "SUPPRESS_UNTIL_TIME_LIMIT", "FUNCTION_CATALOG")
+FREE = (
+    "DEDUPLICATE",
+    "DISTINCT_IN_WINDOW",
+    "SESSIONIZE",
+    "SUPPRESS_UNTIL_CLOSE",
+    "SUPPRESS_UNTIL_TIME_LIMIT",
+    "FUNCTION_CATALOG",
+    "VERSIONS",
+    "TABLE_HISTORY",
+    "AS_OF_JOIN",
+)
 
 
 def answer(spark: SparkSession, statement: str) -> str:

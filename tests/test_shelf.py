@@ -33,7 +33,7 @@ def test_every_page_has_every_section() -> None:
 def test_the_catalog_lists_every_argument_of_every_registered_function(spark: SparkSession) -> None:
     rows = spark.sql("SELECT * FROM FUNCTION_CATALOG()").collect()
     listed = {(r.function, r.argument) for r in rows}
-    expected = {(s.name, o.name) for s in FUNCTIONS for o in s.options} | {(s.name, "input") for s in FUNCTIONS if s.tables}
+    expected = {(s.name, o.name) for s in FUNCTIONS for o in s.options} | {(s.name, i) for s in FUNCTIONS for i in s.inputs}
     assert listed == expected | {("FUNCTION_CATALOG", None)}
     assert all(r.description and r.rules for r in rows)
     for spec in FUNCTIONS:
@@ -41,11 +41,12 @@ def test_the_catalog_lists_every_argument_of_every_registered_function(spark: Sp
 
 
 def test_the_python_api_has_the_options_of_the_spec(spark: SparkSession) -> None:
+    names = {1: ["df"], 2: ["left", "right"]}
     for spec in FUNCTIONS:
         if not spec.tables:
             continue
         function = getattr(streamtime, spec.name.lower())
-        assert [*inspect.signature(function).parameters] == ["df", *(o.name for o in spec.options)]
+        assert [*inspect.signature(function).parameters] == [*names[spec.tables], *(o.name for o in spec.options)]
         assert spec.summary in function.__doc__
     df = spark.range(3).selectExpr("id AS k", "timestamp_seconds(id) AS ts")
     with pytest.raises(streamtime.CallError, match=r"DEDUPLICATE, `withn`: no such option. Did you mean `within`\?"):

@@ -35,7 +35,7 @@ def udtfs(spark: SparkSession) -> Iterator[None]:
 
 
 def test_every_function_over_a_table_has_one() -> None:
-    assert set(udtf.LOCAL) == {s.name for s in FUNCTIONS if s.tables}
+    assert set(udtf.LOCAL) == {s.name for s in FUNCTIONS if s.tables == 1}
 
 
 def both(spark: SparkSession, text: str) -> None:
@@ -43,7 +43,7 @@ def both(spark: SparkSession, text: str) -> None:
     direct = spark.sql(text)
     through = spark.sql(
         re.sub(
-            r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE|SESSION_UPDATES|WINDOW_UPDATES|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT)\(",
+            r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE|SESSION_UPDATES|WINDOW_UPDATES|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT|VERSIONS)\(",
             r"py_\1(",
             text,
         )
@@ -141,6 +141,18 @@ def test_suppress(spark: SparkSession, udtfs: None, seed: int) -> None:
     view(spark, [r | {"t": moment(r["t"], 1), "close": moment(r["close"], 1)} for r in rows], DDL)
     text = suppress_sql(options, random_.choice(["rows", "dropped", "all"]))
     both(spark, text.replace(" PARTITION BY k ORDER BY id", ", keys => ARRAY('k'), order_by => ARRAY('id')"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_versions(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    rows = [r | {"t": moment(r["t"], 1), "gone": random_.random() < 0.2} for r in some_rows(random_, random_.choice([0, 1, 40]))]
+    view(spark, rows, "k STRING, t TIMESTAMP, off INT, p INT, gone BOOLEAN")
+    options = random_.choice(["", ", grace => INTERVAL '0.000005' SECOND"])
+    options += random_.choice(["", ", retention => INTERVAL '0.000007' SECOND"]) + random_.choice(["", ", clock_by => ARRAY('p')"])
+    order, output = random_.choice(["t", "off", "off"]), random_.choice(["rows", "dropped", "all", "puts"])
+    table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY('{order}'), time => 't', deleted => 'gone'"
+    both(spark, f"SELECT * FROM VERSIONS({table}{options}, output => '{output}')")
 
 
 def test_a_full_buffer_and_wrong_calls_of_suppress(spark: SparkSession, udtfs: None) -> None:

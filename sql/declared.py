@@ -1,0 +1,173 @@
+"""What a Delta table says of itself in its properties: that it is versioned, by which key and time, and for how long (rule V7).
+
+    ALTER TABLE prices SET TBLPROPERTIES (
+        'streamtime.key' = 'product', 'streamtime.time' = 'ts', 'streamtime.retention' = '30 days', 'streamtime.grace' = '1 day')
+
+`streamtime.key` names one column or several (`'shop, product'`), `streamtime.time` the event time. `streamtime.retention` and
+`streamtime.grace` are unlimited where they are missing. `streamtime.deleted` is a condition over the columns that marks tombstones. A table
+with a key alone is not versioned: `TABLE_HISTORY` takes the key from there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+
+from streamtime.sql.columns import TIMES
+from streamtime.sql.errors import CallError, did_you_mean, gist, listed, unlogged
+from streamtime.sql.text import quoted
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyspark.sql import types as T
+
+PREFIX = "streamtime."
+PROPERTIES = ("key", "time", "retention", "grace", "deleted")
+UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
+UNITS |= {"day": 24 * UNITS["hour"], "week": 7 * 24 * UNITS["hour"]}
+PIECE = re.compile(r"'?([0-9]{1,15})'?\s+([a-z]+?)s?\b\s*")
+PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([\w$-]+))\s*")
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A table's key columns, its event time (None: a key alone is declared), retention and grace in microseconds (None: unlimited)."""
+
+    table: str
+    key: tuple[str, ...]
+    time: str | None = None
+    retention: int | None = None
+    grace: int | None = None
+    deleted: str | None = None
+
+    @property
+    def versioned(self) -> bool:
+        """Whether the table is a versioned one."""
+        return self.time is not None
+
+
+def declared(session: Any, table: str, function: str = "versioned table") -> Declaration | None:
+    """What the table declares; None where it has no such properties. Raises CallError in the name of `function`."""
+    name = table_name(table, function)
+    properties = properties_of(session, name, function)
+    if not any(p.startswith(PREFIX) for p in properties):
+        return None
+    return read(name, properties, asked(name, function, lambda: session.table(name).schema), function)
+
+
+def table_name(text: str, function: str) -> str:
+    """A table's name with each part quoted, whatever characters it has; CallError for what is no name."""
+    parts, at = [], 0
+    while (found := PART.match(text, at)) is not None:
+        parts.append(found[1].replace("``", "`") if found[1] else found[2])
+        at = found.end()
+        if at == len(text) and len(parts) <= 3:
+            return ".".join(map(quoted, parts))
+        if text[at : at + 1] != ".":
+            break
+        at += 1
+    raise CallError(function, None, f"expected the name of a table, got '{text}'", "Write it as 'catalog.schema.table'.")
+
+
+def properties_of(session: Any, name: str, function: str) -> dict[str, str]:
+    """The properties of a table."""
+    rows = asked(name, function, lambda: session.sql(f"SHOW TBLPROPERTIES {name}").collect())
+    return {r[0]: r[1] for r in rows}
+
+
+def asked(name: str, function: str, question: Any) -> Any:
+    """The answer to a question about a table; CallError where there is no such table, or it is none that can answer."""
+    try:
+        with unlogged():
+            return question()
+    except AnalysisException as error:
+        condition = error.getCondition() or ""
+        if condition.startswith(("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST")):
+            raise CallError(function, None, f"there is no table {name}", "Name it with its schema, as SHOW TABLES does.") from None
+        if condition.startswith("EXPECT_TABLE_NOT_VIEW"):
+            raise CallError(function, None, f"{name} is a view, and a view has no versions of its own", "Name its table.") from None
+        if condition.startswith(("DELTA_", "UNSUPPORTED_FEATURE", "NOT_A_")) or "Delta" in str(error):
+            raise CallError(function, None, f"{name} is not a Delta table", "Only Delta tables keep their history.") from None
+        raise CallError(function, None, f"{name} cannot be read: {gist(error)}") from None
+
+
+def read(table: str, properties: dict[str, str], schema: T.StructType, function: str = "versioned table") -> Declaration | None:
+    """The declaration that these properties make, over these columns."""
+    given = {p.removeprefix(PREFIX): value for p, value in properties.items() if p.startswith(PREFIX)}
+    known = {f.name.lower(): f for f in schema.fields}
+
+    def wrong(name: str, problem: str, fix: str | None = None) -> CallError:
+        return CallError(function, f"property `{PREFIX}{name}` of {table}", problem, fix)
+
+    def column(name: str, text: str) -> T.StructField:
+        found = known.get(text.lower())
+        if found is None:
+            names = [f.name for f in schema.fields]
+            raise wrong(name, f"no column `{text}` in the table", did_you_mean(text, names) or f"The table has {listed(names)}.")
+        return found
+
+    for name in given:
+        if name not in PROPERTIES:
+            raise wrong(name, "no such property", did_you_mean(name, PROPERTIES) or f"There are {listed(PREFIX + p for p in PROPERTIES)}.")
+    if "key" not in given:
+        (first, *_) = given
+        raise wrong(first, f"`{PREFIX}key` is missing", f"Add it with ALTER TABLE {table} SET TBLPROPERTIES ('{PREFIX}key' = 'id').")
+    key = tuple(column("key", part).name for part in columns(given["key"]))
+    if not key:
+        raise wrong("key", f"expected names of columns, got '{given['key']}'", "Write it as 'id', or 'shop, product'.")
+    if "time" not in given and (rest := next((p for p in ("retention", "grace") if p in given), None)):
+        raise wrong(rest, f"needs `{PREFIX}time`", f"Add it with ALTER TABLE {table} SET TBLPROPERTIES ('{PREFIX}time' = 'ts').")
+    time = None
+    if "time" in given:
+        field = column("time", given["time"].strip().strip("`"))
+        if not isinstance(field.dataType, TIMES):
+            kind = field.dataType.simpleString().upper()
+            raise wrong("time", f"expected a column of TIMESTAMP, TIMESTAMP_NTZ or DATE, got {kind} (`{field.name}`)")
+        time = field.name
+    durations: dict[str, int | None] = {"retention": None, "grace": None}
+    for name in durations:
+        if name in given:
+            try:
+                durations[name] = duration(given[name])
+            except ValueError as error:
+                raise wrong(name, f"expected an interval of days to seconds, got '{given[name]}'", str(error)) from None
+    return Declaration(table, key, time, durations["retention"], durations["grace"], given.get("deleted"))
+
+
+def columns(text: str) -> list[str]:
+    """The names in a list with commas; names with commas or blanks in backquotes."""
+    return [(a or b).replace("``", "`").strip() for a, b in re.findall(r"`((?:[^`]|``)+)`|([^`,]+)", text) if (a or b).strip()]
+
+
+def duration(text: str) -> int:
+    """Microseconds of an interval such as `7 days`, `INTERVAL 12 HOURS` or `1 hour 30 minutes`.
+
+    Raises ValueError, which says the fix.
+    """
+    rest = re.sub(r"^interval\s+", "", text.strip().lower())
+    total, at = 0, 0
+    while at < len(rest):
+        piece = PIECE.match(rest, at)
+        unit = piece[2] if piece else ""
+        if unit in ("month", "year"):
+            raise ValueError("Months and years have no fixed length: say it in days.")
+        if piece is None or unit not in UNITS:
+            raise ValueError("Write it as '7 days' or '1 hour 30 minutes'.")
+        total += int(piece[1]) * UNITS[unit]
+        at = piece.end()
+    if not rest:
+        raise ValueError("Write it as '7 days'.")
+    return total
+
+
+def spelled(micros: int) -> str:
+    """An interval as a property: the reverse of `duration`."""
+    parts = []
+    for unit in ("day", "hour", "minute", "second", "microsecond"):
+        count, micros = divmod(micros, UNITS[unit])
+        parts += [f"{count} {unit}s"] if count else []
+    return " ".join(parts) or "0 seconds"
