@@ -44,7 +44,7 @@ public class AsOfParsers extends scala.runtime.AbstractFunction2 {
     volatile BiFunction rewrite;  // (text, parameters) to null, a Throwable, or (rewritten text, text without AS OF)
 
     public void open(String mentioned, BiFunction rewrite) {
-        this.mentioned = Pattern.compile(mentioned, Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
+        this.mentioned = Pattern.compile(mentioned, Pattern.CASE_INSENSITIVE);
         this.rewrite = rewrite;
     }
 
@@ -204,7 +204,7 @@ class ParserDoor:
         self.rewrite = Rewrite(door)  # the JVM holds no strong reference to Python objects
         self.parsers = _parsers(door)
         self.parsers.open(MENTIONED, self.rewrite)
-        self.extensions: Any = None
+        self.extensions: list[Any] = []  # those of each application that this process has run
 
     def has(self, spark: SparkSession) -> bool:
         """Whether that session's parser is ours."""
@@ -213,15 +213,16 @@ class ParserDoor:
     def join(self, spark: SparkSession) -> None:
         """Put it into this session, and into those opened later."""
         self.parsers.putInto(spark._jsparkSession.sessionState())
-        if self.extensions is None:
-            self.extensions = spark._jsparkSession.extensions()
-            self.parsers.putInto(self.extensions)
+        extensions = spark._jsparkSession.extensions()
+        if not any(extensions.equals(known) for known in self.extensions):
+            self.extensions.append(extensions)
+            self.parsers.putInto(extensions)
 
     def close(self, spark: SparkSession) -> None:
         """Take it out again: of this session, of those opened later, and in effect of those opened in between."""
         self.parsers.takeOutOf(spark._jsparkSession.sessionState())
-        if self.extensions is not None:
-            self.parsers.takeOutOf(self.extensions)
+        for extensions in self.extensions:
+            self.parsers.takeOutOf(extensions)
         self.parsers.close()
 
 

@@ -17,13 +17,14 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streamtime import constants
+from streamtime import constants, qualifiers
 from streamtime.calls import Call, Item, Malformed, Rows, Statement, statements
 from streamtime.shelf import FUNCTIONS
 from streamtime.sparks import knows_asof_join
@@ -64,6 +65,9 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
         A CTE that is read both by a call and by the rest of the text is computed for each. Without an alias, a call's columns are known
         by their plain names alone (`SELECT v`, not `SELECT events.v`). A plan that CREATE TEMP VIEW or CACHE TABLE stores is made when the
         statement runs, and reads the tables that there were then.
+        Around an AS OF join (of AS_OF_JOIN, or rewritten into it) columns are known by their tables too, as fields of structs. So an
+        expression without a name is called `(o.k + 1)`, not `(k + 1)`, and ORDER BY behind HAVING takes the names of results only.
+        Parameters cannot stand in the time or the condition of such a join.
 
     Temporary views: on a Connect server each analysis of the result makes those that it needs, and drops them; with a JVM they are dropped
     before `query` returns. So results are as lazy, and live as long, as those of `spark.sql`. Three exceptions stay until the session
@@ -94,6 +98,7 @@ class _Run:
         self.spark, self.statement, self.args = spark, statement, args
         self.positional: dict[int, Any] = {}
         self.frames: dict[Span, tuple[str, DataFrame | None]] = {}  # a call's span: the name in its place, and what it stands for
+        self.columns: dict[Span, qualifiers.Columns] = {}  # of those that carry their tables along
 
     def result(self) -> DataFrame:
         """Runs it."""
@@ -108,9 +113,11 @@ class _Run:
         for call in calls:
             try:
                 frame = self._frame(call)
+                stars = qualifiers.stars(self.statement, call, self.columns[call.span]) if call.span in self.columns else {}
             except CallError as error:
                 self._refuse(call, error)
             self.frames[call.span] = store(frame)
+            self.frames |= {star: (text, None) for star, text in stars.items()}
         return self.read(whole)
 
     def read(self, spans: Sequence[Span]) -> DataFrame:
@@ -159,12 +166,24 @@ class _Run:
         options = constants.values(self.statement, call, self.sql)
         try:
             tables = [Table(self._rows(call, r), *self._clauses(call, r)) for r in call.tables]
+            if spec.tables == len(tables) == 2:
+                tables = self._carrying(call, tables, {name: value.python for name, value in options})
             return spec.plan(bind(spec, tables, options, self.spark))
         except AnalysisException as error:
             if (error.getCondition() or "").startswith("TABLE_OR_VIEW_NOT_FOUND"):
                 for rows in call.tables:
                     self.read(rows.query)  # the same error, with its position
             raise
+
+    def _carrying(self, call: Call, tables: list[Table], given: dict[str | None, Any]) -> list[Table]:
+        """The sides of a join with the tables that are named around it."""
+        if given.get("output", "rows") != "rows" or not qualifiers.needed(self.statement, call, given.get("on")):
+            return tables
+        asked, using = [qualifiers.relations(self.statement, rows) for rows in call.tables], given.get("using") or ()
+        apart = ((), using)  # columns of USING belong to the left side
+        sides = [qualifiers.carried(t.frame, r, self.columns, a) for t, r, a in zip(tables, asked, apart, strict=True)]
+        self.columns[call.span] = qualifiers.joined(sides[0][1], sides[1][1], using)
+        return [replace(t, frame=df) for t, (df, _) in zip(tables, sides, strict=True)]
 
     def _rows(self, call: Call, rows: Rows) -> DataFrame:
         if rows.is_name:

@@ -84,8 +84,7 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
     already = doors is not None and all(doors[0].has(spark, n) for n in names) and doors[1].has(spark)
     if not already:
         if doors is None:
-            analyzer = AnalyzerDoor(spark)
-            doors = analyzer, ParserDoor(analyzer)
+            doors = _opened(AnalyzerDoor(spark))
         try:
             doors[0].join(spark, [(s, describe(s)) for s in FUNCTIONS])
             doors[1].join(spark)
@@ -124,6 +123,14 @@ def unregister(spark: SparkSession) -> None:
     doors = _doors.pop(id(spark.sparkContext._gateway), None)
     if doors is not None:
         _close(doors, spark)
+
+
+def _opened(analyzer: AnalyzerDoor) -> tuple[AnalyzerDoor, ParserDoor]:
+    try:
+        return analyzer, ParserDoor(analyzer)
+    except BaseException:
+        analyzer.close()
+        raise
 
 
 def _close(doors: tuple[AnalyzerDoor, ParserDoor], spark: SparkSession) -> None:

@@ -11,8 +11,8 @@ What is rewritten into what:
                     join_type => 'left')
 
 The call takes the place of everything from FROM (or the comma before it) to the end of the condition, so the left side is whatever stood
-there: tables, subqueries, other joins, AS OF joins before this one. `VERSION AS OF o.v` gives `unit => 'version'`. EXPLAIN shows the call,
-and a view stores it.
+there: tables, subqueries, other joins, AS OF joins before this one. `VERSION AS OF o.v` gives `unit => 'version'`. EXPLAIN EXTENDED shows
+the call, and a view stores it.
 
 AS OF a constant is time travel, the business of Delta Lake, and is left alone, also beside a join of ours. What cannot be a call is refused
 in words. The text is read as tokens: no second parser has to understand, or print again, the rest of a statement.
@@ -28,9 +28,9 @@ from streamtime.sql.as_of_joins import Join, Refusal, find
 from streamtime.sql.expressions import is_parameter
 from streamtime.sql.tokens import Source, Span, blank
 
-# The text of anything to rewrite matches; most others do not
-MENTIONED = r"\b(?:VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME)\b.*\bOF\b|\bASOF\b.*\bJOIN\b"
-_MENTIONED = re.compile(MENTIONED, re.IGNORECASE | re.DOTALL)
+# The text of anything to rewrite matches, most others do not; and it takes one look at a text, however long
+MENTIONED = r"\b(?:OF|ASOF)\b"
+_MENTIONED = re.compile(MENTIONED, re.IGNORECASE)
 
 Parameters = Callable[[str], str | None]
 

@@ -90,8 +90,10 @@ def find(source: Source, asof: bool = True) -> list[Join]:
 
 
 def _depth(source: Source, i: int) -> int:
-    around = source.around[i]
-    return 0 if around is None else 1 + _depth(source, around)
+    depth, around = 0, source.around[i]
+    while around is not None:
+        depth, around = depth + 1, source.around[around]
+    return depth
 
 
 def _level(source: Source, relation: int | None, i: int, end: int, asof: bool) -> Iterator[Join]:
@@ -136,18 +138,18 @@ def _join(source: Source, relation: int | None, at: int, end: int, piped: bool, 
     if "ASOF" in kinds and (match := _match(source, at + 1, end)) is not None:
         if not asof:
             return None
-        item, period = None, None
+        right, period = None, None
         marks: tuple[Span, ...] = (
             source.span(words + kinds.index("ASOF"), words + kinds.index("ASOF") + 1),
             source.span(match, source.closing[match + 1] + 1),
         )
         following = source.closing[match + 1] + 1
     else:
-        match, item = None, _item(source, at + 1 + lateral)
-        if (period := item.period) is None:
+        match, right = None, item(source, at + 1 + lateral)
+        if (period := right.period) is None:
             return None
         marks = (source.span(period.start, period.end),)
-        following = item.end
+        following = right.end
     kind = _kind(source, words, kinds, match is not None)
     place = source.tokens[words].start
     if piped:
@@ -157,20 +159,20 @@ def _join(source: Source, relation: int | None, at: int, end: int, piped: bool, 
         return None
     if source.word(relation) == "LATERAL":
         raise Refusal("LATERAL", "what it refers to is not part of the left side", "Put the other relation and it in a subquery.", place)
-    if lateral or (item is not None and not item.named):
+    if lateral or (right is not None and not right.named):
         raise Refusal("AS OF", "its right side is a query, not a table", NAME_IT, source.tokens[at + 1].start)
     on, using, stop = _criteria(source, following, end)
-    if item is not None and on is None and not using:
+    if right is not None and on is None and not using:
         if stop < end and source.word(stop) not in ENDS:
             return None  # Spark says what is wrong here
         raise Refusal("JOIN", "there is no condition", "Add ON with the key of the versions, or USING (key).", place)
-    if item is None:
+    if right is None:
         assert match is not None
         inside = source.span(match + 2, source.closing[match + 1])
         return Join(relation, words, stop, kind, source.span(at + 1, match), on, using, match=inside, marks=marks)
     assert period is not None
-    name, at_span = source.span(item.start, item.after), source.span(period.first, period.end)
-    return Join(relation, words, stop, kind, name, on, using, alias=item.alias, at=at_span, unit=period.unit, marks=marks)
+    name, at_span = source.span(right.start, right.after), source.span(period.first, period.end)
+    return Join(relation, words, stop, kind, name, on, using, alias=right.alias, at=at_span, unit=period.unit, marks=marks)
 
 
 def _kind(source: Source, words: int, kinds: Sequence[str], asof: bool) -> str:
@@ -198,7 +200,8 @@ def _match(source: Source, i: int, end: int) -> int | None:
     return None
 
 
-def _item(source: Source, i: int) -> Item:
+def item(source: Source, i: int) -> Item:
+    """The relation that starts at this token."""
     after, named = _primary(source, i)
     alias, end = _alias(source, after)
     period = _period(source, end) if alias else None  # prices p FOR SYSTEM_TIME AS OF o.ts
@@ -274,7 +277,7 @@ def _ends(source: Source, i: int) -> bool:
 
 def _refuse_alone(source: Source, i: int, word: str) -> None:
     """AS OF a column of what is no left side of a join."""
-    if (period := _item(source, i).period) is None:
+    if (period := item(source, i).period) is None:
         return
     place = source.tokens[period.start].start
     if word == ",":

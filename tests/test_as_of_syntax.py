@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import re
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -353,6 +354,20 @@ def test_no_text_breaks_it() -> None:
     assert found > 100
 
 
+def test_a_long_text_takes_no_longer_than_its_length() -> None:
+    rows = ", ".join(f"(TIMESTAMP '2024-01-01', {i}, '(')" for i in range(3_000))
+    deep = f"{'(' * 3_000}1{')' * 3_000}"
+    began = time.perf_counter()
+    for text in (
+        f"INSERT INTO t VALUES {rows} OF",
+        f"SELECT {deep} AS x FROM {JOIN}",
+        f"SELECT 1 FROM VALUES {rows} AS o(ts, k) JOIN p VERSION AS OF o.k USING (k)",
+    ):
+        rewrite(text)
+        split(text)
+    assert time.perf_counter() - began < 20  # quadratic would be minutes
+
+
 @pytest.mark.parametrize(
     ("text", "end", "columns"),
     [
@@ -526,6 +541,86 @@ def test_python_is_asked_only_where_spark_fails_and_need_not_answer(
     finally:
         logging.getLogger("py4j.clientserver").disabled = False
     assert asked == [f"SELECT * FROM {JOIN}"]
+
+
+# -- with AS_OF_JOIN
+
+
+@pytest.fixture
+def sides(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW lefts AS SELECT k, timestamp_seconds(s) AS ts, v"
+        " FROM VALUES (1, 5, 'a'), (1, 10, 'b'), (2, 5, 'c'), (NULL, 5, 'n'), (1, NULL, 'z'), (3, 1, 'q') AS t(k, s, v)"
+    )
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW rights AS SELECT k, timestamp_seconds(s) AS ts, p"
+        " FROM VALUES (1, 1, 10), (1, 5, 20), (1, 8, 30), (2, 9, 40), (NULL, 1, 50), (1, NULL, 60) AS t(k, s, p)"
+    )
+
+
+FOUND = "lefts l {} rights r MATCH_CONDITION ({}) {}"
+KEYS = "ON l.k = r.k"
+
+
+@pytest.mark.parametrize(
+    ("join", "match", "criteria", "expected"),
+    [
+        ("ASOF JOIN", "l.ts >= r.ts", KEYS, {"a": 20, "b": 30}),
+        ("INNER ASOF JOIN", "r.ts <= l.ts", "USING (k)", {"a": 20, "b": 30}),
+        ("LEFT ASOF JOIN", "l.ts >= r.ts", KEYS, {"a": 20, "b": 30, "c": None, "n": None, "q": None, "z": None}),
+        ("LEFT OUTER ASOF JOIN", "l.ts > r.ts", "USING (k)", {"a": 10, "b": 30, "c": None, "n": None, "q": None, "z": None}),
+        ("LEFT ASOF JOIN", "l.ts <= r.ts", KEYS, {"a": 20, "b": None, "c": 40, "n": None, "q": None, "z": None}),
+        ("ASOF JOIN", "l.ts < r.ts", KEYS, {"a": 30, "c": 40}),
+        ("LEFT ASOF JOIN", "l.ts >= r.ts", "", {"a": 20, "b": 40, "c": 20, "n": 20, "q": 10, "z": None}),
+    ],
+)
+def test_asof_join_gives_what_spark_4_3_gives(
+    spark: SparkSession, sides: None, join: str, match: str, criteria: str, expected: dict[str, int | None]
+) -> None:
+    """What pyspark 4.3.0 gave for these texts, with spark.sql.join.asofJoin.enabled."""
+    text = f"SELECT l.v, r.p FROM {FOUND.format(join, match, criteria)}"
+    assert dict(spark.sql(text).collect()) == expected
+
+
+def test_joins_stand_wherever_a_table_may(spark: SparkSession, sides: None, schema: str) -> None:
+    join = FOUND.format("ASOF JOIN", "l.ts >= r.ts", KEYS)
+
+    def run(text: str) -> list[tuple[object, ...]]:
+        return sorted(tuple(r) for r in spark.sql(text).collect())
+
+    twice = f"{join} LEFT ASOF JOIN rights x MATCH_CONDITION (l.ts < x.ts) ON l.k = x.k"
+    assert run(f"SELECT l.v, r.p, x.p FROM {twice}") == [("a", 20, 30), ("b", 30, None)]
+    assert spark.sql(f"SELECT * FROM {twice}").columns == ["k", "ts", "v", "k", "ts", "p", "k", "ts", "p"]
+    assert run(f"SELECT r.*, l.v FROM {join} WHERE r.p > 20")[0][2:] == (30, "b")
+    assert run(f"SELECT v FROM lefts o WHERE EXISTS (SELECT 1 FROM {join} WHERE l.v = o.v)") == [("a",), ("b",)]
+    assert run(f"SELECT x.v, y.n FROM lefts x JOIN (SELECT l.k, count(*) AS n FROM {join} GROUP BY l.k) y ON x.k = y.k AND x.v = 'a'") == [
+        ("a", 2)
+    ]
+    spark.sql(f"CREATE TEMP VIEW kept AS SELECT l.v, r.p FROM {join}")
+    spark.sql(f"CREATE TABLE {schema}.t USING delta AS SELECT l.v, r.p FROM {join}")
+    spark.sql(f"INSERT INTO {schema}.t SELECT l.v, r.p FROM {join}")
+    spark.sql(f"MERGE INTO {schema}.t USING (SELECT l.v FROM {join} WHERE r.p = 20) s ON t.v = s.v WHEN MATCHED THEN DELETE")
+    assert run("SELECT * FROM kept") == [("a", 20), ("b", 30)]
+    assert run(f"SELECT * FROM {schema}.t") == [("b", 30), ("b", 30)]
+    assert "UnresolvedTableValuedFunction [AS_OF_JOIN]" in str(run(f"EXPLAIN EXTENDED SELECT * FROM {join}"))
+    spark.sql("DROP VIEW kept")
+
+
+def test_a_view_stores_the_call(spark: SparkSession, schema: str) -> None:
+    for name in ("l", "r"):
+        spark.sql(f"CREATE TABLE {schema}.{name} USING delta AS SELECT 1 AS k, timestamp_seconds(id) AS ts, id AS {name} FROM range(3)")
+    join = f"{schema}.l AS l ASOF JOIN {schema}.r AS r MATCH_CONDITION (l.ts > r.ts) USING (k)"
+    spark.sql(f"CREATE VIEW {schema}.v AS SELECT l.l, r.r FROM {join}")
+    stored = spark.sql(f"SHOW CREATE TABLE {schema}.v").first()[0]
+    assert "AS_OF_JOIN(TABLE(SELECT * FROM" in stored
+    assert "ASOF JOIN" not in stored
+    assert sorted(tuple(r) for r in spark.newSession().table(f"{schema}.v").collect()) == [(1, 0), (2, 1)]
+
+
+def test_parameters_by_name(spark: SparkSession, sides: None) -> None:
+    text = f"SELECT v FROM {FOUND.format('ASOF JOIN', 'l.ts >= r.ts', KEYS)} AND r.p > :p AND l.v <> :v WHERE :p > 1 AND v IN ('a', :w)"
+    assert [r.v for r in spark.sql(text, args={"p": 15, "v": 'it\'s \\ "x"', "w": "b"}).orderBy("v").collect()] == ["a", "b"]
+    assert [r.v for r in spark.sql(text, args={"p": 15, "v": "a", "w": "b"}).collect()] == ["b"]
 
 
 def test_many_sessions_at_once(spark: SparkSession, parse: Callable[..., str]) -> None:

@@ -186,7 +186,11 @@ def events(spark: SparkSession) -> None:
     spark.sql(EVENTS)
 
 
+ASOF = "events e LEFT ASOF JOIN events f MATCH_CONDITION (e.ts > f.ts) ON e.k = f.k AND f.v <> 'z'"
 TEXTS = [
+    f"SELECT e.k, f.v AS before, *, 1 AS one FROM {ASOF} WHERE e.v > 'a' AND '*' = '*'",
+    f"SELECT g.v, f.ts, e.* FROM {ASOF} JOIN events d ON d.v = e.v ASOF JOIN events g MATCH_CONDITION (e.ts <= g.ts) ON d.k = g.k WHERE d.k = 1",
+    f"WITH c AS (SELECT e.k, max(f.v) AS m FROM {ASOF} GROUP BY e.k) SELECT c.m, x.* FROM c JOIN events x ON x.k = c.k",
     f"SELECT v, '{{x}}' AS j /* {{ {F1} */ FROM {CALL} AS d",
     f"FROM {CALL} |> WHERE k = 1 |> SELECT v",
     f"WITH d AS (SELECT * FROM {CALL}), x AS (SELECT * FROM DEDUPLICATE(TABLE(d) PARTITION BY k ORDER BY ts)) SELECT v FROM x JOIN d USING (v)",

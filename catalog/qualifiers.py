@@ -1,0 +1,155 @@
+"""Qualified names around a join in `query()`: `o.k` and `p.k`, where the join has become one view that has columns, but no tables.
+
+Each side carries its tables along as struct columns, under the tables' names: Spark then reads `o.k` as the field of a struct, and calls
+the result `k`, as it would have. A `*` that would show these columns is written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from streamtime.calls import Call, Rows, Statement
+from streamtime.sql.as_of_joins import ENDS, item
+from streamtime.sql.conditions import split
+from streamtime.sql.errors import CallError
+from streamtime.sql.text import quoted
+from streamtime.sql.tokens import Source, Span
+
+CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "|>", ";")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a view: the table that it came from, if that is known, and whether it stands for the whole of a table."""
+
+    table: str | None
+    name: str
+    whole: bool = False
+
+    @property
+    def text(self) -> str:
+        """As SQL names it."""
+        return f"{quoted(self.table)}.{quoted(self.name)}" if self.table else quoted(self.name)
+
+
+Columns = tuple[Column, ...]
+
+
+def needed(statement: Statement, call: Call, on: str | None) -> bool:
+    """Whether anything beside the keys of a join names its tables."""
+    after = next((i for i, t in enumerate(statement.tokens) if t.start >= call.span[1]), len(statement.tokens))
+    if statement.word(after) == "AS" or (
+        after < len(statement.tokens) and statement.tokens[after].name and statement.word(after) not in ENDS
+    ):
+        return False  # its alias has taken their place
+    names = {name for rows in call.tables for name, _ in relations(statement, rows)}
+    tokens = [(i, t) for i, t in enumerate(statement.tokens) if not call.span[0] <= t.start < call.span[1]]
+    if any(t.name in names and statement.word(i + 1) == "." for i, t in tokens):
+        return True
+    return any(c.operator != "=" or "." not in c.left or "." not in c.right for c in split(on or ""))
+
+
+def relations(statement: Statement, rows: Rows) -> list[tuple[str | None, Span]]:
+    """The tables that a TABLE argument reads whole, by the names that qualify their columns, and where they stand."""
+    inside = [i for i, t in enumerate(statement.tokens) if rows.inside[0] <= t.start < rows.inside[1]]
+    if rows.is_name or statement.word(inside[0]) not in ("SELECT", "FROM"):
+        return [(statement.tokens[inside[-1]].name, rows.inside)] if rows.is_name else []
+    if statement.words(inside[0], 3) != ["SELECT", "*", "FROM"]:
+        return []
+    return beside(statement, inside[0] + 2, inside[-1] + 1)
+
+
+def beside(source: Source, start: int, end: int) -> list[tuple[str | None, Span]]:
+    """The relations of a FROM that starts at this token: the names that qualify their columns, and where they stand."""
+    found = []
+    for i in source.level(start, end):
+        if source.word(i) in ("FROM", "JOIN", ","):
+            at = item(source, i + 1)
+            name = source.tokens[at.after - 1].name if at.named and not at.alias else None
+            if at.alias:
+                name = next(t.name for t in source.within([at.alias]))
+            found.append((name, source.span(at.start, at.after)))
+        elif i > start and source.word(i) in (
+            "WHERE",
+            "GROUP",
+            "HAVING",
+            "ORDER",
+            "LIMIT",
+            "UNION",
+            "EXCEPT",
+            "INTERSECT",
+            "MINUS",
+            "|>",
+            ";",
+        ):
+            break
+    return found
+
+
+def carried(
+    df: DataFrame, tables: Sequence[tuple[str | None, Span]], known: Mapping[Span, Columns], apart: Sequence[str]
+) -> tuple[DataFrame, Columns]:
+    """A side with its tables as struct columns, without the columns `apart`; and what its columns are, given those of other calls."""
+    names, columns = df.columns, list[Column]()
+    for table, span in tables:
+        if span in known:
+            columns += known[span]
+        elif table is not None:
+            columns += [Column(table, n) for n in (names if len(tables) == 1 else df.select(f"{quoted(table)}.*").columns)]
+    if [c.name.lower() for c in columns] != [n.lower() for n in names]:  # USING, or rows that are not those of tables
+        return df, tuple(Column(None, n) for n in names)
+    taken = {n.lower() for n in names}
+    new = [t for t in dict.fromkeys(c.table for c in columns if not c.whole) if t is not None and t not in taken]
+    outside = {name.lower() for name in apart}
+    fields = {t: [F.col(c.text).alias(c.name) for c in columns if c.table == t and c.name.lower() not in outside] for t in new}
+    structs = [F.struct(*inside).alias(t) for t, inside in fields.items() if inside]
+    made = [Column(t, t, whole=True) for t, inside in fields.items() if inside]
+    return (df.select("*", *structs) if structs else df), (*columns, *made)
+
+
+def joined(left: Columns, right: Columns, using: Sequence[str]) -> Columns:
+    """The columns of a join: those of USING first and once, then the rest of the left side, then of the right."""
+    shared = [u.lower() for u in using]
+    first = [next(c for c in left if c.name.lower() == u) for u in shared]
+    return (*first, *[c for c in left if c not in first], *[c for c in right if c.name.lower() not in shared])
+
+
+def stars(statement: Statement, call: Call, columns: Columns) -> dict[Span, str]:
+    """What each `*` stands for that would show the tables as well as the columns. Raises CallError where that is not known."""
+    first = next(i for i, t in enumerate(statement.tokens) if t.start == call.span[0])
+    around = statement.around[first]
+    start = 0 if around is None else around + 1
+    level = list(statement.level(start, first + 1))
+    selects = [i for i in level if statement.word(i) == "SELECT"]
+    if not selects:
+        raise CallError(call.function, "SELECT", "columns named with their table need a SELECT before FROM", "Write SELECT * FROM ..")
+    if selects[-1] == start and around is not None and statement.word(around - 1) == "TABLE" and statement.word(selects[-1] + 1) == "*":
+        return {}  # the left side of a join that was rewritten
+    list_end = next((i for i in level if i > selects[-1] and statement.word(i) == "FROM"), first)
+    bare = [
+        i
+        for i in level
+        if selects[-1] < i < list_end
+        and statement.word(i) == "*"
+        and statement.word(i - 1) in ("SELECT", "DISTINCT", "ALL", ",")
+        and statement.word(i + 1) in ("FROM", ",")
+    ]
+    if not bare:
+        return {}
+    end = len(statement.tokens) if around is None else statement.closing[around]
+    tables = beside(statement, list_end, end)
+    texts = []
+    for table, span in tables:
+        if span == call.span:
+            texts += [c.text for c in columns if not c.whole]
+        elif table is not None and not any(statement.word(i) in ("USING", "NATURAL") for i in statement.level(list_end, end)):
+            texts.append(f"{quoted(table)}.*")
+        else:
+            raise CallError(
+                call.function, "*", "the columns beside those of the call are not known", "Name them, or give every relation an alias."
+            )
+    return {statement.span(i, i + 1): ", ".join(texts) for i in bare}
