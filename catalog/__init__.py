@@ -24,6 +24,7 @@ from streamtime.registration import Registration, register, unregister
 from streamtime.session import session
 from streamtime.sparks import UnsupportedSparkError
 from streamtime.sql.errors import CallError
+from streamtime.versioned import VersionedTable
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ __all__ = [
     "CallError",
     "Registration",
     "UnsupportedSparkError",
+    "VersionedTable",
     "deduplicate",
     "distinct_in_window",
     "query",
