@@ -1,4 +1,6 @@
-"""Joins each row with the version of another table's row that was valid at its own time: "what did this look like at that moment".
+"""Joins each row with the version of another table's row that was valid at its own time.
+
+"What did this look like at that moment", for each row of a table.
 
 ## Semantics
 
@@ -188,7 +190,7 @@ def _outcome(call: Bound, found: Sides, left: Frame, rights: list[Column], why: 
 
 SPEC = Spec(
     name="AS_OF_JOIN",
-    summary='Joins each row with the version of another table\'s row that was valid at its own time: "what did this look like at that moment".',
+    summary="Joins each row with the version of another table's row that was valid at its own time.",
     rules="C1, C4-C9, C11, C12, J1-J6 (KIP-914)",
     page=__doc__,
     plan=plan,

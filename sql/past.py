@@ -1,4 +1,4 @@
-"""The right side as a table whose history is asked: by event time where it declares that it is versioned, else by commit (rules J1, V6, V7)."""
+"""The right side as a table whose history is asked: by event time where it declares that it is versioned, else by commit (J1, V6, V7)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ TIMESTAMP, VERSION = "timestamp", "version"
 
 @dataclass(frozen=True)
 class Past:
-    """What stands in for the right side: its rows, the times of both sides, and the columns (as SQL) that mark deletions and say where a row
-    ends, where there are such. `keys` and `others` are what is left of the condition.
+    """What stands in for the right side: its rows, the times of both sides, and, as SQL, what marks deletions and where a row ends.
+
+    `keys` and `others` are what the condition comes to.
     """
 
     frame: DataFrame

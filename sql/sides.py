@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from streamtime.sql.past import Past
 
 NUMBERS = (T.NumericType,)
+Extras = dict[str, tuple[Expression, ...]]
 LEFT, RIGHT = "left", "right"
 
 
@@ -54,8 +55,9 @@ def sides(call: Bound) -> Sides:
     """Both sides of a call with two TABLE arguments. Raises CallError for whatever cannot be meant."""
     frames = call.tables[0].frame, call.tables[1].frame
     keys, others = _keys(call, frames)
-    wanted = {name: (Expression.parse(call[name]),) for name in ("arrival", "deleted") if call[name]}
-    times, forward, exact = (), None, None
+    wanted: Extras = {name: (Expression.parse(call[name]),) for name in ("arrival", "deleted") if call[name]}
+    times: tuple[Sort, ...] = ()
+    forward = exact = None
     looked_back = _past(call, keys, others)
     if looked_back is not None:
         frames, keys, others, times = (frames[0], looked_back.frame), looked_back.keys, looked_back.others, looked_back.times
@@ -108,7 +110,7 @@ def clock_keys(call: Bound, found: Sides) -> tuple[int, ...]:
     return tuple(places)
 
 
-def _side(call: Bound, name: str, table: Table, extras: dict[str, tuple[Expression, ...]]) -> Frame:
+def _side(call: Bound, name: str, table: Table, extras: Extras) -> Frame:
     options = call.options | {"keys": None, "order_by": None, "time": None}
     first = table.order_by[0]
     try:

@@ -233,3 +233,20 @@ def test_the_python_api_and_sql_say_the_same(spark: SparkSession) -> None:
     )
     assert sql.collect() == api.collect()
     assert sql.schema == api.schema
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP_NTZ", "DATE"])
+def test_final_rows_leave_at_the_same_moments_whatever_the_type_of_time(spark: SparkSession, kind: str) -> None:
+    days = ", ".join(f"({n}, 'k{n % 3}', TIMESTAMP '2024-01-{1 + n * 7 % 29:02d}')" for n in range(40))
+    spark.sql(f"SELECT * FROM VALUES {days} AS t(id, k, ts)").createOrReplaceTempView("days")
+
+    def final(time: str) -> list[tuple[str, ...]]:
+        rows = spark.sql(
+            f"SELECT k, window_start, emit_time, n FROM WINDOW_UPDATES(TABLE(SELECT id, k, CAST(ts AS {time}) AS ts FROM days) "
+            "PARTITION BY k ORDER BY id, time => 'ts', size => INTERVAL 2 DAYS, grace => INTERVAL 4 DAYS, "
+            "aggregates => 'count(*) AS n', emit => 'final')"
+        ).collect()
+        return sorted(tuple(map(str, row)) for row in rows)
+
+    assert len(final("TIMESTAMP")) > 3
+    assert final(kind) == final("TIMESTAMP")
