@@ -25,6 +25,7 @@ from streamtime.registration import Registration, register, unregister
 from streamtime.session import session
 from streamtime.sparks import UnsupportedSparkError
 from streamtime.sql.errors import CallError
+from streamtime.versioned import VersionedTable
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ __all__ = [
     "CallError",
     "Registration",
     "UnsupportedSparkError",
+    "VersionedTable",
     "as_of_join",
     "deduplicate",
     "distinct_in_window",

@@ -14,6 +14,8 @@ from typing import Any, cast
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from streamtime.sql.declared import reads_plans
+
 Operator = Callable[[Any], Any]  # a logical plan around a logical plan
 
 
@@ -32,6 +34,11 @@ class PlanFrame:
         for operator in self._chain:
             plan = operator(plan)
         return plan
+
+    @property
+    def text(self) -> str | None:
+        """The plan, as Spark writes it; None where the operators are not analysed yet."""
+        return None if self._chain else str(self._plan.toString())
 
     def frame(self) -> DataFrame:
         """The DataFrame that this stands for."""
@@ -99,6 +106,19 @@ class PlanFrame:
 
     def _and(self, operator: Operator) -> PlanFrame:
         return PlanFrame(self._session, self._plan, self._become, self._nodes, (*self._chain, operator))
+
+
+def analyzed(df: Any) -> str | None:
+    """The analysed plan of a DataFrame of any kind, as text; None where operators were added to it that are not analysed."""
+    if isinstance(df, PlanFrame):
+        return df.text
+    if not hasattr(df, "_jdf"):  # of Spark Connect
+        explained: str = df._explain_string(mode="extended")
+        return explained.partition("== Analyzed Logical Plan ==\n")[2].partition("\n")[2].partition("\n\n==")[0]
+    return str(df._jdf.queryExecution().analyzed().toString())
+
+
+reads_plans(analyzed)
 
 
 class Nodes:

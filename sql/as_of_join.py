@@ -4,13 +4,16 @@
 
 - **J1** Each left row meets the right row of its key with the largest time at or before its own. `join_type => 'inner'` drops a row that
   finds none, `'left'` keeps it with nulls. The result has the left side's columns, then the right side's, as any SQL join.
-  Three ways to say what is joined:
+  Four ways to say what is joined:
 
   - By clauses: the n-th `PARTITION BY` expression of the left side matches the n-th of the right, the first `ORDER BY` expression of each
     side is its time: `AS_OF_JOIN(TABLE(l) PARTITION BY k ORDER BY ts, TABLE(r) PARTITION BY k ORDER BY ts)`.
   - By a condition: `on => 'l.k = r.k AND r.price > 0', match => 'l.ts >= r.ts'` over aliases given within `TABLE(SELECT * FROM orders l)`.
     Equalities between the sides are the keys; the rest of `on` applies **after** the version is picked (inner: it filters; left: it nulls
     the right side). `match` with `>=`, `>`, `<=` or `<` says where to look and whether an equal time counts.
+  - By a table's history: `history => 'prices', at => 'l.ts'` is what `JOIN prices FOR SYSTEM_TIME AS OF l.ts` becomes. A Delta table that
+    declares that it is versioned (`streamtime.key`, `streamtime.time`) is looked up in its event time, any other in its commit time, as
+    TABLE_HISTORY reads it from its change data feed, with the equalities as its key. `unit => 'version'`: `at` counts commits.
   - `using => ARRAY('k')`, or `keys` and `order_by`, where both sides have columns of the same name; with `using` the result has them once.
 
 - **J4** `direction => 'forward'` looks for the first right row at or after the left one's time, `'nearest'` for the nearer of both (ties go
@@ -185,7 +188,7 @@ def _outcome(call: Bound, found: Sides, left: Frame, rights: list[Column], why: 
 
 SPEC = Spec(
     name="AS_OF_JOIN",
-    summary=__doc__.splitlines()[0],
+    summary='Joins each row with the version of another table\'s row that was valid at its own time: "what did this look like at that moment".',
     rules="C1, C4-C9, C11, C12, J1-J6 (KIP-914)",
     page=__doc__,
     plan=plan,
@@ -210,6 +213,19 @@ SPEC = Spec(
             "match",
             Text(),
             "the comparison of the times, in place of ORDER BY: 'l.ts >= r.ts' looks back, '<=' ahead; '>' and '<' leave equal times out",
+        ),
+        Option(
+            "history",
+            Text(expression=False),
+            "the name of the right side's Delta table, to look up in its history: by event time where it declares that it is versioned, "
+            "else by commit",
+        ),
+        Option("at", Text(), "with `history`: the time to look up, over the left side's columns"),
+        Option(
+            "unit",
+            Choice(words=("timestamp", "version")),
+            "with `history`: whether `at` is a time or the number of a commit",
+            default_text="'timestamp'",
         ),
         Option(
             "direction",

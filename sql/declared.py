@@ -21,6 +21,7 @@ from streamtime.sql.errors import CallError, did_you_mean, gist, listed, unlogge
 from streamtime.sql.text import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from pyspark.sql import types as T
@@ -30,6 +31,9 @@ PROPERTIES = ("key", "time", "retention", "grace", "deleted")
 UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
 UNITS |= {"day": 24 * UNITS["hour"], "week": 7 * 24 * UNITS["hour"]}
 PIECE = re.compile(r"'?([0-9]{1,15})'?\s+([a-z]+?)s?\b\s*")
+THROUGH = re.compile(r"^ *(\+- )?(SubqueryAlias|View|Project|Filter)\b")
+READS = re.compile(r"^ *(\+- )?(Relation [^\s\[]+\[|RelationV2\[)")  # the change data feed of a table has no name there
+ALIAS = re.compile(r"^ *(?:\+- )?SubqueryAlias (.+)$")
 PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([\w$-]+))\s*")
 
 
@@ -59,14 +63,56 @@ def declared(session: Any, table: str, function: str = "versioned table") -> Dec
     return read(name, properties, asked(name, function, lambda: session.table(name).schema), function)
 
 
+def versioned_source(df: Any, function: str = "versioned table") -> Declaration | None:
+    """The declaration of the versioned table that the rows come from, if nothing but filters, projections and views lie between (V8).
+
+    None after an aggregation, a join or anything else, over a copy, and where the plan cannot be read (in a Python UDTF; beyond a CTE).
+    Raises CallError where the table's declaration makes no sense.
+    """
+    plan = _reader(df) if _reader is not None else None
+    table = None if plan is None else source_table(plan)
+    if table is None:
+        return None
+    try:
+        properties = properties_of(df.sparkSession, table, function)
+    except CallError:  # a table of another kind, which has no properties
+        return None
+    if PREFIX + "time" not in properties:
+        return None
+    return read(table, properties, asked(table, function, lambda: df.sparkSession.table(table).schema), function)
+
+
+def reads_plans(reader: Callable[[Any], str | None]) -> None:
+    """Says how the text of a DataFrame's analysed plan is had; sql/ does not reach into the JVM."""
+    global _reader
+    _reader = reader
+
+
+_reader: Callable[[Any], str | None] | None = None
+
+
+def source_table(plan: str) -> str | None:
+    """The table at the end of an analysed plan, as Spark writes it, that has no other nodes than those which keep versions."""
+    lines = plan.strip().splitlines()
+    if not all(THROUGH.match(line) for line in lines[:-1]) or not READS.match(lines[-1]):
+        return None
+    alias = ALIAS.match(lines[-2]) if len(lines) > 1 else None
+    return alias[1].strip() if alias else None
+
+
 def table_name(text: str, function: str) -> str:
     """A table's name with each part quoted, whatever characters it has; CallError for what is no name."""
+    return ".".join(map(quoted, name_parts(text, function)))
+
+
+def name_parts(text: str, function: str) -> list[str]:
+    """The parts of a table's name; CallError for what is no name."""
     parts, at = [], 0
     while (found := PART.match(text, at)) is not None:
         parts.append(found[1].replace("``", "`") if found[1] else found[2])
         at = found.end()
         if at == len(text) and len(parts) <= 3:
-            return ".".join(map(quoted, parts))
+            return parts
         if text[at : at + 1] != ".":
             break
         at += 1

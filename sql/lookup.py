@@ -109,7 +109,7 @@ def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
     direction, exact = meaning(call, sides)
     if deleted and direction != BACKWARD:
         right = right.with_df(right.df.where(~F.coalesce(named(deleted[0]), F.lit(False))))
-    keep: tuple[str, ...] = deleted
+    keep = (*deleted, *(r.name for r in right.extras.get("until", ())))
     if call["ties"] == "error":
         together = Window.partitionBy(*[k.column for k in right.keys], right.time.column)
         right = right.with_df(right.df.withColumn(TIED, F.count(F.lit(1)).over(together) > 1))
@@ -135,10 +135,12 @@ def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
 
 
 def checked(call: Bound, time: Ref, right: Frame, deleted: tuple[str, ...] = ()) -> Column:
-    """MATCH where it counts: within `tolerance`, not `deleted` (flags in it), and the only row of its time where that is asked for."""
+    """MATCH where it counts: within `tolerance`, still valid, not `deleted` (flags in it), and alone where `ties` asks for it."""
     good = []
     if call["tolerance"] is not None:
         good.append(_distance(time, MATCH, right) <= call["tolerance"])
+    ends = [field(MATCH, until.name) for until in right.extras.get("until", ())]
+    good += [end.isNull() | (time.column < end) for end in ends]
     good += [~F.coalesce(field(MATCH, flag), F.lit(False)) for flag in deleted]
     found = F.when(functools.reduce(operator.and_, good), named(MATCH)) if good else named(MATCH)
     if call["ties"] != "error":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,15 +14,26 @@ from streamtime.sql.call import Bound, Expression, Sort, Table
 from streamtime.sql.conditions import Conjunct, comparison, split
 from streamtime.sql.errors import CallError, listed, unlogged
 from streamtime.sql.frame import prepare
+from streamtime.sql.past import past, table_columns
 from streamtime.sql.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from streamtime.sql.frame import Frame
+    from streamtime.sql.past import Past
 
 NUMBERS = (T.NumericType,)
 LEFT, RIGHT = "left", "right"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A pair of expressions that a match has equal, and the comparison that said so, if one did."""
+
+    left: Expression
+    right: Expression
+    written: Conjunct | None = None
 
 
 @dataclass(frozen=True)
@@ -40,30 +50,50 @@ class Sides:
     exact: bool | None = None
 
 
-def sides(call: Bound, right: DataFrame | None = None, at: Sequence[Expression] = ()) -> Sides:
-    """Both sides of a call with two TABLE arguments. `right` stands in for the second; `at` are then the times of both.
-
-    Raises CallError for whatever cannot be meant.
-    """
-    frames = call.tables[0].frame, call.tables[1].frame if right is None else right
+def sides(call: Bound) -> Sides:
+    """Both sides of a call with two TABLE arguments. Raises CallError for whatever cannot be meant."""
+    frames = call.tables[0].frame, call.tables[1].frame
     keys, others = _keys(call, frames)
-    times, forward, exact = ([Sort(e) for e in at], None, None) if at else _times(call, frames)
-    orders = [call.tables[i].order_by or ((times[i],) if times else ()) for i in (0, 1)]
+    wanted = {name: (Expression.parse(call[name]),) for name in ("arrival", "deleted") if call[name]}
+    times, forward, exact = (), None, None
+    looked_back = _past(call, keys, others)
+    if looked_back is not None:
+        frames, keys, others, times = (frames[0], looked_back.frame), looked_back.keys, looked_back.others, looked_back.times
+        asked = {"deleted": looked_back.deleted, "until": looked_back.until}
+        wanted |= {name: (Expression.parse(text),) for name, text in asked.items() if text and name not in wanted}
+    else:
+        times, forward, exact = _times(call, frames)
+    orders = [call.tables[i].order_by or times[i : i + 1] for i in (0, 1)]
     if not orders[0] or not orders[1]:
         side = LEFT if not orders[0] else RIGHT
         fix = "Add ORDER BY ts after each TABLE(..), or match => 'l.ts >= r.ts'."
         raise call.refuse("ORDER BY", f"is missing on the {side} side: its first expression is the side's time", fix)
-    extras = {name: call[name] for name in ("arrival", "deleted") if call[name]}
-    ready = []
-    for i, name in enumerate((LEFT, RIGHT)):
-        wanted: dict[str, tuple[Expression, ...]] = {
-            role: (Expression.parse(text),) for role, text in extras.items() if role == "arrival" or name == RIGHT
-        }
-        ready.append(_side(call, name, Table(frames[i], tuple(k[i] for k in keys), tuple(orders[i])), wanted))
+    left = Table(frames[0], tuple(k.left for k in keys), tuple(orders[0]))
+    right = Table(frames[1], tuple(k.right for k in keys), tuple(orders[1]))
     rest = " AND ".join(f"({c.text})" for c in others)
-    found = Sides(ready[0], ready[1], tuple(call["using"] or ()), rest, forward, exact)
+    left_frame = _side(call, LEFT, left, {n: e for n, e in wanted.items() if n == "arrival"})
+    right_frame = _side(call, RIGHT, right, wanted)
+    if looked_back is not None and looked_back.until:
+        own = table_columns(right_frame.originals)
+        right_frame = replace(right_frame, columns=right_frame.columns[:own], originals=right_frame.originals[:own])
+    found = Sides(left_frame, right_frame, tuple(call["using"] or ()), rest, forward, exact)
     _check_types(call, found)
     return found
+
+
+def _past(call: Bound, keys: list[Key], others: list[Conjunct]) -> Past | None:
+    """The right side's history, where the call asks for it."""
+    if not call["history"]:
+        wrong = next((n for n in ("at", "unit") if call[n]), None)
+        if wrong:
+            raise call.refuse(f"`{wrong}`", "needs `history`: the name of the right side's table", "Add history => 'prices'.")
+        return None
+    if not call["at"]:
+        raise call.refuse("`history`", "needs `at`: the time to look up, over the left side's columns", "Add at => 'l.ts'.")
+    clash = next((n for n in ("match", "order_by", "arrival", "deleted", "direction") if call[n]), None)
+    if clash or any(t.order_by for t in call.tables):
+        raise call.refuse(f"`{clash}`" if clash else "ORDER BY", "given beside `history`, which has its own time", "Leave one out.")
+    return past(call, keys, others, _plain(call.tables[0].frame, call["at"]))
 
 
 def clock_keys(call: Bound, found: Sides) -> tuple[int, ...]:
@@ -95,7 +125,7 @@ def _side(call: Bound, name: str, table: Table, extras: dict[str, tuple[Expressi
     return frame
 
 
-def _keys(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[tuple[Expression, Expression]], list[Conjunct]]:
+def _keys(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[Key], list[Conjunct]]:
     """The pairs of keys, and the conjuncts of ON that are none."""
     clauses = [call.tables[i].partition_by for i in (0, 1)]
     given = [name for name in ("keys", "using", "on") if call[name]]
@@ -105,37 +135,36 @@ def _keys(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[tuple[
         if len(clauses[0]) != len(clauses[1]):
             problem = f"the left side has {len(clauses[0])} keys, the right side {len(clauses[1])}"
             raise call.refuse("PARTITION BY", problem, "The n-th key of the left side matches the n-th of the right side.")
-        return list(zip(*clauses, strict=True)), []
+        return [Key(a, b) for a, b in zip(*clauses, strict=True)], []
     if len(given) > 1:
         raise call.refuse(f"`{given[1]}`", f"given beside `{given[0]}`", "Leave one out.")
     if call["on"]:
         return _of_condition(call, frames, split(call["on"]))
     both = [Expression.parse(k) for k in call["keys"] or [quoted(u) for u in call["using"] or ()]]
-    return [(k, k) for k in both], []
+    return [Key(k, k) for k in both], []
 
 
-def _of_condition(
-    call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: list[Conjunct]
-) -> tuple[list[tuple[Expression, Expression]], list[Conjunct]]:
-    pairs, rest = [], []
+def _of_condition(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: list[Conjunct]) -> tuple[list[Key], list[Conjunct]]:
+    pairs: list[Key] = []
+    rest = []
     for conjunct in conjuncts:
         turned = _turned(call, frames, conjunct, "`on`") if conjunct.operator == "=" else None
         if turned is None:
             rest.append(conjunct)
         else:
-            pairs.append((_plain(frames[0], turned.left), _plain(frames[1], turned.right)))
+            pairs.append(Key(_plain(frames[0], turned.left), _plain(frames[1], turned.right), conjunct))
     if not pairs:
         fix = "Add one, such as on => 'l.k = r.k'."
         raise call.refuse("`on`", f"expected an equality between a column of the left side and one of the right, got {call['on']}", fix)
     return pairs, rest
 
 
-def _times(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[Sort], bool | None, bool | None]:
+def _times(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[tuple[Sort, ...], bool | None, bool | None]:
     """The times of both sides where `match` or `order_by` says them, and what the comparison means for direction and exactness."""
     if call["order_by"]:
-        return [Sort.parse(call["order_by"][0])] * 2, None, None
+        return (Sort.parse(call["order_by"][0]),) * 2, None, None
     if not call["match"]:
-        return [], None, None
+        return (), None, None
     clash = next((n for n in ("direction", "allow_exact") if call[n] is not None), None)
     if any(t.order_by for t in call.tables) or clash:
         raise call.refuse("`match`", f"given beside {'`' + clash + '`' if clash else 'ORDER BY'}", "Leave one out.")
@@ -144,7 +173,7 @@ def _times(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[Sort]
     if turned is None:
         expected = "a comparison of the two times with >=, >, <= or <"
         raise call.refuse("`match`", f"expected {expected}, got {call['match']}", "Write it as 'l.ts >= r.ts'.")
-    times = [Sort(_plain(frames[0], turned.left)), Sort(_plain(frames[1], turned.right))]
+    times = Sort(_plain(frames[0], turned.left)), Sort(_plain(frames[1], turned.right))
     return times, turned.operator.startswith("<"), turned.operator.endswith("=")
 
 

@@ -18,6 +18,7 @@ from streamtime.sql import kernels
 from streamtime.sql.call import Expression
 from streamtime.sql.changes import CLOSE, GRACE_KEY
 from streamtime.sql.columns import expression, has_arrow_form, has_collation, named
+from streamtime.sql.declared import versioned_source
 from streamtime.sql.frame import prepare
 from streamtime.sql.outcome import outcome, refuse_clash
 from streamtime.sql.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, WATERMARK, Choice, Count, Option, Text
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call import Bound
+    from streamtime.sql.errors import CallError
     from streamtime.sql.frame import Frame
 
 VERSIONED = "streamtime.versioned"  # in the metadata of a column: the input is a versioned table
@@ -106,6 +108,9 @@ def check_common(call: Bound) -> None:
 def prepared(call: Bound, **times: str) -> Frame:
     """The input, with the expressions that suppress takes resolved. `times` are expressions of event times."""
     refuse_versioned(call, call.tables[0].frame.schema)
+    source = versioned_source(call.tables[0].frame, call.spec.name)
+    if source is not None:
+        raise _versioned(call, f"the table {source.table} is declared versioned")
     if call["clock"] == "wall" and not is_stream(call):
         raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
     extras = {name: (Expression.parse(text),) for name, text in times.items()}
@@ -126,9 +131,12 @@ def refuse_versioned(call: Bound, schema: T.StructType) -> None:
     """A versioned table cannot be suppressed (rules S9, V9)."""
     found = next((f.name for f in schema.fields if VERSIONED in f.metadata), None)
     if found is not None:
-        fix = "Suppress the changelog before it becomes a versioned table, or query its versions as they are."
-        problem = f"the input is a versioned table (`{found}` says so), and suppress cannot honour versions (S9, V9)"
-        raise call.refuse(None, problem, fix)
+        raise _versioned(call, f"the input is a versioned table (`{found}` says so)")
+
+
+def _versioned(call: Bound, what: str) -> CallError:
+    fix = "Suppress the changelog before it becomes a versioned table, or query its versions as they are."
+    return call.refuse(None, f"{what}, and suppress cannot honour versions (S9, V9)", fix)
 
 
 def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:

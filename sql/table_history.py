@@ -52,7 +52,7 @@ from streamtime.sql.columns import has_collation, named, orderable
 from streamtime.sql.declared import asked, declared, properties_of, table_name
 from streamtime.sql.errors import CallError, did_you_mean, listed
 from streamtime.sql.spec import Example, Kind, Option, Refused, Spec, Text, Texts
-from streamtime.sql.text import quoted
+from streamtime.sql.text import literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -301,12 +301,6 @@ def _written(moment: str) -> str:
 
 def _text(micros: int) -> str:
     return f"{datetime.datetime.fromtimestamp(micros / 1e6, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def literal(text: str) -> str:
-    """A string as a SQL literal."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 SPEC = Spec(

@@ -9,8 +9,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import reference_as_of as slow
+from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 from test_deduplicate import micros, moment, view
 
