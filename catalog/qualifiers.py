@@ -90,25 +90,36 @@ def beside(source: Source, start: int, end: int) -> list[tuple[str | None, Span]
     return found
 
 
-def carried(
-    df: DataFrame, tables: Sequence[tuple[str | None, Span]], known: Mapping[Span, Columns], apart: Sequence[str]
-) -> tuple[DataFrame, Columns]:
-    """A side with its tables as struct columns, without the columns `apart`; and what its columns are, given those of other calls."""
-    names, columns = df.columns, list[Column]()
+def columns(df: DataFrame, tables: Sequence[tuple[str | None, Span]], known: Mapping[Span, Columns]) -> Columns:
+    """The columns of a side, given those of other calls; without tables where USING or a query has mixed them."""
+    names, found = df.columns, list[Column]()
     for table, span in tables:
         if span in known:
-            columns += known[span]
+            found += known[span]
         elif table is not None:
-            columns += [Column(table, n) for n in (names if len(tables) == 1 else df.select(f"{quoted(table)}.*").columns)]
-    if [c.name.lower() for c in columns] != [n.lower() for n in names]:  # USING, or rows that are not those of tables
-        return df, tuple(Column(None, n) for n in names)
-    taken = {n.lower() for n in names}
-    new = [t for t in dict.fromkeys(c.table for c in columns if not c.whole) if t is not None and t not in taken]
+            found += [Column(table, n) for n in (names if len(tables) == 1 else df.select(f"{quoted(table)}.*").columns)]
+    return tuple(found) if [c.name.lower() for c in found] == [n.lower() for n in names] else tuple(Column(None, n) for n in names)
+
+
+def with_tables(df: DataFrame, having: Columns) -> tuple[DataFrame, Columns]:
+    """A result with the tables of its columns as struct columns, and what its columns are then."""
+    plain = [f"c{i}" for i in range(len(having))]  # equal names are told apart by their places
+    named = [(F.col(p).alias(c.name), c) for p, c in zip(plain, having, strict=True)]
+    taken = {c.name.lower() for c in having}
+    new = [t for t in dict.fromkeys(c.table for c in having if not c.whole) if t is not None and t not in taken]
+    structs = [F.struct(*[ref for ref, c in named if c.table == t and not c.whole]).alias(t) for t in new]
+    return df.toDF(*plain).select(*[ref for ref, _ in named], *structs), (*having, *[Column(t, t, whole=True) for t in new])
+
+
+def carried(df: DataFrame, having: Columns, apart: Sequence[str]) -> tuple[DataFrame, Columns]:
+    """A side with its tables as struct columns, without the columns `apart`; and what its columns are then."""
+    taken = {c.name.lower() for c in having}
+    new = [t for t in dict.fromkeys(c.table for c in having if not c.whole) if t is not None and t not in taken]
     outside = {name.lower() for name in apart}
-    fields = {t: [F.col(c.text).alias(c.name) for c in columns if c.table == t and c.name.lower() not in outside] for t in new}
+    fields = {t: [F.col(c.text).alias(c.name) for c in having if c.table == t and c.name.lower() not in outside] for t in new}
     structs = [F.struct(*inside).alias(t) for t, inside in fields.items() if inside]
     made = [Column(t, t, whole=True) for t, inside in fields.items() if inside]
-    return (df.select("*", *structs) if structs else df), (*columns, *made)
+    return (df.select("*", *structs) if structs else df), (*having, *made)
 
 
 def joined(left: Columns, right: Columns, using: Sequence[str]) -> Columns:

@@ -30,8 +30,9 @@ from streamtime.shelf import FUNCTIONS
 from streamtime.sparks import knows_asof_join
 from streamtime.sql import as_of
 from streamtime.sql.as_of_joins import Refusal
-from streamtime.sql.call import Expression, Sort, Table, bind
+from streamtime.sql.call import Expression, Sort, Table, Value, bind
 from streamtime.sql.errors import CallError
+from streamtime.sql.spec import Spec
 from streamtime.sql.tokens import Span, Token, blank
 
 SPECS = {s.name.lower(): s for s in FUNCTIONS}
@@ -67,7 +68,7 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
         statement runs, and reads the tables that there were then.
         Around an AS OF join (of AS_OF_JOIN, or rewritten into it) columns are known by their tables too, as fields of structs. So an
         expression without a name is called `(o.k + 1)`, not `(k + 1)`, and ORDER BY behind HAVING takes the names of results only.
-        Parameters cannot stand in the time or the condition of such a join.
+        Parameters cannot stand in the time or the condition of such a join, nor, AS OF a table's history, anything but keys.
 
     Temporary views: on a Connect server each analysis of the result makes those that it needs, and drops them; with a JVM they are dropped
     before `query` returns. So results are as lazy, and live as long, as those of `spark.sql`. Three exceptions stay until the session
@@ -167,7 +168,7 @@ class _Run:
         try:
             tables = [Table(self._rows(call, r), *self._clauses(call, r)) for r in call.tables]
             if spec.tables == len(tables) == 2:
-                tables = self._carrying(call, tables, {name: value.python for name, value in options})
+                return self._joined(call, spec, tables, options)
             return spec.plan(bind(spec, tables, options, self.spark))
         except AnalysisException as error:
             if (error.getCondition() or "").startswith("TABLE_OR_VIEW_NOT_FOUND"):
@@ -175,15 +176,22 @@ class _Run:
                     self.read(rows.query)  # the same error, with its position
             raise
 
-    def _carrying(self, call: Call, tables: list[Table], given: dict[str | None, Any]) -> list[Table]:
-        """The sides of a join with the tables that are named around it."""
+    def _joined(self, call: Call, spec: Spec, tables: list[Table], options: list[tuple[str | None, Value]]) -> DataFrame:
+        """A join with the tables that are named around it: its sides carry them along, or, where history replaces a side, its result."""
+        given = {name: value.python for name, value in options}
         if given.get("output", "rows") != "rows" or not qualifiers.needed(self.statement, call, given.get("on")):
-            return tables
-        asked, using = [qualifiers.relations(self.statement, rows) for rows in call.tables], given.get("using") or ()
+            return spec.plan(bind(spec, tables, options, self.spark))
+        using = given.get("using") or ()
+        asked = [qualifiers.relations(self.statement, rows) for rows in call.tables]
+        having = [qualifiers.columns(t.frame, r, self.columns) for t, r in zip(tables, asked, strict=True)]
+        if "history" in given:
+            result = spec.plan(bind(spec, tables, options, self.spark))
+            result, self.columns[call.span] = qualifiers.with_tables(result, qualifiers.joined(having[0], having[1], using))
+            return result
         apart = ((), using)  # columns of USING belong to the left side
-        sides = [qualifiers.carried(t.frame, r, self.columns, a) for t, r, a in zip(tables, asked, apart, strict=True)]
+        sides = [qualifiers.carried(t.frame, h, a) for t, h, a in zip(tables, having, apart, strict=True)]
         self.columns[call.span] = qualifiers.joined(sides[0][1], sides[1][1], using)
-        return [replace(t, frame=df) for t, (df, _) in zip(tables, sides, strict=True)]
+        return spec.plan(bind(spec, [replace(t, frame=df) for t, (df, _) in zip(tables, sides, strict=True)], options, self.spark))
 
     def _rows(self, call: Call, rows: Rows) -> DataFrame:
         if rows.is_name:

@@ -617,6 +617,23 @@ def test_a_view_stores_the_call(spark: SparkSession, schema: str) -> None:
     assert sorted(tuple(r) for r in spark.newSession().table(f"{schema}.v").collect()) == [(1, 0), (2, 1)]
 
 
+def test_as_of_a_tables_history_behind_both_doors(spark: SparkSession, schema: str) -> None:
+    spark.sql(f"CREATE TABLE {schema}.p (k INT, price INT) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    spark.sql(f"INSERT INTO {schema}.p VALUES (1, 10), (2, 20)")
+    spark.sql(f"UPDATE {schema}.p SET price = 11 WHERE k = 1")
+    spark.sql("CREATE OR REPLACE TEMP VIEW asking AS SELECT * FROM VALUES (1, 1, 'a'), (1, 2, 'b'), (2, 2, 'c'), (3, 2, 'd') AS t(k, v, n)")
+    join = f"asking o LEFT JOIN {schema}.p VERSION AS OF o.v AS p ON o.k = p.k"
+    for text, expected in (
+        (f"SELECT o.n, p.price, p.k FROM {join}", [("a", 10, 1), ("b", 11, 1), ("c", 20, 2), ("d", None, None)]),
+        (
+            f"SELECT o.n, p.price, q.price FROM {join} JOIN {schema}.p VERSION AS OF 1 AS q ON q.k = o.k",
+            [("a", 10, 10), ("b", 11, 10), ("c", 20, 20)],
+        ),
+    ):
+        for run in (spark.sql, lambda t: streamtime.query(spark, t)):
+            assert sorted(tuple(r) for r in run(text).collect()) == expected
+
+
 def test_parameters_by_name(spark: SparkSession, sides: None) -> None:
     text = f"SELECT v FROM {FOUND.format('ASOF JOIN', 'l.ts >= r.ts', KEYS)} AND r.p > :p AND l.v <> :v WHERE :p > 1 AND v IN ('a', :w)"
     assert [r.v for r in spark.sql(text, args={"p": 15, "v": 'it\'s \\ "x"', "w": "b"}).orderBy("v").collect()] == ["a", "b"]
