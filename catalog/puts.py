@@ -30,6 +30,7 @@ from streamtime.sql.text import microseconds, quoted
 
 APP, VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 LABEL = "spark.databricks.delta.commitInfo.userMetadata"
+COPIES = "spark.databricks.delta.merge.materializeSource"
 MOVED = "streamtime: another writer moved stream time"
 CONFLICTS = tuple(getattr(exceptions, name) for name in exceptions.__all__)
 ATTEMPTS = 100
@@ -130,7 +131,7 @@ class Writer:
             return (self.session.createDataFrame(kept, layout.schema) if kept else None), reached
 
         try:
-            repeated = self.transact(group[0].layout, judge, group[0].batch, label)
+            repeated = self.transact(group[0].layout, judge, group[0].batch, label, stays=True)
         except Exception as error:
             if len(group) > 1:  # one of them is wrong, and the others shall not fail with it
                 for waiting in group:
@@ -147,8 +148,12 @@ class Writer:
         judge: Callable[[int | None], tuple[DataFrame | None, int | None]],
         batch: Batch | None,
         label: str | None = None,
+        stays: bool = False,
     ) -> bool:
-        """Store what `judge` makes of stream time, with the stream time that it leads to. Whether the batch was there before."""
+        """Store what `judge` makes of stream time, with the stream time that it leads to. Whether the batch was there before.
+
+        `stays`: the rows are the same whenever they are read, so that Delta need not copy them first.
+        """
 
         def once() -> bool:
             clock = self._clock(layout) if layout.declaration.grace is not None else None
@@ -157,7 +162,7 @@ class Writer:
                 return False
             if layout.declaration.grace is not None:
                 source = source.where(self._unmoved(layout, clock))
-            merge = self._merge(layout, source, batch, label).whenMatchedUpdateAll().whenNotMatchedInsertAll()
+            merge = self._merge(layout, source, batch, label, stays).whenMatchedUpdateAll().whenNotMatchedInsertAll()
             repeated = not merge.execute().collect() and batch is not None
             self.known = None if repeated or reached is None else (reached,)
             return repeated
@@ -168,7 +173,7 @@ class Writer:
         """Remove the rows with these keys and times. How many there were."""
 
         def once() -> int:
-            counts = self._merge(layout, source, None, None).whenMatchedDelete().execute().first()
+            counts = self._merge(layout, source).whenMatchedDelete().execute().first()
             return 0 if counts is None else int(counts["num_deleted_rows"])
 
         return self._again(layout, once)
@@ -196,8 +201,11 @@ class Writer:
         now = self.session.table(layout.declaration.table).agg(layout.stream_time).scalar()
         return F.when(now.eqNullSafe(F.lit(clock).cast("long")), True).otherwise(F.raise_error(F.lit(MOVED)).cast("boolean"))
 
-    def _merge(self, layout: Layout, source: DataFrame, batch: Batch | None, label: str | None) -> DeltaMergeBuilder:
-        for name, value in ((APP, batch and batch[0]), (VERSION, batch and str(batch[1])), (LABEL, label)):
+    def _merge(
+        self, layout: Layout, source: DataFrame, batch: Batch | None = None, label: str | None = None, stays: bool = False
+    ) -> DeltaMergeBuilder:
+        settings = {APP: batch and batch[0], VERSION: batch and str(batch[1]), LABEL: label, COPIES: "none" if stays else None}
+        for name, value in settings.items():
             self.session.conf.set(name, value) if value is not None else self.session.conf.unset(name)
         same = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in (*layout.declaration.key, layout.time.name))
         return DeltaTable.forName(self.session, layout.declaration.table).alias("t").merge(source.alias("s"), same)
