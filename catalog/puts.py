@@ -14,7 +14,8 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -35,6 +36,7 @@ MOVED = "streamtime: another writer moved stream time"
 CONFLICTS = tuple(getattr(exceptions, name) for name in exceptions.__all__)
 ATTEMPTS = 100
 LONGEST = 2.0  # seconds between two attempts
+GATHER = 0.02  # seconds that a put waits for others to come along
 SHARED = 1_000  # puts in one transaction
 
 Batch = tuple[str, int]  # an application, and which of its batches; Delta stores each at most once, and only in rising order
@@ -90,14 +92,20 @@ class Waiting:
     report: Report | None = None
     error: BaseException | None = None
 
+    @property
+    def done(self) -> bool:
+        """Whether it had its turn."""
+        return self.report is not None or self.error is not None
+
 
 class Writer:
     """All that one process writes to one table."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.session = spark.newSession()  # Delta takes the name of a batch from the session's settings
-        self.turn, self.gate = threading.Lock(), threading.Lock()
+        self.gate, self.busy = threading.Condition(), False
         self.waiting: list[Waiting] = []
+        self.shared = False
         self.known: tuple[int | None] | None = None  # stream time, as far as this process knows
 
     def put_rows(self, layout: Layout, rows: Sequence[Values], batch: Batch | None, label: str | None = None) -> Report:
@@ -105,13 +113,36 @@ class Writer:
         mine = Waiting(layout, rows, batch)
         with self.gate:
             self.waiting.append(mine)
-        with self.turn:
-            if mine.report is None and mine.error is None:
+            self.gate.wait_for(lambda: mine.done or not self.busy)
+            leads = not mine.done
+            self.busy |= leads
+        if leads:
+            try:
+                if self.shared and batch is None:  # who came along last time has just been let go, and may be back at once
+                    time.sleep(GATHER)
                 self._store(self._group(mine, alone=label is not None), label)
+            finally:
+                self._let_go()
         if mine.error is not None:
             raise mine.error
         assert mine.report is not None
         return mine.report
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """No other thread of this process writes to the table meanwhile."""
+        with self.gate:
+            self.gate.wait_for(lambda: not self.busy)
+            self.busy = True
+        try:
+            yield
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        with self.gate:
+            self.busy = False
+            self.gate.notify_all()
 
     def _group(self, mine: Waiting, alone: bool) -> list[Waiting]:
         with self.gate:
@@ -119,6 +150,7 @@ class Writer:
             if mine.batch is None and not alone:
                 group = [w for w in self.waiting if w.batch is None and w.layout == mine.layout][:SHARED]
                 group = group if mine in group else [mine]
+                self.shared = len(group) > 1
             self.waiting = [w for w in self.waiting if w not in group]
         return group
 

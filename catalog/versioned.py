@@ -145,7 +145,7 @@ class VersionedTable:
     def _remove_expired(self) -> int:
         names = (*self._layout.declaration.key, self._layout.time.name)
         expired = self._ended(self._writer.session.table(self.table)).where(~self._kept("__ends", beyond=True))
-        with self._writer.turn:
+        with self._writer.turn():
             return self._writer.remove(self._layout, expired.select(*map(quoted, names)))
 
     def _put(self, rows: Any, batch: tuple[str, int] | None, order_by: Sequence[str] | None) -> Report:
@@ -177,7 +177,7 @@ class VersionedTable:
                 after = reached if clock is None else max(clock, reached if reached is not None else clock)
                 return (stored if reached is not None else None), (after if grace is not None else None)
 
-            with self._writer.turn:
+            with self._writer.turn():
                 repeated = self._writer.transact(layout, judge, batch)
             if repeated:
                 return Report(0, repeated=True)
