@@ -14,7 +14,8 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -30,10 +31,12 @@ from streamtime.sql.text import microseconds, quoted
 
 APP, VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 LABEL = "spark.databricks.delta.commitInfo.userMetadata"
+COPIES = "spark.databricks.delta.merge.materializeSource"
 MOVED = "streamtime: another writer moved stream time"
 CONFLICTS = tuple(getattr(exceptions, name) for name in exceptions.__all__)
 ATTEMPTS = 100
 LONGEST = 2.0  # seconds between two attempts
+GATHER = 0.02  # seconds that a put waits for others to come along
 SHARED = 1_000  # puts in one transaction
 
 Batch = tuple[str, int]  # an application, and which of its batches; Delta stores each at most once, and only in rising order
@@ -89,14 +92,20 @@ class Waiting:
     report: Report | None = None
     error: BaseException | None = None
 
+    @property
+    def done(self) -> bool:
+        """Whether it had its turn."""
+        return self.report is not None or self.error is not None
+
 
 class Writer:
     """All that one process writes to one table."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.session = spark.newSession()  # Delta takes the name of a batch from the session's settings
-        self.turn, self.gate = threading.Lock(), threading.Lock()
+        self.gate, self.busy = threading.Condition(), False
         self.waiting: list[Waiting] = []
+        self.shared = False
         self.known: tuple[int | None] | None = None  # stream time, as far as this process knows
 
     def put_rows(self, layout: Layout, rows: Sequence[Values], batch: Batch | None, label: str | None = None) -> Report:
@@ -104,13 +113,36 @@ class Writer:
         mine = Waiting(layout, rows, batch)
         with self.gate:
             self.waiting.append(mine)
-        with self.turn:
-            if mine.report is None and mine.error is None:
+            self.gate.wait_for(lambda: mine.done or not self.busy)
+            leads = not mine.done
+            self.busy |= leads
+        if leads:
+            try:
+                if self.shared and batch is None:  # who came along last time has just been let go, and may be back at once
+                    time.sleep(GATHER)
                 self._store(self._group(mine, alone=label is not None), label)
+            finally:
+                self._let_go()
         if mine.error is not None:
             raise mine.error
         assert mine.report is not None
         return mine.report
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """No other thread of this process writes to the table meanwhile."""
+        with self.gate:
+            self.gate.wait_for(lambda: not self.busy)
+            self.busy = True
+        try:
+            yield
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        with self.gate:
+            self.busy = False
+            self.gate.notify_all()
 
     def _group(self, mine: Waiting, alone: bool) -> list[Waiting]:
         with self.gate:
@@ -118,6 +150,7 @@ class Writer:
             if mine.batch is None and not alone:
                 group = [w for w in self.waiting if w.batch is None and w.layout == mine.layout][:SHARED]
                 group = group if mine in group else [mine]
+                self.shared = len(group) > 1
             self.waiting = [w for w in self.waiting if w not in group]
         return group
 
@@ -130,7 +163,7 @@ class Writer:
             return (self.session.createDataFrame(kept, layout.schema) if kept else None), reached
 
         try:
-            repeated = self.transact(group[0].layout, judge, group[0].batch, label)
+            repeated = self.transact(group[0].layout, judge, group[0].batch, label, stays=True)
         except Exception as error:
             if len(group) > 1:  # one of them is wrong, and the others shall not fail with it
                 for waiting in group:
@@ -147,8 +180,12 @@ class Writer:
         judge: Callable[[int | None], tuple[DataFrame | None, int | None]],
         batch: Batch | None,
         label: str | None = None,
+        stays: bool = False,
     ) -> bool:
-        """Store what `judge` makes of stream time, with the stream time that it leads to. Whether the batch was there before."""
+        """Store what `judge` makes of stream time, with the stream time that it leads to. Whether the batch was there before.
+
+        `stays`: the rows are the same whenever they are read, so that Delta need not copy them first.
+        """
 
         def once() -> bool:
             clock = self._clock(layout) if layout.declaration.grace is not None else None
@@ -157,7 +194,7 @@ class Writer:
                 return False
             if layout.declaration.grace is not None:
                 source = source.where(self._unmoved(layout, clock))
-            merge = self._merge(layout, source, batch, label).whenMatchedUpdateAll().whenNotMatchedInsertAll()
+            merge = self._merge(layout, source, batch, label, stays).whenMatchedUpdateAll().whenNotMatchedInsertAll()
             repeated = not merge.execute().collect() and batch is not None
             self.known = None if repeated or reached is None else (reached,)
             return repeated
@@ -168,7 +205,7 @@ class Writer:
         """Remove the rows with these keys and times. How many there were."""
 
         def once() -> int:
-            counts = self._merge(layout, source, None, None).whenMatchedDelete().execute().first()
+            counts = self._merge(layout, source).whenMatchedDelete().execute().first()
             return 0 if counts is None else int(counts["num_deleted_rows"])
 
         return self._again(layout, once)
@@ -196,8 +233,11 @@ class Writer:
         now = self.session.table(layout.declaration.table).agg(layout.stream_time).scalar()
         return F.when(now.eqNullSafe(F.lit(clock).cast("long")), True).otherwise(F.raise_error(F.lit(MOVED)).cast("boolean"))
 
-    def _merge(self, layout: Layout, source: DataFrame, batch: Batch | None, label: str | None) -> DeltaMergeBuilder:
-        for name, value in ((APP, batch and batch[0]), (VERSION, batch and str(batch[1])), (LABEL, label)):
+    def _merge(
+        self, layout: Layout, source: DataFrame, batch: Batch | None = None, label: str | None = None, stays: bool = False
+    ) -> DeltaMergeBuilder:
+        settings = {APP: batch and batch[0], VERSION: batch and str(batch[1]), LABEL: label, COPIES: "none" if stays else None}
+        for name, value in settings.items():
             self.session.conf.set(name, value) if value is not None else self.session.conf.unset(name)
         same = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in (*layout.declaration.key, layout.time.name))
         return DeltaTable.forName(self.session, layout.declaration.table).alias("t").merge(source.alias("s"), same)

@@ -88,9 +88,10 @@ class VersionedTable:
     ) -> Report:
         """Put versions, in one transaction (V2). With a `batch_id`, at most once: one that is there, of this `app_id`, is not repeated.
 
-        `rows` are mappings from column to value, sequences in the order of the columns, or a DataFrame. They are put in their order; those
-        of a DataFrame in that of `order_by`, SQL expressions, by default of the event time. `_deleted => True` makes a row a tombstone. A
-        column that is not given is null. The report says what was accepted, and has each row that was not, with the reason.
+        `rows` are mappings from column to value, sequences in the order of the columns, or a DataFrame. They are put in their order, those
+        of a DataFrame in that of `order_by`, SQL expressions, by default of the event time; a column of it may be there for the order
+        alone. `_deleted => True` makes a row a tombstone. A column that is not given is null. The report says what was accepted, and has
+        each row that was not, with the reason.
 
         Raises CallError for rows that do not fit the table, TimeoutError if other writers do not let this one through.
         """
@@ -144,7 +145,7 @@ class VersionedTable:
     def _remove_expired(self) -> int:
         names = (*self._layout.declaration.key, self._layout.time.name)
         expired = self._ended(self._writer.session.table(self.table)).where(~self._kept("__ends", beyond=True))
-        with self._writer.turn:
+        with self._writer.turn():
             return self._writer.remove(self._layout, expired.select(*map(quoted, names)))
 
     def _put(self, rows: Any, batch: tuple[str, int] | None, order_by: Sequence[str] | None) -> Report:
@@ -157,12 +158,12 @@ class VersionedTable:
             return self._writer.put_rows(self._layout, values, batch)
         numbered = T.StructType([*self._layout.schema.fields, T.StructField("__order", T.LongType())])
         df = self.spark.createDataFrame([(*row, number) for number, row in enumerate(values)], numbered)
-        return self._put_frame(df, batch, ["__order"], without="__order")
+        return self._put_frame(df, batch, ["__order"])
 
-    def _put_frame(self, df: DataFrame, batch: tuple[str, int] | None, order_by: Sequence[str] | None, without: str = "") -> Report:
+    def _put_frame(self, df: DataFrame, batch: tuple[str, int] | None, order_by: Sequence[str] | None) -> Report:
         """As `VERSIONS` judges, and by the stream time of the table."""
         layout, grace = self._layout, self._layout.declaration.grace
-        judged = self._judged(df, order_by, without).persist()
+        judged = self._judged(df, order_by or ()).persist()
         try:
             micros = F.expr(microseconds(quoted(layout.time.name), layout.time.dataType))
             reached = judged.where("reason IS NULL OR reason = 'overwritten'").agg(F.max(micros)).first()[0]  # type: ignore[index]
@@ -176,7 +177,7 @@ class VersionedTable:
                 after = reached if clock is None else max(clock, reached if reached is not None else clock)
                 return (stored if reached is not None else None), (after if grace is not None else None)
 
-            with self._writer.turn:
+            with self._writer.turn():
                 repeated = self._writer.transact(layout, judge, batch)
             if repeated:
                 return Report(0, repeated=True)
@@ -188,11 +189,12 @@ class VersionedTable:
         finally:
             judged.unpersist()
 
-    def _judged(self, df: DataFrame, order_by: Sequence[str] | None, without: str) -> DataFrame:
+    def _judged(self, df: DataFrame, order_by: Sequence[str]) -> DataFrame:
         """The rows with the columns of the table, and `reason`, by the rows alone."""
         layout = self._layout
-        given = {n.lower(): n for n in df.columns if n != without}
-        self._known(given.values())
+        given = {n.lower(): n for n in df.columns}
+        ordering = {o.strip("`").lower() for o in order_by}
+        self._known(n for n in df.columns if n.lower() not in ordering)
         columns = [
             (F.col(quoted(given[f.name.lower()])) if f.name.lower() in given else F.lit(None)).cast(f.dataType).alias(f"c{i}")
             for i, f in enumerate(layout.schema)

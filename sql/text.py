@@ -59,3 +59,12 @@ def named_by(keys: Sequence[str]) -> str:
     *first, last = keys
     escaped = [rf"replace(replace({key}, r'\', r'\\'), '|', r'\|')" for key in first]
     return " || '|' || ".join([*escaped, last])
+
+
+def time_text(micros: int | None, kind: T.DataType) -> str:
+    """A time as Spark writes it, in UTC."""
+    assert micros is not None
+    text = str(T.TimestampNTZType().fromInternal(micros))
+    if isinstance(kind, T.DateType):
+        return text[:10]
+    return text.rstrip("0") if "." in text else text

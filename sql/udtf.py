@@ -21,7 +21,7 @@ from streamtime.sql.call import Bound, Table, Value, bind
 from streamtime.sql.errors import CallError, did_you_mean
 from streamtime.sql.session_updates import kernel as sessions_kernel
 from streamtime.sql.spec import Spec
-from streamtime.sql.text import as_text, microseconds, named_by, quoted
+from streamtime.sql.text import as_text, microseconds, named_by, quoted, time_text
 from streamtime.sql.udtf_suppress import KIND, PREIMAGE, change, needed, suppressed
 from streamtime.sql.udtf_updates import Shape, changed, shape
 from streamtime.sql.udtf_versions import versioned
@@ -256,7 +256,7 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
             continue
         extra = [_moment(verdicts.details[d][i], result.time_type) for d in details]
         if details and local.named:
-            extra.append(None if extra[0] is None else f"{rows[row][-1]}@{_text(verdicts.details[details[0]][i], result.time_type)}")
+            extra.append(None if extra[0] is None else f"{rows[row][-1]}@{time_text(verdicts.details[details[0]][i], result.time_type)}")
         if call["output"] not in UNREPORTED:
             known = bool(has_time[row]) and int(stream[row]) not in (LOWEST, HIGHEST)
             late = abs(int(stream[row]) - int(micros[row])) / 1e6 if known else None
@@ -277,15 +277,6 @@ def _moment(micros: Any, kind: T.DataType) -> Any:
     if micros is None or isinstance(micros, str):
         return micros
     return kind.fromInternal(micros // groups.MICROS_PER_DAY if isinstance(kind, T.DateType) else micros)
-
-
-def _text(micros: int | None, kind: T.DataType) -> str:
-    """A time as Spark writes it, in UTC."""
-    assert micros is not None
-    text = str(T.TimestampNTZType().fromInternal(micros))
-    if isinstance(kind, T.DateType):
-        return text[:10]
-    return text.rstrip("0") if "." in text else text
 
 
 def deduplicate(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:

@@ -14,9 +14,9 @@
 - **V5** Rows that `deleted` marks are tombstones: they end a version and are none. Without it they are the rows whose `change_type`, or
   Delta's `_change_type`, is `'delete'`. Delta's `update_preimage` rows are no changes and are left out before anything else (C10).
   `grace` and `retention` omitted are unlimited.
-- **V8** A WHERE on a changelog does not filter the table that it describes: where a key's newest row fails the predicate, the row before it
-  becomes the current one, and lives on. Write `deleted => 'NOT (predicate)'`, by which a row that fails the predicate deletes its key, or
-  put the WHERE on the result of this call.
+- **V8** A WHERE on a changelog does not filter the table that it describes: where a key's newest row fails the predicate, the row before
+  it becomes the current one, and lives on. Write `deleted => 'NOT (predicate)'`, by which a row that fails the predicate deletes its key
+  (`'(predicate) IS NOT TRUE'` where it can be null), or put the WHERE on the result of this call.
 
 Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
 nothing is too old; `ORDER BY arrival, time => 'ts'` replays arrival order.
