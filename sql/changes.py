@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.aggregates import ARGUMENT, Typed, arguments, parse, typed
 from streamtime.sql.call import Expression
-from streamtime.sql.columns import arrow_type, has_arrow_form, named
+from streamtime.sql.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.final import EMIT_REASON, EMIT_TIME, emitted
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.sorting import hash_of, prefix
 from streamtime.sql.spec import COMMON, OUTPUT, Choice, Duration, Option, Text
 from streamtime.sql.streaming import is_stream, kept, marked
+from streamtime.sql.text import quoted
 from streamtime.sql.windows import clocked
 from streamtime.udfs.aggregates import KINDS
 from streamtime.udfs.changes import DELETED, Layout, PerRow, Sorted, Updates
+from streamtime.udfs.groups import HIGHEST
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -135,7 +139,7 @@ def plan(
     rows = frame.by_key(identity, frame.sort(), [prefix(identity, clock_name, frame.time.type)] if hashed else [])
     taken = {name: named(name) for name in columns} | ({HASH: hash_of(identity)} if hashed else {})
     if beside:
-        return _beside(rows, PerRow(run, tuple(taken)), list(taken.values()), carried, fields)
+        return _beside(rows, PerRow(run, tuple(taken), ()), list(taken.values()), carried, fields)
     kernels.ship_by_value()
     made = rows.select(*[c.alias(name) for name, c in taken.items()]).mapInArrow(run.run, T.StructType(fields))
     if not final:
@@ -144,13 +148,19 @@ def plan(
 
 
 def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], carried: Sequence[str], fields: Sequence[T.StructField]) -> DataFrame:
-    """The changes of each row, which give it their columns; its own never leave the JVM."""
-    made = T.StructType()
-    for f in fields[len(carried) :]:
-        made = made.add(DELETED, T.BooleanType()) if f.name == "change_type" else made.add(f.name, f.dataType)
-    df = kernels.with_column(rows, CHANGES, kernel, columns, T.ArrayType(made))
+    """The changes of each row, which give it their columns; its own never leave the JVM, and what follows from these is computed there."""
+    updates, results = kernel.sorted.updates, {"change_type": F.when(named(DELETED), "delete").otherwise("upsert")}
+    end = quoted(updates.layout.bounds[1])
+    if updates.changed_at_end:
+        results["change_time"] = expression(end)
+    if isinstance(fields[-1 - len(CHANGE)].dataType, T.TimestampType):
+        after = int(updates.close(np.zeros(1, np.int64))[0])
+        results[CLOSE] = expression(f"timestamp_micros(least(unix_micros({end}), {HIGHEST - after}L) + {after}L)")
+    made = T.StructType([T.StructField(f.name, f.dataType) for f in fields[len(carried) :] if f.name not in results])
+    made = made.add(DELETED, T.BooleanType())
+    df = kernels.with_column(rows, CHANGES, replace(kernel, made=tuple(made.names)), columns, T.ArrayType(made))
     flat = df.select(*map(named, carried), F.inline(named(CHANGES)).alias(*made.names))
-    results = {CLOSE: named(CLOSE), "change_type": F.when(named(DELETED), "delete").otherwise("upsert")}
+    results.setdefault(CLOSE, named(CLOSE))  # it carries its grace
     return flat.select(*[results[f.name].alias(f.name, metadata=f.metadata) if f.name in results else named(f.name) for f in fields])
 
 

@@ -249,6 +249,7 @@ class Updates:
     """A function that emits changes: `changes` says what a batch comes to. The rest is the same for all."""
 
     layout: Layout
+    changed_at_end: ClassVar[bool] = False  # whether a result's event time is always its end
     closes_for_good: ClassVar[bool] = False  # whether what one clock has closed is closed for other clocks of its key, too
 
     def changes(
@@ -366,6 +367,7 @@ class PerRow:
 
     sorted: Sorted
     columns: tuple[str, ...]  # names of what comes in each batch
+    made: tuple[str, ...]  # and of what a change has
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """As many lists as rows."""
@@ -379,7 +381,7 @@ class PerRow:
                 changes, caused_by = changes.take(pa.array(np.argsort(caused_by, kind="stable"))), np.sort(caused_by)
             offsets = np.zeros(rows.num_rows + 1, np.int32)
             np.cumsum(np.bincount(caused_by, minlength=rows.num_rows), out=offsets[1:])
-            structs = pa.StructArray.from_arrays([one(changes, n) for n in changes.column_names], changes.column_names)
+            structs = pa.StructArray.from_arrays([one(changes, n) for n in self.made], list(self.made))
             yield pa.ListArray.from_arrays(pa.array(offsets), structs)
 
 

@@ -216,6 +216,7 @@ def places(gone: Ints, item: Ints, rows: int) -> Ints:
 class SessionUpdates(Updates):
     """Sessions, both bounds inclusive; closed once stream time has passed their end, `gap` and `grace`."""
 
+    changed_at_end: ClassVar[bool] = True
     closes_for_good: ClassVar[bool] = True
 
     layout: Layout
