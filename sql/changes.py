@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.aggregates import ARGUMENT, Typed, arguments, parse, typed
 from streamtime.sql.call import Expression
-from streamtime.sql.columns import arrow_type, has_arrow_form, named
+from streamtime.sql.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.final import EMIT_REASON, EMIT_TIME, emitted
-from streamtime.sql.frame import prepare
+from streamtime.sql.frame import PREFIX, prepare
+from streamtime.sql.sorting import hash_of, prefix
 from streamtime.sql.spec import COMMON, OUTPUT, Choice, Duration, Option, Text
 from streamtime.sql.streaming import is_stream, kept, marked
+from streamtime.sql.text import quoted
 from streamtime.sql.windows import clocked
 from streamtime.udfs.aggregates import KINDS
-from streamtime.udfs.changes import Layout, Sorted, Updates
+from streamtime.udfs.changes import DELETED, Layout, PerRow, Sorted, Updates
+from streamtime.udfs.groups import HIGHEST
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call import Bound
     from streamtime.sql.frame import Frame, Ref
 
 CHANGE = ("change_type", "change_time", "change_seq")
 CLOSE = "window_close"
+CHANGES, HASH = f"{PREFIX}changes", f"{PREFIX}hash"
 GRACE_KEY = "streamtime.grace"  # in the metadata of `window_close`: how long after its end a result may still change, in microseconds
 GRACE = Option("grace", Duration(), "how long past its end a window still accepts rows", default=0, default_text="INTERVAL 0 SECONDS")
 AGGREGATES = Option(
@@ -105,17 +111,19 @@ def plan(
     fields = fields_of(call, frame, frame.df.schema, carried, bounds, found)
     if call["output"] != "rows":
         return report(call, frame, bounds)
+    beside = not stream and not final and kernels.arrow_udf is not None
     layout = Layout(
-        carried=tuple(carried),
+        carried=() if beside else tuple(carried),
         ordered=tuple(ordered),
         bounds=bounds,
         aggregates=tuple((t.kernel, arrow_type(t.type) if t.kernel.function == "avg" else None) for t in found),
         time=frame.time.name,
         kind=arrow_type(frame.time.type),
         final=final,
+        beside=beside,
     )
     updates = kernel(call, layout)
-    needed = [*carried, frame.time.name, *(t.kernel.column for t in found if t.kernel.column)]
+    needed = [*(ordered if beside else carried), frame.time.name, *(t.kernel.column for t in found if t.kernel.column)]
     frame, identity = frame.comparable(frame.keys)
     if stream:
         return _streaming(call, frame, updates, identity, needed, fields, options)
@@ -124,13 +132,36 @@ def plan(
     frame, clock = clocked(frame, F.lit(True))
     clock_name = frame.time.name if frame.in_time_order else next(c for c in frame.df.columns if named(c) is clock)
     columns = list(dict.fromkeys([*needed, clock_name, *identity]))
-    one_clock = {c.name for c in frame.extras.get("clock_by", ())} <= {k.name for k in frame.keys}
+    clock_by = frame.extras.get("clock_by", ())
+    hashed = bool(identity) and (frame.in_time_order or not clock_by)
+    one_clock = {c.name for c in clock_by} <= {k.name for k in frame.keys}
+    run = Sorted(updates, tuple(identity), clock_name, one_clock, HASH if hashed else "")
+    rows = frame.by_key(identity, frame.sort(), [prefix(identity, clock_name, frame.time.type)] if hashed else [])
+    taken = {name: named(name) for name in columns} | ({HASH: hash_of(identity)} if hashed else {})
+    if beside:
+        return _beside(rows, PerRow(run, tuple(taken), ()), list(taken.values()), carried, fields)
     kernels.ship_by_value()
-    run = Sorted(updates, tuple(identity), clock_name, one_clock).run
-    made = frame.by_key(identity, frame.sort()).select(*map(named, columns)).mapInArrow(run, T.StructType(fields))
+    made = rows.select(*[c.alias(name) for name, c in taken.items()]).mapInArrow(run.run, T.StructType(fields))
     if not final:
         return made
     return emitted(call, made, frame, clock, steps(call))
+
+
+def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], carried: Sequence[str], fields: Sequence[T.StructField]) -> DataFrame:
+    """The changes of each row, which give it their columns; its own never leave the JVM, and what follows from these is computed there."""
+    updates, results = kernel.sorted.updates, {"change_type": F.when(named(DELETED), "delete").otherwise("upsert")}
+    end = quoted(updates.layout.bounds[1])
+    if updates.changed_at_end:
+        results["change_time"] = expression(end)
+    if isinstance(fields[-1 - len(CHANGE)].dataType, T.TimestampType):
+        after = int(updates.close(np.zeros(1, np.int64))[0])
+        results[CLOSE] = expression(f"timestamp_micros(least(unix_micros({end}), {HIGHEST - after}L) + {after}L)")
+    made = T.StructType([T.StructField(f.name, f.dataType) for f in fields[len(carried) :] if f.name not in results])
+    made = made.add(DELETED, T.BooleanType())
+    df = kernels.with_column(rows, CHANGES, replace(kernel, made=tuple(made.names)), columns, T.ArrayType(made))
+    flat = df.select(*map(named, carried), F.inline(named(CHANGES)).alias(*made.names))
+    results.setdefault(CLOSE, named(CLOSE))  # it carries its grace
+    return flat.select(*[results[f.name].alias(f.name, metadata=f.metadata) if f.name in results else named(f.name) for f in fields])
 
 
 def steps(call: Bound) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups
-from streamtime.udfs.groups import Ints
+from streamtime.udfs.groups import Flags, Ints
 from streamtime.udfs.ordering import ordinals
 
 State = dict[str, pa.Array]
@@ -32,9 +32,29 @@ class Segments:
         self.starts, self.length = starts, length  # the position of each segment's first row, and how many rows there are
         self.ends = starts + lengths - 1
         self.lead = starts + segment  # where each segment's first state stands, in an array that has it before the rows of the segment
-        self.place = np.arange(length) + np.repeat(segment, lengths) + 1  # where each row stands there
-        self.extended = np.repeat(segment, lengths + 1)  # the segment numbers of that array
         self.number = np.repeat(segment, lengths)  # of each row the segment
+        self.place = np.arange(1, length + 1) + self.number  # where each row stands there
+
+    @property
+    def extended(self) -> Ints:
+        """The segment numbers of an array that has each segment's first state before its rows."""
+        found: Ints = np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=self.length) + 1)
+        return found
+
+    @property
+    def position(self) -> Ints:
+        """Each row's number in its segment, from 1."""
+        found: Ints = np.arange(1, self.length + 1) - self.starts[self.number]
+        return found
+
+    def counted(self, first: Ints, present: Flags | None) -> Ints:
+        """How many rows are present so far (None: all are), from each segment's first count on."""
+        if present is None or present.all():
+            return first[self.number] + self.position if first.any() else self.position
+        total = np.cumsum(present, dtype=np.int64)
+        before = total[self.starts] - present[self.starts]
+        counts: Ints = total + (first - before)[self.number]
+        return counts
 
     def led(self, first: Any, rows: Any) -> Any:
         """Each segment's first value, then its rows' values."""
@@ -118,8 +138,8 @@ class Count(Aggregate):
     """count(*), count(x)."""
 
     def _state(self, segments: Segments, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
-        rows = groups.valid([values], segments.length).astype(np.int64) if self.column else np.ones(segments.length, np.int64)
-        return {"n": pa.array(running_sum(segments, groups.as_ints(first["n"]), rows)[at])}
+        present = groups.valid([values], segments.length) if self.column and values.null_count else None
+        return {"n": pa.array(segments.counted(groups.as_ints(first["n"]), present)[at])}
 
     def _merge(self, left: State, right: State) -> State:
         return {"n": pa.array(groups.as_ints(left["n"]) + groups.as_ints(right["n"]))}
@@ -138,10 +158,11 @@ class Sum(Aggregate):
     """sum(x), avg(x): over BIGINT, DOUBLE or DECIMAL, to which the plan has cast the argument."""
 
     def _state(self, segments: Segments, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
-        present = groups.valid([values], segments.length)
-        n = running_sum(segments, groups.as_ints(first["n"]), present.astype(np.int64))[at]
+        present = groups.valid([values], segments.length) if values.null_count else None
+        n = segments.counted(groups.as_ints(first["n"]), present)[at]
+        amounts = numbers(values) if present is None else np.where(present, numbers(values), 0)
         try:
-            total = running_sum(segments, numbers(first["total"]), np.where(present, numbers(values), 0))[at]
+            total = running_sum(segments, numbers(first["total"]), amounts)[at]
         except OverflowError:
             raise OverflowError(
                 f"{self.function}(..) AS {self.name}: the sum does not fit BIGINT; cast the argument to DECIMAL(38)"
@@ -201,8 +222,8 @@ class Extreme(Aggregate):
         held, rows = (np.where(is_there, numbers, none) for is_there, numbers in zip(there, (held, rows), strict=True))
         found = running(np.maximum if self.function == "max" else np.fmin, segments, segments.led(held, rows.astype(rows.dtype)))[at]
         nothing = None
-        if not there[1].all() or not there[0].all():
-            nothing = running_sum(segments, there[0].astype(np.int64), there[1].astype(np.int64))[at] == 0
+        if not there[1].all():
+            nothing = segments.counted(there[0].astype(np.int64), there[1])[at] == 0
         plain = pa.array(found, mask=nothing)
         return plain if plain.type == values.type else plain.cast(values.type)
 

@@ -18,7 +18,7 @@ from streamtime.udfs import groups
 from streamtime.udfs.counts import Counts
 from streamtime.udfs.groups import HIGHEST, LOWEST, Flags, Ints
 from streamtime.udfs.merging import Merging
-from streamtime.udfs.ordering import By, one, ranks, sorted_rows
+from streamtime.udfs.ordering import By, one, ranks, with_ties_broken
 from streamtime.udfs.parts import Parts
 from streamtime.udfs.suppress import (
     END,
@@ -251,10 +251,12 @@ class Buffer:
             return
         turn = 2 * decided.at - (decided.why == END)  # what a clock's end releases comes before the next clock's first row
         picked = picked[np.lexsort((decided.place[picked], turn[picked]))]
+        if call.keys:  # the keys alone are looked at first: each row is copied once, to where it comes out
+            keys = self.parts.gathered(rows.refs[picked], call.keys)
+            picked = picked[
+                with_ties_broken(np.arange(len(picked)), [turn[picked], decided.place[picked]], [By(k) for k in call.keys], keys)
+            ]
         found = self.parts.gathered(rows.refs[picked], tuple(dict.fromkeys([*call.kept, *call.keys, call.time])))
-        order = sorted_rows([turn[picked], decided.place[picked]], [], [By(k) for k in call.keys], found)
-        if (order[1:] < order[:-1]).any():
-            found, picked = found.take(pa.array(order)), picked[order]
         yield self._with_results(found, outcome[picked], decided, rows, picked, stream, table)
 
     def _with_results(

@@ -7,7 +7,7 @@ they came to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from streamtime.udfs.state import KEY, LIVES_BY, Entries, Taken
 END, START, CHANGED = LIVES_BY - KEY, 1, 2  # the numbers of an entry; CHANGED: the largest event time in it
 DELETE, UPSERT = 0, 1
 TYPES = pa.array(["delete", "upsert"])
-SEQ = "change_seq"
+SEQ, DELETED = "change_seq", "__streamtime_deleted"
 CHUNK = 1 << 16
 
 
@@ -51,6 +51,7 @@ class Layout:
     time: str
     kind: pa.DataType  # the type of the event time
     final: bool  # one row for each window, once it is closed, instead of all changes
+    beside: bool = False  # changes stand beside their rows: without what is carried, and with `DELETED` in place of `change_type`
 
     def __post_init__(self) -> None:
         names = [*self.carried, *self.bounds, *(a.name for a, _ in self.aggregates)]
@@ -80,7 +81,10 @@ class Layout:
         made = {name: pa.array(bound).cast(kind) for name, bound in zip(self.bounds, (windows.start, windows.end), strict=True)}
         made |= {a.name: result for (a, _), result in zip(self.aggregates, results, strict=True)}
         made["window_close"] = pa.array(windows.close).cast(kind)
-        made["change_type"] = TYPES.take(pa.array(windows.type))
+        if self.beside:
+            made[DELETED] = pa.array(windows.type == DELETE)
+        else:
+            made["change_type"] = TYPES.take(pa.array(windows.type))
         made["change_time"] = pa.array(windows.changed).cast(kind)
         made[SEQ] = seq
         if emit is not None:
@@ -138,28 +142,34 @@ def accumulated(layout: Layout, rows: pa.Table, item: Ints, chain: Ints, parents
     count = int(chain.max(initial=-1)) + 1
     rising = not (chain[1:] < chain[:-1]).any()
     order = np.arange(len(chain)) if rising else np.argsort(chain, kind="stable")
-    times = groups.micros(one(rows, layout.time))[item]
+    whole = len(item) == rows.num_rows and bool((item == np.arange(len(item))).all())
+    times = groups.micros(one(rows, layout.time))
+    times = times if whole else times[item]
     level = levels(count, parents)
     entries = len(held[0][next(iter(held[0]))]) if held else 0
     pools, done, known = held, np.full(count, -1), entries
-    whole = rising and len(item) == rows.num_rows and bool((item == np.arange(len(item))).all())
     depths = int(level.max(initial=-1)) + 1
     pieces: list[tuple[Ints, list[State]]] = []
     for depth in range(depths):
         now = np.flatnonzero(level == depth) if depths > 1 else np.arange(count)
         members = order if depths == 1 else order[level[chain[order]] == depth]
+        untouched = rising and depths == 1  # all items as they lie
+        chains = chain if untouched else chain[members]
         starts = np.ones(len(members), bool)
-        starts[1:] = chain[members[1:]] != chain[members[:-1]]
+        starts[1:] = chains[1:] != chains[:-1]
         segments = Segments(np.flatnonzero(starts), len(members))
         wanted = np.arange(len(members)) if every else segments.ends
-        at, states = pa.array(item[members]), []
+        at, states = pa.array(item if untouched else item[members]), []
+        moments = times if untouched else times[members]
         for (aggregate, _), pool in zip(layout.aggregates, pools, strict=True):
             values = one(rows, aggregate.column or layout.time)
             begins = len(parents.child) > 0
             first = beginnings(aggregate, now, parents, pool, done) if begins else aggregate.empty(values.type, len(now))
-            states.append(aggregate.state(segments, values if whole and depths == 1 else values.take(at), times[members], first, wanted))
+            states.append(aggregate.state(segments, values if whole and untouched else values.take(at), moments, first, wanted))
+        if every and untouched:  # nothing begins with them: they can stay where they are
+            return Sums(states, states, segments.ends)
         pieces.append((members[wanted], states))
-        if every and depths == 1:  # nothing begins with them: they can stay where they are
+        if every and depths == 1:
             return Sums(_in_place(pieces, len(chain)), states, segments.ends)
         ends = [taken(s, segments.ends) for s in states] if every else states
         done[now], known = known + np.arange(len(now)), known + len(now)
@@ -239,6 +249,7 @@ class Updates:
     """A function that emits changes: `changes` says what a batch comes to. The rest is the same for all."""
 
     layout: Layout
+    changed_at_end: ClassVar[bool] = False  # whether a result's event time is always its end
     closes_for_good: ClassVar[bool] = False  # whether what one clock has closed is closed for other clocks of its key, too
 
     def changes(
@@ -269,6 +280,20 @@ class Updates:
         return self.changes(rows, group, clock, owner, held)[0]
 
 
+def empty() -> Entries:
+    """No windows."""
+    return Entries(np.zeros((3, 0), np.int64))
+
+
+@dataclass
+class Memory:
+    """What a key's windows have come to where a batch ended, and how many changes its last row's ORDER BY values have had."""
+
+    carried: Entries = field(default_factory=empty)
+    before: int = 0
+    ties: groups.Boundaries = field(default_factory=groups.Boundaries)
+
+
 @dataclass(frozen=True)
 class Sorted:
     """Runs a function over a task's rows in batch, sorted by key and processing order. What a key's windows have come to is carried on."""
@@ -277,44 +302,87 @@ class Sorted:
     identity: tuple[str, ...]
     clock: str
     one_clock: bool = True  # whether all rows of a key have the same clock
+    hashed: str = ""  # the column of the identity's hash, where rows are sorted by it first: rows of identities with one hash may mix
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of rows in; changes, or final rows without the moment that they leave, out."""
-        keys, ties = groups.Boundaries(), groups.Boundaries()
-        layout = self.updates.layout
-        carried, before = Entries(np.zeros((3, 0), np.int64)), 0
+        keys: groups.Runs[Memory] = groups.Runs(Memory)
         for rows in (table.combine_chunks() for table in gathered(batches, CHUNK)):
-            length = rows.num_rows
-            names = [one(rows, name) for name in self.identity]
-            starts = keys.starts(names, length)
-            tied = ties.starts([*names, *(one(rows, n) for n in layout.ordered)], length)
-            group = groups.numbered(starts)
-            clock = groups.micros(one(rows, self.clock))
-            if starts[0] and len(carried):
-                yield from self._final(carried)
-                carried = carried.take(np.zeros(0, np.int64))
-            owner = np.zeros(len(carried), np.int64)
-            last = int(group[-1])
-            since = 0 if layout.final else last
-            done, caused_by = self.updates.changes(rows, group, clock, owner, carried, 0 if tied[0] else before, since)
-            if not layout.final:
-                yield from done.out.to_batches()
-            run_start = int(np.flatnonzero(tied)[-1]) if tied.any() else 0
-            before = int((caused_by >= run_start).sum()) + (0 if tied.any() else before)
-            ours = done.groups == last
-            untouched = last == 0 and not ours.any()
-            yield from self._final(done.entries.take(~ours))
-            if last and not (done.groups == 0).any():
-                yield from self._final(carried)
-            carried = carried if untouched else done.entries.take(ours)
-            open_still = carried.matrix[END] >= self.updates.threshold(int(clock[group == last].max()))
-            if not open_still.all() and (self.one_clock or self.updates.closes_for_good):
-                yield from self._final(carried.take(~open_still))
-                carried = carried.take(open_still)
-        yield from self._final(carried)
+            over = list[Entries]()
+            for _, _, changes in self.judged(rows, keys, over):
+                yield from changes.to_batches()
+            yield from self._final(over)
+        yield from self._final([memory.carried for memory in keys.memories.values()])
 
-    def _final(self, entries: Entries) -> Iterator[pa.RecordBatch]:
-        yield from self.updates.release(entries, None).to_batches()
+    def judged(self, rows: pa.Table, keys: groups.Runs[Memory], over: list[Entries]) -> Iterator[tuple[Ints | None, Ints, pa.Table]]:
+        """The changes of a batch, in parts: the rows of each (None: all), which of these caused the changes, and the changes.
+
+        Windows to which no more rows come are added to `over`.
+        """
+        hashes = [one(rows, self.hashed)] if self.hashed else []
+        handed_out = {id(memory): memory for memory in keys.memories.values()}
+        for part in keys.parts(hashes, [one(rows, name) for name in self.identity], rows.num_rows):
+            handed_out[id(part.memory)] = part.memory
+            some = rows if part.rows is None else rows.take(pa.array(part.rows)).combine_chunks()
+            yield part.rows, *self._part(some, part.starts, part.memory, over)
+        stay = {id(memory) for memory in keys.memories.values()}
+        over += [memory.carried for number, memory in handed_out.items() if number not in stay]
+
+    def _part(self, rows: pa.Table, starts: groups.Flags, memory: Memory, over: list[Entries]) -> tuple[Ints, pa.Table]:
+        layout, carried = self.updates.layout, memory.carried
+        tied = memory.ties.starts([one(rows, n) for n in layout.ordered], rows.num_rows) | starts
+        group = groups.numbered(starts)
+        clock = groups.micros(one(rows, self.clock))
+        if starts[0]:
+            over.append(carried)
+            carried = empty()
+        last = int(group[-1])
+        since = 0 if layout.final else last
+        before = 0 if tied[0] else memory.before
+        done, caused_by = self.updates.changes(rows, group, clock, np.zeros(len(carried), np.int64), carried, before, since)
+        run_start = int(np.flatnonzero(tied)[-1]) if tied.any() else 0
+        memory.before = int((caused_by >= run_start).sum()) + (0 if tied.any() else before)
+        ours = done.groups == last
+        untouched = last == 0 and not ours.any()
+        over.append(done.entries.take(~ours))
+        if last and not (done.groups == 0).any():
+            over.append(carried)
+        carried = carried if untouched else done.entries.take(ours)
+        open_still = carried.matrix[END] >= self.updates.threshold(int(clock[group == last].max()))
+        if not open_still.all() and (self.one_clock or self.updates.closes_for_good):
+            over.append(carried.take(~open_still))
+            carried = carried.take(open_still)
+        memory.carried = carried
+        return caused_by, done.out
+
+    def _final(self, over: list[Entries]) -> Iterator[pa.RecordBatch]:
+        if self.updates.layout.final:
+            for entries in over:
+                yield from self.updates.release(entries, None).to_batches()
+
+
+@dataclass(frozen=True)
+class PerRow:
+    """The same as a column: of each row the list of its changes, without the columns that the row has itself."""
+
+    sorted: Sorted
+    columns: tuple[str, ...]  # names of what comes in each batch
+    made: tuple[str, ...]  # and of what a change has
+
+    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        """As many lists as rows."""
+        keys: groups.Runs[Memory] = groups.Runs(Memory)
+        for table in gathered((pa.RecordBatch.from_arrays(list(b), list(self.columns)) for b in batches), CHUNK):
+            rows = table.combine_chunks()
+            parts = list(self.sorted.judged(rows, keys, []))
+            caused_by = np.concatenate([by if of is None else of[by] for of, by, _ in parts])
+            changes = pa.concat_tables([some for _, _, some in parts]).combine_chunks()
+            if len(parts) > 1:
+                changes, caused_by = changes.take(pa.array(np.argsort(caused_by, kind="stable"))), np.sort(caused_by)
+            offsets = np.zeros(rows.num_rows + 1, np.int32)
+            np.cumsum(np.bincount(caused_by, minlength=rows.num_rows), out=offsets[1:])
+            structs = pa.StructArray.from_arrays([one(changes, n) for n in self.made], list(self.made))
+            yield pa.ListArray.from_arrays(pa.array(offsets), structs)
 
 
 def past(clock: Ints, grace: int) -> Ints:

@@ -18,7 +18,7 @@ from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.ordering import By, one, sorted_rows
 
 FIRST, DATA = "__streamtime_first_row", "__streamtime_rows"
-RUN_ROWS, RUN_BYTES = 1 << 20, 1 << 26  # sorted at once
+RUN_ROWS, RUN_BYTES = 1 << 19, 1 << 26  # sorted at once
 BLOB_ROWS = 1 << 13
 FEWEST_ROWS = 1 << 16  # merged at once
 

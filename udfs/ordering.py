@@ -30,16 +30,23 @@ class By:
 def sorted_rows(keys: Sequence[Ints], by: Sequence[By], ties: Sequence[By], table: pa.Table) -> Ints:
     """The rows of the table, by keys, then in processing order; `ties` are only looked at where all else is equal."""
     ordered = [*keys, *(directed(one(table, b.name), b) for b in by)]
-    rows = np.lexsort(ordered[::-1])
+    # one column sorts faster where equal values need not stay in place: they are put in order afterwards
+    rows = np.argsort(ordered[0]) if len(ordered) == 1 else np.lexsort(ordered[::-1])
+    return with_ties_broken(rows, ordered, ties, table)
+
+
+def with_ties_broken(rows: Ints, ordered: Sequence[Ints], ties: Sequence[By], table: pa.Table) -> Ints:
+    """Rows that are sorted by these columns; where all of these are equal, by `ties`, then as they lie in the table."""
     same = np.zeros(len(rows), bool)
-    same[1:] = np.logical_and.reduce([o[rows[1:]] == o[rows[:-1]] for o in ordered])
+    same[1:] = np.logical_and.reduce([inside[1:] == inside[:-1] for inside in (o[rows] for o in ordered)])
     tied = same.copy()
     tied[:-1] |= same[1:]
     places = np.flatnonzero(tied)
-    if len(places) and ties:
-        chosen = table.take(pa.array(rows[places]))
+    if len(places):
+        among = rows[places]
+        chosen = table.take(pa.array(among)) if ties else table
         run = np.cumsum(~same)[places]
-        rows[places] = rows[places][np.lexsort([*(directed(one(chosen, b.name), b) for b in ties[::-1]), run])]
+        rows[places] = among[np.lexsort([among, *(directed(one(chosen, b.name), b) for b in ties[::-1]), run])]
     return rows
 
 

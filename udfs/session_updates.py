@@ -45,7 +45,7 @@ def chained(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap:
     alone[island[times < before]] = True
     together = ~alone[island] if len(island) else rises
     late = together & (times < closes)
-    closings = groups.running_max(group, closes)  # a session stays closed, also where another clock comes later
+    closings = groups.running_max(group, closes) if groups.falls(group, closes).any() else closes  # closed for other clocks, too
     found = _together(np.flatnonzero(together & ~late), group, times, closings, island, owner, held, gap)
     return _one_by_one(found, np.flatnonzero(~together), late, group, times, closes, closings, island, owner, held, gap)
 
@@ -58,10 +58,14 @@ def islands(group: Ints, times: Ints, owner: Ints, ends: Ints, gap: int) -> tupl
     before = np.full(count, LOWEST)
     if not count:
         return before, starts, group
-    floor = np.full(int(group[-1]) + 1, LOWEST)
-    np.maximum.at(floor, owner, ends)
-    before[1:] = np.where(starts[1:], LOWEST, groups.running_max(group, times)[:-1])
-    before = np.maximum(before, floor[group])
+    fallen = bool(groups.falls(group, times).any())
+    before[1:] = np.where(starts[1:], LOWEST, (groups.running_max(group, times) if fallen else times)[:-1])
+    if len(owner):
+        floor = np.full(int(group[-1]) + 1, LOWEST)
+        np.maximum.at(floor, owner, ends)
+        before = np.maximum(before, floor[group])
+    if not fallen and not (times < before).any():  # nothing falls: each row is the lowest from there on
+        return before, starts, np.cumsum(starts | ((before > LOWEST) & (times > groups.plus(before, gap)))) - 1
     lowest = -groups.running_max((group[-1] - group)[::-1], -times[::-1])[::-1]  # of the rows from here on
     cut = starts | ((before > LOWEST) & (lowest > groups.plus(before, gap)))
     return before, starts, np.cumsum(cut) - 1
@@ -85,30 +89,34 @@ def _together(rows: Ints, group: Ints, times: Ints, closings: Ints, island: Ints
     """Rows that are accepted, of islands in which times never fall: each goes on with the session of the row before it, or opens one."""
     count = len(times)
     found = Found(np.full(count, -1), times.copy(), times.copy(), [], [], [], [], 0)
-    t, of, where = times[rows], group[rows], island[rows]
+    t, of, where, closed = (c if len(rows) == count else c[rows] for c in (times, group, island, closings))
     if not len(rows):
         return found
     previous = np.append(LOWEST, t[:-1])
     follows = np.append(False, where[1:] == where[:-1])
     newest = newest_held(owner, held[0])
-    first_of_group = np.append(True, of[1:] != of[:-1])
-    entry = np.where(first_of_group & (first_island(island, group)[rows]), newest.take(of, mode="clip") if len(newest) else -1, -1)
-    entry = np.where(of < len(newest), entry, -1)
+    entry = np.full(len(rows), -1)
+    if len(newest):
+        first = np.flatnonzero(np.append(True, of[1:] != of[:-1])[: np.searchsorted(of, len(newest))])
+        first = first[first_island(island, group)[rows[first]]]
+        entry[first] = newest[of[first]]
     has = entry >= 0
     previous[has] = held[0][entry[has]]
-    joins = (follows | has) & (t <= groups.plus(previous, gap)) & (previous >= closings[rows])
-    chain = np.cumsum(~joins | has) - 1  # a held session that goes on is a chain that begins with it
-    begins = np.flatnonzero(~joins | has)
-    start = np.where((joins & has)[begins], held[1][entry[begins]] if len(held[1]) else 0, t[begins])[chain]
+    joins = (follows | has) & (t <= groups.plus(previous, gap)) & (previous >= closed)
+    opens = ~joins | has  # a held session that goes on is a chain that begins with it
+    chain, begins = np.cumsum(opens) - 1, np.flatnonzero(opens)
+    goes_on = np.flatnonzero((joins & has)[begins])
+    first_start = t[begins]
+    first_start[goes_on] = held[1][entry[begins[goes_on]]]
+    start = first_start[chain]
     found.chain[rows], found.start[rows] = chain, start
     found.chains = len(begins)
     replaced = joins & (start != t)
     found.gone.append(np.stack((rows[replaced], previous[replaced], start[replaced])))
-    goes_on = np.flatnonzero((joins & has)[begins])
     found.child.append(goes_on)
     found.parent.append(~entry[begins[goes_on]])
     last = np.append(begins[1:], len(rows)) - 1
-    found.sessions.append(np.stack((of[begins], t[last], start[begins], np.arange(len(begins)))))
+    found.sessions.append(np.stack((of[begins], t[last], first_start, np.arange(len(begins)))))
     return found
 
 
@@ -185,8 +193,9 @@ def _one_by_one(
     left = np.stack((owner[rest], held[0][rest], held[1][rest], ~rest))
     all_gone = np.concatenate([*found.gone, np.array(gone, np.int64).reshape(-1, 3).T], axis=1)
     all_sessions = np.concatenate([*found.sessions, np.array(sessions, np.int64).reshape(-1, 4).T, left], axis=1)
-    all_gone = all_gone[:, np.argsort(all_gone[0], kind="stable")]
-    all_sessions = all_sessions[:, np.argsort(all_sessions[0], kind="stable")]
+    if len(rows) or len(rest):
+        all_gone = all_gone[:, np.argsort(all_gone[0], kind="stable")]
+        all_sessions = all_sessions[:, np.argsort(all_sessions[0], kind="stable")]
     parents = Parents(
         np.concatenate([*found.child, np.array(child, np.int64)]), np.concatenate([*found.parent, np.array(parent, np.int64)])
     )
@@ -195,10 +204,19 @@ def _one_by_one(
     )
 
 
+def places(gone: Ints, item: Ints, rows: int) -> Ints:
+    """Where changes stand once they are in the order of their rows: first those of `gone`, then those of `item`; both rise."""
+    before = np.cumsum(np.bincount(gone, minlength=rows))  # deletes up to each row
+    upserts = np.arange(len(item)) + before[item]
+    deletes = np.arange(len(gone)) + np.searchsorted(item, gone)
+    return np.concatenate((deletes, upserts))
+
+
 @dataclass(frozen=True)
 class SessionUpdates(Updates):
     """Sessions, both bounds inclusive; closed once stream time has passed their end, `gap` and `grace`."""
 
+    changed_at_end: ClassVar[bool] = True
     closes_for_good: ClassVar[bool] = True
 
     layout: Layout
@@ -223,24 +241,25 @@ class SessionUpdates(Updates):
         states = self.layout.states(held.payload, len(held), rows)
         sums = accumulated(self.layout, rows, item, found.chain[item], found.parents, states, every=not self.layout.final)
         caused_by = np.concatenate((found.gone, item))
-        order = np.argsort(caused_by, kind="stable")  # deletes come first
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        seq = numbered(rows, group, self.layout.ordered, caused_by[order], before)
+        place = places(found.gone, item, rows.num_rows)  # deletes come first
+        order = np.empty(len(place), np.int64)
+        order[place] = np.arange(len(place))
+        caused_by = caused_by[order]
+        seq = numbered(rows, group, self.layout.ordered, caused_by, before)
         out = pa.table({})
         if not self.layout.final:
-            out = self._changes(rows, found, item, sums, order, seq)
+            out = self._changes(rows, found, item, sums, order, caused_by, seq)
         asked = found.group >= since
         entries = self._entries(rows, held, found, item, sums, seq[place[len(found.gone) :]], asked)
-        return Taken(out, found.group[asked], entries, {"late_drop_total": int(found.late.sum())}), caused_by[order]
+        return Taken(out, found.group[asked], entries, {"late_drop_total": int(found.late.sum())}), caused_by
 
-    def _changes(self, rows: pa.Table, found: Chains, item: Ints, sums: Sums, order: Ints, seq: Ints) -> pa.Table:
+    def _changes(self, rows: pa.Table, found: Chains, item: Ints, sums: Sums, order: Ints, caused_by: Ints, seq: Ints) -> pa.Table:
         deletes = len(found.gone)
         start, end = np.concatenate((found.gone_start, found.start[item]))[order], np.concatenate((found.gone_end, found.end[item]))[order]
         kind = np.repeat([DELETE, UPSERT], [deletes, len(item)])[order]
         of = pa.array(order - deletes, mask=order < deletes)  # deletes have null aggregates
         results = [a.result(s, result).take(of) for (a, result), s in zip(self.layout.aggregates, sums.per_item, strict=True)]
-        at = pa.array(np.concatenate((found.gone, item))[order])
+        at = pa.array(caused_by)
         carried = {n: one(rows, n).take(at) for n in self.layout.carried}
         return self.layout.table(carried, Windows(start, end, self.close(end), kind, end), results, pa.array(seq), None)
 
