@@ -77,11 +77,19 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
 
     Over Connect a call takes two round trips for its input's schema; one more where the TABLE argument is a query or a CTE, one where keys,
     order or time are computed, one for suppress, which asks whether the rows are those of a versioned table, three where options are other
-    than plain literals ('rows', true, 5, INTERVAL 10 MINUTES, ARRAY('k')). The statement itself takes one, as with `spark.sql`. """ if ";"
-    not in text and not MENTIONED.search(text) and not as_of.mentioned(text): return _sql(spark, text, args) given = iter(args) if
-    isinstance(args, list) else None result: DataFrame | None = None for piece in statements(text): run = _Run(spark,
-    Statement(_with_calls(spark, piece)), args) if given is not None: run.positional = {t.start: value for t, value in zip((t for t in
-    run.statement.tokens if t.text == "?"), given, strict=False)} result = run.result() assert result is not None return result
+    than plain literals ('rows', true, 5, INTERVAL 10 MINUTES, ARRAY('k')). The statement itself takes one, as with `spark.sql`.
+    """
+    if ";" not in text and not MENTIONED.search(text) and not as_of.mentioned(text):
+        return _sql(spark, text, args)
+    given = iter(args) if isinstance(args, list) else None
+    result: DataFrame | None = None
+    for piece in statements(text):
+        run = _Run(spark, Statement(_with_calls(spark, piece)), args)
+        if given is not None:
+            run.positional = {t.start: value for t, value in zip((t for t in run.statement.tokens if t.text == "?"), given, strict=False)}
+        result = run.result()
+    assert result is not None
+    return result
 
 
 class _Run:
