@@ -11,9 +11,10 @@
   - By clauses: the n-th `PARTITION BY` expression of the left side matches the n-th of the right, the first `ORDER BY` expression of each
     side is its time: `AS_OF_JOIN(TABLE(l) PARTITION BY k ORDER BY ts, TABLE(r) PARTITION BY k ORDER BY ts)`.
   - By a condition: `on => 'l.k = r.k AND r.price > 0', match => 'l.ts >= r.ts'` over aliases given within `TABLE(SELECT * FROM orders l)`.
-    Equalities between the sides are the keys; the rest of `on` applies **after** the version is picked (inner: it filters; left: it nulls
-    the right side). `match` with `>=`, `>`, `<=` or `<` says where to look and whether an equal time counts.
-  - By a table's history: `history => 'prices', at => 'l.ts'` is what `JOIN prices FOR SYSTEM_TIME AS OF l.ts` becomes. A Delta table that
+    Equalities between the sides are the keys. With `match` the rest says which right rows can be picked, as in Spark's own ASOF JOIN; with
+    `ORDER BY` or `history` it applies **after** the version is picked (inner: it filters; left: it nulls the right side). `match` with
+    `>=`, `>`, `<=` or `<` says where to look and whether an equal time counts.
+  - By a table's history: `history => 'prices', at => 'l.ts'`, which `JOIN prices FOR SYSTEM_TIME AS OF l.ts` becomes. A Delta table that
     declares that it is versioned (`streamtime.key`, `streamtime.time`) is looked up in its event time, any other in its commit time, as
     TABLE_HISTORY reads it from its change data feed, with the equalities as its key. `unit => 'version'`: `at` counts commits.
   - `using => ARRAY('k')`, or `keys` and `order_by`, where both sides have columns of the same name; with `using` the result has them once.

@@ -65,6 +65,9 @@ def sides(call: Bound) -> Sides:
         wanted |= {name: (Expression.parse(text),) for name, text in asked.items() if text and name not in wanted}
     else:
         times, forward, exact = _times(call, frames)
+    if call["match"]:
+        right_rows, others = _filtered(call, frames, others)
+        frames = frames[0], right_rows
     orders = [call.tables[i].order_by or times[i : i + 1] for i in (0, 1)]
     if not orders[0] or not orders[1]:
         side = LEFT if not orders[0] else RIGHT
@@ -81,6 +84,24 @@ def sides(call: Bound) -> Sides:
     found = Sides(left_frame, right_frame, tuple(call["using"] or ()), rest, forward, exact)
     _check_types(call, found)
     return found
+
+
+def _filtered(call: Bound, frames: tuple[DataFrame, DataFrame], others: list[Conjunct]) -> tuple[DataFrame, list[Conjunct]]:
+    """With `match`, as in Spark's ASOF JOIN, a condition on the right side says which rows can be picked; what is left is on the left."""
+    right, rest = frames[1], []
+    for conjunct in others:
+        if _resolves(frames[0], conjunct.text):
+            rest.append(conjunct)
+        elif _resolves(frames[1], conjunct.text):
+            right = right.where(F.expr(conjunct.text))
+        else:
+            problem = (
+                f"with `match`, conditions choose among rows, and `{conjunct.text}` is neither an equality of the sides nor about one side"
+            )
+            raise call.refuse(
+                "`on`", problem, "Filter the result, or give the times by ORDER BY: conditions then apply to what was picked."
+            )
+    return right, rest
 
 
 def _past(call: Bound, keys: list[Key], others: list[Conjunct]) -> Past | None:
@@ -150,11 +171,14 @@ def _of_condition(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: l
     pairs: list[Key] = []
     rest = []
     for conjunct in conjuncts:
-        turned = _turned(call, frames, conjunct, "`on`") if conjunct.operator == "=" else None
+        turned = _turned(call, frames, conjunct, "`on`") if conjunct.operator in ("=", "<=>") else None
         if turned is None:
             rest.append(conjunct)
         else:
-            pairs.append(Key(_plain(frames[0], turned.left), _plain(frames[1], turned.right), conjunct))
+            left, right = _plain(frames[0], turned.left), _plain(frames[1], turned.right)
+            if conjunct.operator == "<=>":  # structs are never null, and equal where their fields are, nulls included
+                left, right = (Expression.parse(f"struct({text})") for text in (turned.left, turned.right))
+            pairs.append(Key(left, right, conjunct))
     if not pairs:
         fix = "Add one, such as on => 'l.k = r.k'."
         raise call.refuse("`on`", f"expected an equality between a column of the left side and one of the right, got {call['on']}", fix)
@@ -204,7 +228,7 @@ def _plain(frame: DataFrame, text: str) -> Expression:
 def _resolves(frame: DataFrame, text: str) -> bool:
     try:
         with unlogged():
-            frame.select(F.expr(text)).schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
+            frame.select(F.expr(text).alias("found")).schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
     except AnalysisException:
         return False
     return True

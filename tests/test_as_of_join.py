@@ -221,8 +221,30 @@ def test_names_of_both_sides_can_be_said_around_the_call(spark: SparkSession) ->
     using = spark.sql("SELECT * FROM " + call.format("using => ARRAY('k')"))
     assert using.columns == ["k", "t", "v", "n", "t", "v"]
     assert [f.nullable for f in using.schema] == [False] * 6
-    rest = spark.sql("SELECT p.v FROM " + call.format("join_type => 'left', on => 'o.k = p.k AND o.n + length(p.v) > 6'"))
+    after = call.replace("match => 'o.t >= p.t'", "order_by => ARRAY('t')")
+    rest = spark.sql("SELECT p.v FROM " + after.format("join_type => 'left', on => 'o.k = p.k AND o.n + length(p.v) > 6'"))
     assert [r.v for r in rest.collect()] == [None]
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [("match => 'l.t >= r.t'", [(1, 20), (2, None), (3, None)]), ("order_by => ARRAY('t')", [(1, None), (2, None), (3, None)])],
+)
+def test_what_on_says_beside_the_keys_chooses_rows_or_filters_what_was_chosen(
+    spark: SparkSession, times: str, found: list[tuple[int, int | None]]
+) -> None:
+    """As Spark 4.3's ASOF JOIN does with MATCH_CONDITION; and after the version is picked, as J1 says, where there is none."""
+    left = "SELECT * FROM VALUES ('a', TIMESTAMP '2024-01-03', 1), ('a', TIMESTAMP '2024-01-03', 2), ('b', TIMESTAMP '2024-01-03', 3) AS l(k, t, n)"
+    right = "SELECT * FROM VALUES ('a', TIMESTAMP '2024-01-01', 20), ('a', TIMESTAMP '2024-01-02', 30) AS r(k, t, p)"
+    call = f"AS_OF_JOIN(TABLE({left}), TABLE({right}), {times}, on => 'l.k = r.k AND r.p < 25 AND l.n <> 2', join_type => 'left')"
+    assert [tuple(r) for r in spark.sql(f"SELECT n, p FROM {call} ORDER BY n").collect()] == found
+
+
+def test_keys_that_are_null_match_where_the_condition_says_so(spark: SparkSession) -> None:
+    left = "SELECT * FROM VALUES (CAST(NULL AS STRING), TIMESTAMP '2024-01-03'), ('a', TIMESTAMP '2024-01-03') AS l(k, t)"
+    right = "SELECT * FROM VALUES (CAST(NULL AS STRING), TIMESTAMP '2024-01-01', 20), ('b', TIMESTAMP '2024-01-02', 30) AS r(k, t, p)"
+    call = f"AS_OF_JOIN(TABLE({left}), TABLE({right}), match => 'l.t >= r.t', on => 'l.k <=> r.k')"
+    assert [tuple(r) for r in spark.sql(f"SELECT l.k, p FROM {call}").collect()] == [(None, 20)]
 
 
 def test_equal_times_are_an_error_where_asked_for(spark: SparkSession) -> None:
@@ -272,7 +294,14 @@ def test_keys_are_equal_as_in_sql(spark: SparkSession, left: str, right: str, ex
         ("TABLE(l) PARTITION BY k ORDER BY t, TABLE(r) PARTITION BY k ORDER BY t, on => 'l.k = r.k'", "`on`: given beside PARTITION BY"),
         ("TABLE(l), TABLE(r), match => 'l.t >= r.t', on => 'k = k'", "column `k` is ambiguous: both sides have it"),
         ("TABLE(l), TABLE(r), match => 'l.t >= r.t', on => 'l.k > r.k'", "expected an equality between a column of the left side"),
-        ("TABLE(l), TABLE(r), match => 'l.t >= r.t', on => 'l.k = r.k AND l.zz > 1'", "cannot resolve `.*l.zz > 1.*` over the two sides"),
+        (
+            "TABLE(l), TABLE(r), order_by => ARRAY('t'), on => 'l.k = r.k AND l.zz > 1'",
+            "cannot resolve `.*l.zz > 1.*` over the two sides",
+        ),
+        (
+            "TABLE(l), TABLE(r), match => 'l.t >= r.t', on => 'l.k = r.k AND length(l.k) > r.n'",
+            "is neither an equality of the sides nor about one",
+        ),
         ("TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t = r.t'", "expected a comparison of the two times with >=, >, <= or <"),
         ("TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t >= r.t', direction => 'forward'", "`match`: given beside `direction`"),
         (

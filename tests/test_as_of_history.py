@@ -1,0 +1,108 @@
+"""JOIN .. AS OF over Delta tables: by event time where a table declares that it is versioned, by commit where not."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+EVENTS = "(SELECT col1 AS n, col2 AS k, CAST(col3 AS TIMESTAMP) AS ts FROM VALUES (1, 'a', '2024-01-01'), (2, 'a', '2024-01-03'), (3, 'b', '2024-01-09'))"
+
+
+@pytest.fixture
+def prices(spark: SparkSession, schema: str) -> str:
+    """A table that declares its versions: a at 2 and 4 January, b at 5, deleted at 7."""
+    spark.sql(
+        f"CREATE TABLE {schema}.prices (k STRING, ts TIMESTAMP, price INT, gone BOOLEAN) USING delta TBLPROPERTIES "
+        "('streamtime.key' = 'k', 'streamtime.time' = 'ts', 'streamtime.deleted' = 'gone')"
+    )
+    rows = "('a', '2024-01-02', 1, false), ('a', '2024-01-04', 2, false), ('b', '2024-01-05', 3, false), ('b', '2024-01-07', NULL, true)"
+    spark.sql(f"INSERT INTO {schema}.prices SELECT col1, CAST(col2 AS TIMESTAMP), col3, col4 FROM VALUES {rows}")
+    return f"{schema}.prices"
+
+
+@pytest.fixture
+def stock(spark: SparkSession, schema: str) -> str:
+    """A plain table with a feed: version 1 inserts a and b, 2 changes a, 3 deletes b, 4 inserts b again."""
+    name = f"{schema}.stock"
+    spark.sql(f"CREATE TABLE {name} (k STRING, n INT) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    for statement in (
+        "INSERT INTO {} VALUES ('a', 1), ('b', 10)", "UPDATE {} SET n = 2 WHERE k = 'a'", "DELETE FROM {} WHERE k = 'b'", "INSERT INTO {} VALUES ('b', 11)",
+    ):  # fmt: skip
+        spark.sql(statement.format(name))
+    return name
+
+
+def asked(spark: SparkSession, text: str) -> list[tuple[object, ...]]:
+    return [tuple(r) for r in spark.sql(text).collect()]
+
+
+def test_a_versioned_table_is_looked_up_by_event_time(spark: SparkSession, prices: str) -> None:
+    for as_of in ("FOR SYSTEM_TIME AS OF e.ts p", "TIMESTAMP AS OF ts AS p"):
+        found = asked(spark, f"SELECT e.n, p.price FROM {EVENTS} e LEFT JOIN {prices} {as_of} ON e.k = p.k ORDER BY n")
+        assert found == [(1, None), (2, 1), (3, None)]
+    spark.sql(f"INSERT INTO {prices} VALUES ('a', TIMESTAMP '2024-01-01', 0, false)")
+    inner = f"SELECT n, price FROM {EVENTS} e JOIN {prices} FOR SYSTEM_TIME AS OF e.ts USING (k) ORDER BY n"
+    assert asked(spark, inner) == [(1, 0), (2, 1)]
+
+
+def test_versions_pass_through_views_and_end_at_joins(spark: SparkSession, prices: str, schema: str) -> None:
+    spark.sql(f"CREATE VIEW {schema}.dear AS SELECT k, ts, gone, price * 100 AS cents FROM {prices}")
+    text = f"SELECT n, cents FROM {EVENTS} e JOIN {{}} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k ORDER BY n"
+    assert asked(spark, text.format(f"{schema}.dear")) == [(2, 100)]
+    spark.sql(f"CREATE VIEW {schema}.both AS SELECT l.k, l.ts, l.gone, 1 AS cents FROM {prices} l JOIN {prices} r ON l.k = r.k")
+    with pytest.raises(AnalysisException, match="is a view, and a view has no versions of its own"):
+        spark.sql(text.format(f"{schema}.both"))
+
+
+def test_any_other_table_is_looked_up_by_commit(spark: SparkSession, stock: str) -> None:
+    times = {r.version: r.timestamp for r in spark.sql(f"DESCRIBE HISTORY {stock}").collect()}
+    asks = [(v, k, v, times[v] + datetime.timedelta(milliseconds=ms)) for v in times for k in "ab" for ms in (-1, 0)]
+    spark.createDataFrame(asks, "n INT, k STRING, v INT, ts TIMESTAMP").createOrReplaceTempView("asks")
+    after = {(1, "a"): 1, (1, "b"): 10, (2, "a"): 2, (2, "b"): 10, (3, "a"): 2, (3, "b"): None, (4, "a"): 2, (4, "b"): 11}
+    expected = sorted((v, k, at == times[v], after.get((v, k)) if at == times[v] else after.get((v - 1, k))) for v, k, _, at in asks)
+    text = f"SELECT a.n, a.k, ts, s.n FROM asks a LEFT JOIN {stock} FOR SYSTEM_TIME AS OF a.ts s ON a.k = s.k"
+    assert sorted(((v, k, at == times[v], n) for v, k, at, n in asked(spark, text)), key=str) == sorted(expected, key=str)
+    text = f"SELECT DISTINCT a.v, a.k, s.n FROM asks a LEFT JOIN {stock} VERSION AS OF a.v s ON s.k = a.k"
+    assert sorted(asked(spark, text), key=str) == sorted(((v, k, after.get((v, k))) for v in times for k in "ab"), key=str)
+
+
+def test_conditions_beside_the_key_apply_after_the_version_is_picked(spark: SparkSession, prices: str) -> None:
+    text = f"SELECT n, price FROM {EVENTS} e {{}} JOIN {prices} FOR SYSTEM_TIME AS OF e.ts + INTERVAL 1 DAY p ON e.k = p.k AND price > e.n ORDER BY n"
+    assert asked(spark, text.format("")) == []
+    assert asked(spark, text.format("LEFT")) == [(1, None), (2, None), (3, None)]
+    assert asked(spark, text.format("").replace("> e.n", "= e.n")) == [(1, 1), (2, 2)]
+
+
+def test_several_joins_in_one_query_and_in_a_view(spark: SparkSession, prices: str, stock: str, schema: str) -> None:
+    text = (
+        f"SELECT e.n, p.price, s.n AS stock FROM {EVENTS} e JOIN {prices} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k "
+        f"LEFT JOIN {stock} VERSION AS OF e.n s ON s.k = p.k"
+    )
+    assert asked(spark, text) == [(2, 1, 2)]
+    spark.sql(f"CREATE VIEW {schema}.seen AS {text}")
+    assert asked(spark, f"SELECT * FROM {schema}.seen") == [(2, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("join", "message"),
+    [
+        ("JOIN {prices} FOR SYSTEM_TIME AS OF e.ts p ON e.n = p.price", "kept by `k`, and `k` is not compared"),
+        ("JOIN {prices} VERSION AS OF e.n p ON e.k = p.k", "counts commits, and .*prices.* is versioned by event time"),
+        ("JOIN {plain} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k", "delta.enableChangeDataFeed"),
+        ("JOIN files FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k", "files.* (is a view|is not a Delta table|there is no table)"),
+        ("JOIN {stock} FOR SYSTEM_TIME AS OF e.ts p ON lower(e.k) = lower(p.k)", "expected a column of .*stock as key"),
+        ("JOIN {stock} FOR SYSTEM_TIME AS OF e.ts p ON k = p.k", "`k` is ambiguous"),
+        ("JOIN {stock} FOR SYSTEM_TIME AS OF e.nothing p ON e.k = p.k", "no column `e.nothing`"),
+        ("JOIN {stock} FOR SYSTEM_TIME AS OF e.n p ON e.k = p.k", "expected TIMESTAMP, TIMESTAMP_NTZ or DATE"),
+    ],
+)
+def test_what_cannot_be_looked_up_is_said_in_words(
+    spark: SparkSession, prices: str, stock: str, schema: str, join: str, message: str
+) -> None:
+    spark.sql(f"CREATE TABLE {schema}.plain (k STRING, n INT) USING delta")
+    spark.sql("SELECT 'a' AS k").createOrReplaceTempView("files")
+    with pytest.raises(AnalysisException, match=message):
+        spark.sql(f"SELECT * FROM {EVENTS} e {join.format(prices=prices, stock=stock, plain=schema + '.plain')}")
