@@ -68,8 +68,8 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
     calls something like rand(), since a plan may read them several times.
 
     Over Connect a call takes two round trips for its input's schema; one more where the TABLE argument is a query or a CTE, one where keys,
-    order or time are computed, one for suppress, which asks whether the rows are those of a versioned table, three where options are other than plain literals ('rows', true, 5, INTERVAL 10 MINUTES, ARRAY('k')). The
-    statement itself takes one, as with `spark.sql`.
+    order or time are computed, one for suppress, which asks whether the rows are those of a versioned table, three where options are other
+    than plain literals ('rows', true, 5, INTERVAL 10 MINUTES, ARRAY('k')). The statement itself takes one, as with `spark.sql`.
     """
     if ";" not in text and not MENTIONED.search(text):
         return _sql(spark, text, args)
