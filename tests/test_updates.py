@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from test_buckets import STEP, Kept, some_stream, table
 from streamtime.sql.buckets import ASIDE, Keep
 from streamtime.udfs import changes
 from streamtime.udfs.aggregates import aggregate
-from streamtime.udfs.changes import Layout, Sorted, Updates
+from streamtime.udfs.changes import Layout, PerRow, Sorted, Updates
 from streamtime.udfs.ordering import By
 from streamtime.udfs.session_updates import SessionUpdates
 from streamtime.udfs.sliding_updates import SlidingUpdates
@@ -130,6 +131,39 @@ def test_changes_and_final_rows_are_what_the_slow_definition_says(seed: int, mon
         wanted = [expected(c, order) for c in judged.changes]
         for key in "abc":
             assert [g for g in got if g[0] == key] == [w for w in wanted if w[0] == key], updates
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_keys_that_share_a_hash_mix_and_changes_come_beside_their_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random_ = random.Random(seed)
+    monkeypatch.setattr(changes, "CHUNK", random_.choice([1, 10, 1000]))
+    order, final = random_.choice(["t", "off"]), random_.random() < 0.3
+    rows = slow.clocked(some_rows(random_, random_.choice([1, 30, 80])), [order], [])
+    updates, slowly = function(random_, order, final)
+    judged = slowly(rows, [order])
+    hashes = dict(zip("abc", random_.choice([(1, 1, 1), (1, 2, 1), (1, 2, 3)]), strict=True))
+    taking = [(r, c) for r, c in rows if slow.takes_part(r, [order])]
+    taking.sort(key=lambda pair: (hashes[pair[0]["k"]], pair[1]))  # stream time never falls, so that each key's rows stay in order
+    given = columns(taking).append_column("h", pa.array([hashes[r["k"]] for r, _ in taking], pa.int32()))
+    run = Sorted(updates, ("k",), "clock", hashed="h")
+    if final:
+        got = [plain(row, order) for batch in run.run(cut(random_, given)) for row in batch.to_pylist()]
+        wanted = [expected(c, order) for c, _ in slow.final(judged, rows)]
+        assert sorted(got, key=repr) == sorted(wanted, key=repr), updates
+        return
+    beside = replace(run, updates=replace(updates, layout=replace(updates.layout, carried=(), beside=True)))  # type: ignore[type-var]
+    made = ("start", "end", *NAMES, "window_close", "change_time", "change_seq", changes.DELETED)
+    kernel = PerRow(beside, tuple(given.column_names), made)
+    lists = [found for array in kernel.run(tuple(b.columns) for b in cut(random_, given)) for found in array.to_pylist()]
+    assert len(lists) == len(taking)
+    flat = [
+        {"k": row["k"], order: row[order], "change_type": "delete" if change[changes.DELETED] else "upsert"} | change
+        for (row, _), found in zip(taking, lists, strict=True)
+        for change in found
+    ]
+    wanted = [expected(c, order) for c in judged.changes]
+    for key in "abc":
+        assert [plain(f, order) for f in flat if f["k"] == key] == [w for w in wanted if w[0] == key], updates
 
 
 @pytest.mark.parametrize("seed", range(200))
