@@ -300,7 +300,8 @@ SPEC = Spec(
             "",
             "SELECT p.item, p.since, before.price AS before, p.price\n"
             "FROM AS_OF_JOIN(TABLE(SELECT * FROM prices p), TABLE(SELECT * FROM prices before),\n"
-            "                on => 'p.item = before.item AND before.price < p.price', match => 'p.since > before.since')",
+            "                on => 'p.item = before.item AND before.price < p.price', order_by => ARRAY('since'),\n"
+            "                allow_exact => false)",
         ),
     ),
 )
