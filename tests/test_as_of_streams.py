@@ -12,6 +12,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from test_streaming import SECOND, Source, at, source
 
+import streamtime
+
 __all__ = ["source"]  # a fixture
 
 CALL = "SELECT * FROM AS_OF_JOIN(TABLE(events) PARTITION BY k ORDER BY ts, TABLE({table}) PARTITION BY k ORDER BY since{options})"
@@ -50,6 +52,26 @@ def test_rows_wait_out_their_grace_and_then_see_what_is_there(spark: SparkSessio
     add(spark, table, ("a", at(8), False, 2))
     source.add([("z", at(100), 4, 0)])
     assert {r.id: r.price for r in source.run(call)} == {1: 1, 2: 2}
+
+
+def test_a_stream_reads_a_versioned_table_by_its_name(spark: SparkSession, schema: str, source: Source) -> None:
+    prices = streamtime.VersionedTable.create(spark, f"{schema}.prices", "k STRING, since TIMESTAMP, price INT", key="k", time="since")
+    prices.put([("a", at(0), 1), ("b", at(0), 3)])
+    source.add([("a", at(5), 1, 0), ("b", at(5), 2, 0)])
+    text = f"SELECT e.id, p.price FROM events e LEFT JOIN {schema}.prices FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k"
+    assert [tuple(r) for r in source.run(text)] == [(1, 1), (2, 3)]
+    prices.put([("a", at(4), 2)])
+    prices.delete("b", at(4))
+    source.add([("a", at(5), 3, 0), ("b", at(5), 4, 0), ("b", at(3), 5, 0)])
+    assert {r.id: r.price for r in source.run(text)} == {1: 1, 2: 3, 3: 2, 4: None, 5: 3}
+
+
+def test_commits_of_a_table_are_not_for_streams(spark: SparkSession, schema: str, source: Source) -> None:
+    table = prices(spark, schema)
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    source.stream().createOrReplaceTempView("events")
+    with pytest.raises(AnalysisException, match="Declare it as versioned"):
+        spark.sql(f"SELECT * FROM events e JOIN {table} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k")
 
 
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
