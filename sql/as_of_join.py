@@ -23,7 +23,8 @@
   backward). `tolerance` bounds how far a match may lie, both ends included; `allow_exact => false` leaves out right rows of the very same
   time. Of right rows with one key and time, `ties` picks the `'last'` or `'first'` by the right side's further `ORDER BY`, then its
   remaining columns; `'error'` fails the query where a match depends on it. `deleted => 'expr'` marks right rows that delete their key
-  (tombstones): looking back, a row that finds one finds nothing; `'forward'` and `'nearest'` skip them.
+  (tombstones): looking back, a row that finds one finds nothing; `'forward'` and `'nearest'` skip them. A right side that is a
+  versioned table (with filters, projections and views over it) has them marked as the table declares (`streamtime.deleted`).
 - **J6** Without `arrival` the join is computed against complete history: a right row that came late corrects what it should have been.
 - **J5** With `arrival => 'offset'`, an expression that both sides have in one common order, only versions that had arrived **before** the
   left row count: what was known at that moment, and so a training set that does not leak the future. Of versions with one time the later
@@ -52,7 +53,8 @@ that is a stream. Rows that have waited leave behind the watermark: a window agg
 
 The result is a function of the sets of rows: not of files, partitions or cores (C4). With an inner join, `rows` and `dropped` together are
 exactly the left rows (C6). Left columns keep name, type, nullability and metadata, and `l.k` can be said around the call where the alias
-was given within `TABLE(..)` and the call has none of its own; so can `r.k`. Over Spark Connect qualifiers do not pass the call.
+was given within `TABLE(..)` and the call has none of its own; so can `r.k`. Over Spark Connect qualifiers do not pass the call. There is
+no Python UDTF of it: Spark's take one TABLE argument.
 
 ## State and memory
 

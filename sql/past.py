@@ -66,6 +66,12 @@ def past(call: Bound, keys: list[Key], others: list[Conjunct], at: Expression) -
     return Past(rows, (left, right), keys, others, until=numbers[2])
 
 
+def tombstones(call: Bound) -> str | None:
+    """What marks deletions in the right side's rows, where they are those of a table that declares it (V7, V8)."""
+    declaration = versioned_source(call.tables[1].frame, call.spec.name)
+    return declaration.deleted if declaration is not None else None
+
+
 def table_columns(names: tuple[str, ...]) -> int:
     """How many of the columns of a history are the table's own."""
     return len(names) - len(ADDED)

@@ -14,7 +14,7 @@ from streamtime.sql.call import Bound, Expression, Sort, Table
 from streamtime.sql.conditions import Conjunct, comparison, split
 from streamtime.sql.errors import CallError, listed, unlogged
 from streamtime.sql.frame import prepare
-from streamtime.sql.past import past, table_columns
+from streamtime.sql.past import past, table_columns, tombstones
 from streamtime.sql.text import quoted
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def sides(call: Bound) -> Sides:
         wanted |= {name: (Expression.parse(text),) for name, text in asked.items() if text and name not in wanted}
     else:
         times, forward, exact = _times(call, frames)
+        marks = None if "deleted" in wanted else tombstones(call)
+        wanted |= {"deleted": (Expression.parse(marks),)} if marks else {}
     if call["match"]:
         right_rows, others = _filtered(call, frames, others)
         frames = frames[0], right_rows

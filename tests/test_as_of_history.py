@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -11,22 +12,34 @@ from pyspark.sql import SparkSession
 EVENTS = "(SELECT col1 AS n, col2 AS k, CAST(col3 AS TIMESTAMP) AS ts FROM VALUES (1, 'a', '2024-01-01'), (2, 'a', '2024-01-03'), (3, 'b', '2024-01-09'))"
 
 
-@pytest.fixture
-def prices(spark: SparkSession, schema: str) -> str:
+def declared(spark: SparkSession, name: str) -> str:
     """A table that declares its versions: a at 2 and 4 January, b at 5, deleted at 7."""
     spark.sql(
-        f"CREATE TABLE {schema}.prices (k STRING, ts TIMESTAMP, price INT, gone BOOLEAN) USING delta TBLPROPERTIES "
+        f"CREATE TABLE {name} (k STRING, ts TIMESTAMP, price INT, gone BOOLEAN) USING delta TBLPROPERTIES "
         "('streamtime.key' = 'k', 'streamtime.time' = 'ts', 'streamtime.deleted' = 'gone')"
     )
     rows = "('a', '2024-01-02', 1, false), ('a', '2024-01-04', 2, false), ('b', '2024-01-05', 3, false), ('b', '2024-01-07', NULL, true)"
-    spark.sql(f"INSERT INTO {schema}.prices SELECT col1, CAST(col2 AS TIMESTAMP), col3, col4 FROM VALUES {rows}")
-    return f"{schema}.prices"
+    spark.sql(f"INSERT INTO {name} SELECT col1, CAST(col2 AS TIMESTAMP), col3, col4 FROM VALUES {rows}")
+    return name
 
 
-@pytest.fixture
-def stock(spark: SparkSession, schema: str) -> str:
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> Iterator[str]:
+    """A schema with tables that no test changes."""
+    spark.sql("CREATE SCHEMA as_of_history")
+    yield "as_of_history"
+    spark.sql("DROP SCHEMA as_of_history CASCADE")
+
+
+@pytest.fixture(scope="module")
+def prices(spark: SparkSession, tables: str) -> str:
+    return declared(spark, f"{tables}.prices")
+
+
+@pytest.fixture(scope="module")
+def stock(spark: SparkSession, tables: str) -> str:
     """A plain table with a feed: version 1 inserts a and b, 2 changes a, 3 deletes b, 4 inserts b again."""
-    name = f"{schema}.stock"
+    name = f"{tables}.stock"
     spark.sql(f"CREATE TABLE {name} (k STRING, n INT) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
     for statement in (
         "INSERT INTO {} VALUES ('a', 1), ('b', 10)", "UPDATE {} SET n = 2 WHERE k = 'a'", "DELETE FROM {} WHERE k = 'b'", "INSERT INTO {} VALUES ('b', 11)",
@@ -39,7 +52,8 @@ def asked(spark: SparkSession, text: str) -> list[tuple[object, ...]]:
     return [tuple(r) for r in spark.sql(text).collect()]
 
 
-def test_a_versioned_table_is_looked_up_by_event_time(spark: SparkSession, prices: str) -> None:
+def test_a_versioned_table_is_looked_up_by_event_time(spark: SparkSession, schema: str) -> None:
+    prices = declared(spark, f"{schema}.prices")
     for as_of in ("FOR SYSTEM_TIME AS OF e.ts p", "TIMESTAMP AS OF ts AS p"):
         found = asked(spark, f"SELECT e.n, p.price FROM {EVENTS} e LEFT JOIN {prices} {as_of} ON e.k = p.k ORDER BY n")
         assert found == [(1, None), (2, 1), (3, None)]
@@ -55,6 +69,15 @@ def test_versions_pass_through_views_and_end_at_joins(spark: SparkSession, price
     spark.sql(f"CREATE VIEW {schema}.both AS SELECT l.k, l.ts, l.gone, 1 AS cents FROM {prices} l JOIN {prices} r ON l.k = r.k")
     with pytest.raises(AnalysisException, match="is a view, and a view has no versions of its own"):
         spark.sql(text.format(f"{schema}.both"))
+
+
+def test_a_versioned_table_by_clauses_has_its_tombstones(spark: SparkSession, prices: str, schema: str) -> None:
+    text = f"SELECT n, price FROM AS_OF_JOIN(TABLE{EVENTS} PARTITION BY k ORDER BY ts, TABLE({{}}) PARTITION BY k ORDER BY ts) ORDER BY n"
+    assert asked(spark, text.format(f"SELECT * FROM {prices} WHERE k < 'c'")) == [(2, 1)]
+    copied = f"SELECT k, ts, max(price) AS price FROM {prices} GROUP BY ALL"
+    assert asked(spark, text.format(copied)) == [(2, 1), (3, None)]  # an aggregate is no table of versions (V8)
+    with pytest.raises(AnalysisException, match="`deleted` of the right side: no column `gone`"):
+        spark.sql(text.format(f"SELECT k, ts, price FROM {prices}"))
 
 
 def test_any_other_table_is_looked_up_by_commit(spark: SparkSession, stock: str) -> None:
@@ -102,7 +125,7 @@ def test_several_joins_in_one_query_and_in_a_view(spark: SparkSession, prices: s
 def test_what_cannot_be_looked_up_is_said_in_words(
     spark: SparkSession, prices: str, stock: str, schema: str, join: str, message: str
 ) -> None:
-    spark.sql(f"CREATE TABLE {schema}.plain (k STRING, n INT) USING delta")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {tables}.plain (k STRING, n INT) USING delta")
     spark.sql("SELECT 'a' AS k").createOrReplaceTempView("files")
     with pytest.raises(AnalysisException, match=message):
-        spark.sql(f"SELECT * FROM {EVENTS} e {join.format(prices=prices, stock=stock, plain=schema + '.plain')}")
+        spark.sql(f"SELECT * FROM {EVENTS} e {join.format(prices=prices, stock=stock, plain=tables + '.plain')}")
