@@ -3,6 +3,7 @@
 
 python3 run.py quickstart    the main job, on real data
 python3 run.py windows       windows, sessions and suppress on the same data, in batch and as a stream
+python3 run.py weather       AS OF joins on the same data, and a training set that knows no future
 python3 run.py tests         all checks and tests; with --spark 4.0 or --spark 4.1, the tests on that Spark, in a .venv of its own
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
 python3 run.py benchmark     speed, side by side with Spark's own operators; also benchmark streaming, benchmark doors
@@ -24,7 +25,8 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
-EXTRAS = {"quickstart": "examples", "windows": "examples", "tests": "dev", "sparks": "dev", "benchmark": "bench", "pages": "dev"}
+EXAMPLES = ("quickstart", "windows", "weather")
+EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "tests": "dev", "sparks": "dev", "benchmark": "bench", "pages": "dev"}
 SPARKS = {"4.2": "4.2.0", "4.1": "4.1.4", "4.0": "4.0.5"}  # what the tests run on; the first is the reference, in .venv
 
 
@@ -47,7 +49,7 @@ def main() -> int:
             return 2
         return run(on_spark(rest[1]), "-m", "pytest", *rest[2:])
     python = install(EXTRAS[task])
-    if task in ("quickstart", "windows"):
+    if task in EXAMPLES:
         return run(python, f"examples/{task}.py")
     if task == "benchmark":
         name, *more = rest if rest[:1] and not rest[0].startswith("-") else ["deduplicate", *rest]

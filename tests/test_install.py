@@ -33,6 +33,20 @@ def test_the_windows_example_gives_one_final_answer_for_each_hour_in_batch_and_a
     assert done.stdout.count("  ok    ") == 4
 
 
+def test_the_weather_example_agrees_with_plain_sql_and_its_training_set_knows_no_future() -> None:
+    done = subprocess.run([sys.executable, "examples/weather.py"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for line in (
+        "  336,776  328,521  8,255      0",
+        "  336,776  326,967  1,554",
+        "  February   EWR     1048.4  1048.4",
+        "  336,776  257,539           257,539",
+    ):
+        assert line in done.stdout
+    assert "  90 flights have another answer" in done.stdout
+    assert done.stdout.count("  ok    ") == 8
+
+
 def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
     script = ROOT / "tests" / "bare_workers.py"
     said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout.splitlines()
