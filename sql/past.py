@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamtime.sql.call import Expression, Sort
 from streamtime.sql.declared import versioned_source
-from streamtime.sql.errors import listed
+from streamtime.sql.errors import CallError, listed
 from streamtime.sql.table_history import ADDED, history
 from streamtime.sql.text import quoted
 
@@ -56,7 +56,10 @@ def past(call: Bound, keys: list[Key], others: list[Conjunct], at: Expression) -
         names.append(name)
     if not names:
         raise call.refuse("`on`", f"no key to look up in {call['history']}", "Add an equality with a column of it.")
-    rows = history(call.session, call["history"], names)
+    try:
+        rows = history(call.session, call["history"], names, apart="Join on all the columns that tell rows apart.")
+    except CallError as error:
+        raise call.refuse("`history`", error.problem, error.fix) from None
     if unit == TIMESTAMP:
         return Past(rows, (Sort(at), Sort(Expression.parse("valid_from"))), keys, others, until="valid_to")
     if call["tolerance"] is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call import Bound, Expression, Sort, Table
 from streamtime.sql.conditions import Conjunct, comparison, split
-from streamtime.sql.errors import CallError, listed, unlogged
+from streamtime.sql.errors import CallError, did_you_mean, listed, unlogged
 from streamtime.sql.frame import prepare
 from streamtime.sql.past import past, table_columns, tombstones
 from streamtime.sql.text import quoted
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from streamtime.sql.past import Past
 
 NUMBERS = (T.NumericType,)
+NAME = re.compile(r"(\w+|`[^`]+`)(\.(\w+|`[^`]+`))*")
 Extras = dict[str, tuple[Expression, ...]]
 LEFT, RIGHT = "left", "right"
 
@@ -139,6 +141,9 @@ def _side(call: Bound, name: str, table: Table, extras: Extras) -> Frame:
     try:
         frame = prepare(replace(call, tables=(table,), options=options), **extras)
     except CallError as error:
+        if call["at"] and name == LEFT and error.argument == "ORDER BY":  # nobody wrote one
+            fix = "Name a time of the left side." if error.problem.startswith("expected") else error.fix
+            raise CallError(error.function, "AS OF (`at`)", error.problem, fix) from None
         raise CallError(
             error.function, f"{error.argument} of the {name} side" if error.argument else name, error.problem, error.fix
         ) from None
@@ -182,9 +187,19 @@ def _of_condition(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: l
                 left, right = (Expression.parse(f"struct({text})") for text in (turned.left, turned.right))
             pairs.append(Key(left, right, conjunct))
     if not pairs:
+        _refuse_unknown(call, frames, rest)
         fix = "Add one, such as on => 'l.k = r.k'."
         raise call.refuse("`on`", f"expected an equality between a column of the left side and one of the right, got {call['on']}", fix)
     return pairs, rest
+
+
+def _refuse_unknown(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: list[Conjunct]) -> None:
+    """For the first name in a comparison that neither side has."""
+    for text in (t.strip() for c in conjuncts for t in (c.left, c.right)):
+        if NAME.fullmatch(text) and not any(_resolves(f, text) for f in frames):
+            known = list(dict.fromkeys(c for f in frames for c in f.columns))
+            fix = did_you_mean(text.rpartition(".")[2].strip("`"), known) or f"The sides have {listed(known)}."
+            raise call.refuse("`on`", f"no column `{text}` on either side", fix)
 
 
 def _times(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[tuple[Sort, ...], bool | None, bool | None]:
@@ -241,7 +256,10 @@ def _check_types(call: Bound, found: Sides) -> None:
     if type(left.time.type) is not type(right.time.type):
         problem = f"the times have different types: {left.time.type.simpleString().upper()} (`{left.time.text}`) on the left, "
         problem += f"{right.time.type.simpleString().upper()} (`{right.time.text}`) on the right"
-        raise call.refuse("ORDER BY", problem, "Cast one of them (C11).")
+        by_commit = f" {call['history']} declares no event time (`streamtime.time`), so the times of its commits are asked."
+        raise call.refuse(
+            "AS OF (`at`)" if call["at"] else "ORDER BY", problem, f"Cast one of them (C11).{by_commit if 'until' in right.extras else ''}"
+        )
     for a, b in zip(left.keys, right.keys, strict=True):
         if a.type != b.type and not (isinstance(a.type, NUMBERS) and isinstance(b.type, NUMBERS)):
             kinds = f"`{a.text}` ({a.type.simpleString().upper()}) and `{b.text}` ({b.type.simpleString().upper()})"

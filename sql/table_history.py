@@ -117,11 +117,17 @@ def plan(call: Bound) -> DataFrame:
 
 
 def history(
-    session: Any, table: str, keys: Sequence[str] | None = None, first: Moment | None = None, last: Moment | None = None
+    session: Any,
+    table: str,
+    keys: Sequence[str] | None = None,
+    first: Moment | None = None,
+    last: Moment | None = None,
+    apart: str = "Name the columns that tell rows apart: keys => ARRAY(..).",
 ) -> DataFrame:
     """The versions of a Delta table by commit, as a DataFrame that is not run yet.
 
-    `keys` are names of columns (None: those that the table declares); `first` and `last` are commits, both included. Raises CallError.
+    `keys` are names of columns (None: those that the table declares); `first` and `last` are commits, both included;
+    `apart` is what to do where a key has several rows. Raises CallError.
     """
     name = table_name(table, NAME)
     log = _log(session, name)
@@ -131,10 +137,10 @@ def history(
     columns = [f for f in feed.schema.fields if f.name not in (CHANGE, VERSION, AT)]
     if taken := [f.name for f in columns if f.name.lower() in ADDED]:
         raise CallError(NAME, None, f"the table {name} has a column {listed(taken)}, which this call adds", "Rename it in the table.")
-    return _versions(name, feed, columns, _keys(session, name, columns, keys), partial=not (log.complete and start == log.start))
+    return _versions(name, feed, columns, _keys(session, name, columns, keys), not (log.complete and start == log.start), apart)
 
 
-def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: list[str], partial: bool) -> DataFrame:
+def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: list[str], partial: bool, apart: str) -> DataFrame:
     kinds = {f.name: f.dataType for f in columns}
     is_old, row = F.col(CHANGE).isin("delete", "update_preimage"), F.struct(*[named(f.name) for f in columns])
     one = F.min if all(orderable(k) for k in kinds.values()) else lambda c: F.first(c, ignorenulls=True)
@@ -155,7 +161,7 @@ def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: li
     shown = F.concat_ws(", ", *[F.concat(F.lit(f"{k} = "), i.cast("string")) for k, i in zip(keys, by_key, strict=True)])
     problem = F.concat(
         F.lit(f"{NAME}: the commit "), F.col(VERSION).cast("string"), F.lit(f" of {name} wrote "), F.col("written").cast("string"),
-        F.lit(" rows of the key "), shown, F.lit(": one is expected. Name the columns that tell rows apart: keys => ARRAY(..)."),
+        F.lit(" rows of the key "), shown, F.lit(f": one is expected. {apart}"),
     )  # fmt: skip
     equal = F.lit(True)
     for f in columns:

@@ -114,16 +114,24 @@ def test_several_joins_in_one_query_and_in_a_view(spark: SparkSession, prices: s
     [
         ("JOIN {prices} FOR SYSTEM_TIME AS OF e.ts p ON e.n = p.price", "kept by `k`, and `k` is not compared"),
         ("JOIN {prices} VERSION AS OF e.n p ON e.k = p.k", "counts commits, and .*prices.* is versioned by event time"),
-        ("JOIN {plain} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k", "delta.enableChangeDataFeed"),
+        ("JOIN {plain} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k", "AS_OF_JOIN, `history`: .*delta.enableChangeDataFeed"),
         ("JOIN files FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k", "files.* (is a view|is not a Delta table|there is no table)"),
         ("JOIN {stock} FOR SYSTEM_TIME AS OF e.ts p ON lower(e.k) = lower(p.k)", "expected a column of .*stock as key"),
         ("JOIN {stock} FOR SYSTEM_TIME AS OF e.ts p ON k = p.k", "`k` is ambiguous"),
-        ("JOIN {stock} FOR SYSTEM_TIME AS OF e.nothing p ON e.k = p.k", "no column `e.nothing`"),
-        ("JOIN {stock} FOR SYSTEM_TIME AS OF e.n p ON e.k = p.k", "expected TIMESTAMP, TIMESTAMP_NTZ or DATE"),
+        ("JOIN {stock} FOR SYSTEM_TIME AS OF e.nothing p ON e.k = p.k", r"AS OF \(`at`\): no column `e.nothing`"),
+        ("JOIN {stock} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.kk", "`on`: no column `p.kk` on either side. Did you mean `k`"),
+        (
+            "JOIN {stock} FOR SYSTEM_TIME AS OF CAST(e.ts AS DATE) p ON e.k = p.k",
+            "`at`.*: the times have different types.*declares no event time",
+        ),
+        (
+            "JOIN {stock} FOR SYSTEM_TIME AS OF e.n p ON e.k = p.k",
+            "expected TIMESTAMP, TIMESTAMP_NTZ or DATE .*Name a time of the left side",
+        ),
     ],
 )
 def test_what_cannot_be_looked_up_is_said_in_words(
-    spark: SparkSession, prices: str, stock: str, schema: str, join: str, message: str
+    spark: SparkSession, prices: str, stock: str, tables: str, join: str, message: str
 ) -> None:
     spark.sql(f"CREATE TABLE IF NOT EXISTS {tables}.plain (k STRING, n INT) USING delta")
     spark.sql("SELECT 'a' AS k").createOrReplaceTempView("files")
