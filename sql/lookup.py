@@ -2,7 +2,9 @@
 
 A window needs its rows sorted by key and time, where Spark calls a comparator for nearly every comparison of rows of a key. So the rows are
 sorted twice: first by a number that holds the key's hash and the time (`streamtime.sql.sorting`), which is fast; the window's own sort
-then finds rows that are in order already but for keys that share a hash, and takes one pass.
+then finds rows that are in order already but for keys that share a hash, and takes one pass. Where rows have many columns, moving them
+costs more than comparing them: they are sorted once, by the window, and the left side's columns are packed into one struct, as the right
+side's are, so that no row is as wide as both sides.
 """
 
 from __future__ import annotations
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
     from streamtime.sql.call import Bound
     from streamtime.sql.sides import Sides
 
-IS_RIGHT, RIGHT, BEFORE, AFTER, MATCH, TIED = (f"{PREFIX}{n}" for n in ("is_right", "right", "before", "after", "match", "tied"))
+IS_RIGHT, LEFT, RIGHT, BEFORE, AFTER, MATCH, TIED = (
+    f"{PREFIX}{n}" for n in ("is_right", "left", "right", "before", "after", "match", "tied")
+)
 BACKWARD, FORWARD, NEAREST = "backward", "forward", "nearest"
+MOST_NARROW = 12  # columns: of the left side beside key and time, and all of the right side
 TIES_FIX = "Say ties => 'last' or 'first', or make the times differ."
 
 
@@ -120,7 +125,10 @@ def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
     first = [prefix(identity, rising, frame.time.type)] if identity else []
     rights_first = exact if direction == BACKWARD else (direction == NEAREST and exact) or (direction == FORWARD and not exact)
     order = _order(joined, rising, rights_first, reverse=(call["ties"] == "first") != (direction == FORWARD))
-    frame = frame.with_df(frame.by_key(identity, order, first))
+    at_hand = {IS_RIGHT, RIGHT, rising, *identity, *(key.name for key in frame.keys), *(tie.ref.name for tie in joined.ties)}
+    payload = [name for name in frame.df.columns if name not in at_hand]
+    wide = bool(identity and payload) and len(payload) + len(right.columns) > MOST_NARROW
+    frame = _packed(frame, payload) if wide else frame.with_df(frame.by_key(identity, order, first))
     df, within = frame.df, Window.partitionBy(*map(named, identity)).orderBy(*order)
     if direction != FORWARD:
         until_here = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -130,8 +138,17 @@ def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
             order = _order(joined, rising, True, reverse=call["ties"] != "first")
             within = Window.partitionBy(*map(named, identity)).orderBy(*order)
         df = df.withColumn(AFTER, expression(f"lead({quoted(RIGHT)}) IGNORE NULLS").over(within))
-    df = df.where(~named(IS_RIGHT)).withColumn(MATCH, nearest(joined.frame.time, right, direction))
+    df = df.where(~named(IS_RIGHT))
+    if wide:
+        df = df.select(*[named(n) for n in df.columns if n != LEFT], *[field(LEFT, n).alias(n) for n in payload])
+    df = df.withColumn(MATCH, nearest(joined.frame.time, right, direction))
     return sides.left.with_df(df.withColumn(MATCH, checked(call, joined.frame.time, right, deleted))), joined.shared
+
+
+def _packed(frame: Frame, columns: list[str]) -> Frame:
+    """These columns as one, LEFT, null on right rows, where each would take as much room as on left ones."""
+    others = [named(n) for n in frame.df.columns if n not in columns]
+    return frame.with_df(frame.df.select(*others, F.when(~named(IS_RIGHT), F.struct(*map(named, columns))).alias(LEFT)))
 
 
 def checked(call: Bound, time: Ref, right: Frame, deleted: tuple[str, ...] = ()) -> Column:

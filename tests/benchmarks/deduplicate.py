@@ -70,25 +70,47 @@ def fold(spark: SparkSession, view: str) -> DataFrame:
 
 
 class Memory:
-    """The largest resident size of this process tree's JVM and of its largest Python worker, in MB, sampled."""
+    """The largest resident sizes in MB, sampled: of this process's JVM, of its largest Python worker, and of the JVM with all workers."""
 
     def __init__(self) -> None:
-        self.jvm = self.worker = 0.0
         self.stop = threading.Event()
+        self.reset()
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def reset(self) -> None:
+        self.jvm = self.worker = self.total = 0.0
 
     def _watch(self) -> None:
         while not self.stop.wait(0.2):
-            for status in Path("/proc").glob("[0-9]*/status"):
-                try:
-                    command = (status.parent / "cmdline").read_text()
-                    size = int(status.read_text().split("VmRSS:")[1].split()[0]) / 1024
-                except (OSError, IndexError, ValueError):
-                    continue
-                if "pyspark.daemon" in command:
-                    self.worker = max(self.worker, size)
-                elif "org.apache.spark.deploy.SparkSubmit" in command:
-                    self.jvm = max(self.jvm, size)
+            parents, sizes = self._processes()
+            jvms = {p for p, parent in parents.items() if parent == os.getpid() and self._is_jvm(p)}
+            workers: set[int] = set()
+            below = jvms
+            while below := {p for p, parent in parents.items() if parent in below}:
+                workers |= below
+            self.jvm = max([self.jvm, *(sizes[p] for p in jvms)])
+            self.worker = max([self.worker, *(sizes[p] for p in workers)])
+            self.total = max(self.total, sum(sizes[p] for p in jvms | workers))
+
+    @staticmethod
+    def _processes() -> tuple[dict[int, int], dict[int, float]]:
+        """Of each process its parent, and its resident size."""
+        parents, sizes = dict[int, int](), dict[int, float]()
+        for status in Path("/proc").glob("[0-9]*/status"):
+            try:
+                fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+                pid, parent, size = (int(fields[name].split()[0]) for name in ("Pid", "PPid", "VmRSS"))
+            except (OSError, KeyError, ValueError):
+                continue
+            parents[pid], sizes[pid] = parent, size / 1024
+        return parents, sizes
+
+    @staticmethod
+    def _is_jvm(pid: int) -> bool:
+        try:
+            return "org.apache.spark.deploy.SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_text()
+        except OSError:
+            return False
 
 
 def seconds(make: Callable[[], DataFrame]) -> float:
