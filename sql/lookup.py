@@ -2,9 +2,8 @@
 
 A window needs its rows sorted by key and time, where Spark calls a comparator for nearly every comparison of rows of a key. So the rows are
 sorted twice: first by a number that holds the key's hash and the time (`streamtime.sql.sorting`), which is fast; the window's own sort
-then finds rows that are in order already but for keys that share a hash, and takes one pass. Where rows have many columns, moving them
-costs more than comparing them: they are sorted once, by the window, and the left side's columns are packed into one struct, as the right
-side's are, so that no row is as wide as both sides.
+then finds rows that are in order already but for keys that share a hash, and takes one pass. Where rows have many columns, the left side's
+are packed into one struct, as the right side's are, so that no row is as wide as both sides.
 """
 
 from __future__ import annotations
@@ -127,8 +126,9 @@ def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
     order = _order(joined, rising, rights_first, reverse=(call["ties"] == "first") != (direction == FORWARD))
     at_hand = {IS_RIGHT, RIGHT, rising, *identity, *(key.name for key in frame.keys), *(tie.ref.name for tie in joined.ties)}
     payload = [name for name in frame.df.columns if name not in at_hand]
-    wide = bool(identity and payload) and len(payload) + len(right.columns) > MOST_NARROW
-    frame = _packed(frame, payload) if wide else frame.with_df(frame.by_key(identity, order, first))
+    wide = bool(payload) and len(payload) + len(right.columns) > MOST_NARROW
+    frame = _packed(frame, payload) if wide else frame
+    frame = frame.with_df(frame.by_key(identity, order, first))
     df, within = frame.df, Window.partitionBy(*map(named, identity)).orderBy(*order)
     if direction != FORWARD:
         until_here = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
