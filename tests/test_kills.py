@@ -1,6 +1,6 @@
 """A stream into Delta, killed at random moments and restarted: nothing is lost, nothing doubled, no verdict changed.
 
-Three kills by default; STREAMTIME_KILLS=20 for more.
+Two kills by default; STREAMTIME_KILLS=20 for more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from reference_suppress import Suppress
 
 HERE = Path(__file__).parent
-KILLS = int(os.environ.get("STREAMTIME_KILLS", "3"))
+KILLS = int(os.environ.get("STREAMTIME_KILLS", "2"))
 SECOND = 1_000_000
 
 

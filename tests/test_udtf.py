@@ -61,7 +61,7 @@ def as_options(text: str) -> str:
     return text.replace(found[0], f", keys => ARRAY('k'), order_by => ARRAY({order})")
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(10))
 def test_deduplicate(spark: SparkSession, udtfs: None, seed: int) -> None:
     random_ = random.Random(seed)
     rows, options = some_rows(random_, random_.choice([1, 8, 60])), options_of(random_)
@@ -75,7 +75,7 @@ AGGREGATES = (
 )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(7))
 def test_updates(spark: SparkSession, udtfs: None, seed: int) -> None:
     random_ = random.Random(seed)
     view(spark, [r | {"t": moment(r["t"], 1)} for r in some_rows(random_, 40)], "k STRING, t TIMESTAMP, off INT, p INT")
@@ -104,7 +104,7 @@ def test_an_aggregate_over_an_expression_needs_a_column_in_a_udtf(spark: SparkSe
         spark.sql(f"SELECT * FROM py_WINDOW_UPDATES({table}, size => INTERVAL 1 DAY)")
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(8))
 def test_distinct_in_window(spark: SparkSession, udtfs: None, seed: int) -> None:
     random_ = random.Random(seed)
     rows = some_rows(random_, 40)
@@ -120,7 +120,7 @@ def test_distinct_in_window(spark: SparkSession, udtfs: None, seed: int) -> None
     )
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(8))
 def test_sessionize(spark: SparkSession, udtfs: None, seed: int) -> None:
     random_ = random.Random(seed)
     rows = [r | {"k2": random_.choice([r["k"], "|", "\\|"])} for r in some_rows(random_, 40)]
@@ -131,7 +131,7 @@ def test_sessionize(spark: SparkSession, udtfs: None, seed: int) -> None:
     both(spark, f"SELECT * FROM SESSIONIZE({table}, gap => INTERVAL '0.000003' SECOND{options}, output => '{output}')")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_suppress(spark: SparkSession, udtfs: None, seed: int) -> None:
     random_ = random.Random(seed)
     rows, options = changes(random_, random_.choice([0, 1, 40])), suppress_options(random_)
