@@ -58,27 +58,26 @@ def sides(call: Bound) -> Sides:
     frames = call.tables[0].frame, call.tables[1].frame
     keys, others = _keys(call, frames)
     wanted: Extras = {name: (Expression.parse(call[name]),) for name in ("arrival", "deleted") if call[name]}
-    times: tuple[Sort, ...] = ()
     forward = exact = None
     looked_back = _past(call, keys, others)
     if looked_back is not None:
-        frames, keys, others, times = (frames[0], looked_back.frame), looked_back.keys, looked_back.others, looked_back.times
+        frames, keys, others = (frames[0], looked_back.frame), looked_back.keys, looked_back.others
+        orders = [(time,) for time in looked_back.times]
         asked = {"deleted": looked_back.deleted, "until": looked_back.until}
         wanted |= {name: (Expression.parse(text),) for name, text in asked.items() if text and name not in wanted}
     else:
-        times, forward, exact = _times(call, frames)
+        orders, forward, exact = _orders(call, frames)
         marks = None if "deleted" in wanted else tombstones(call)
         wanted |= {"deleted": (Expression.parse(marks),)} if marks else {}
     if call["match"]:
         right_rows, others = _filtered(call, frames, others)
         frames = frames[0], right_rows
-    orders = [call.tables[i].order_by or times[i : i + 1] for i in (0, 1)]
     if not orders[0] or not orders[1]:
         side = LEFT if not orders[0] else RIGHT
         fix = "Add ORDER BY ts after each TABLE(..), or match => 'l.ts >= r.ts'."
         raise call.refuse("ORDER BY", f"is missing on the {side} side: its first expression is the side's time", fix)
-    left = Table(frames[0], tuple(k.left for k in keys), tuple(orders[0]))
-    right = Table(frames[1], tuple(k.right for k in keys), tuple(orders[1]))
+    left = Table(frames[0], tuple(k.left for k in keys), orders[0])
+    right = Table(frames[1], tuple(k.right for k in keys), orders[1])
     rest = " AND ".join(f"({c.text})" for c in others)
     left_frame = _side(call, LEFT, left, {n: e for n, e in wanted.items() if n == "arrival"})
     right_frame = _side(call, RIGHT, right, wanted)
@@ -202,13 +201,12 @@ def _refuse_unknown(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts:
             raise call.refuse("`on`", f"no column `{text}` on either side", fix)
 
 
-def _times(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[tuple[Sort, ...], bool | None, bool | None]:
-    """The times of both sides where `match` or `order_by` says them, and what the comparison means for direction and exactness."""
-    if call["order_by"]:
-        return (Sort.parse(call["order_by"][0]),) * 2, None, None
+def _orders(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[tuple[Sort, ...]], bool | None, bool | None]:
+    """What orders each side, its time first, and what `match` means for direction and exactness."""
     if not call["match"]:
-        return (), None, None
-    clash = next((n for n in ("direction", "allow_exact") if call[n] is not None), None)
+        given = tuple(Sort.parse(o) for o in call["order_by"] or ())
+        return [table.order_by or given for table in call.tables], None, None
+    clash = next((n for n in ("order_by", "direction", "allow_exact") if call[n] is not None), None)
     if any(t.order_by for t in call.tables) or clash:
         raise call.refuse("`match`", f"given beside {'`' + clash + '`' if clash else 'ORDER BY'}", "Leave one out.")
     compared = comparison(call["match"])
@@ -216,7 +214,7 @@ def _times(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[tuple[Sort
     if turned is None:
         expected = "a comparison of the two times with >=, >, <= or <"
         raise call.refuse("`match`", f"expected {expected}, got {call['match']}", "Write it as 'l.ts >= r.ts'.")
-    times = Sort(_plain(frames[0], turned.left)), Sort(_plain(frames[1], turned.right))
+    times = [(Sort(_plain(f, text)),) for f, text in zip(frames, (turned.left, turned.right), strict=True)]
     return times, turned.operator.startswith("<"), turned.operator.endswith("=")
 
 

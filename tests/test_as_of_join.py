@@ -249,6 +249,16 @@ def test_keys_that_are_null_match_where_the_condition_says_so(spark: SparkSessio
     assert [tuple(r) for r in spark.sql(f"SELECT l.k, p FROM {call}").collect()] == [(None, 20)]
 
 
+def test_further_expressions_of_order_by_decide_between_equal_times(spark: SparkSession) -> None:
+    left = view(spark, [{"k": "a", "t": moment(5), "n": 0, "w": 0}], "k STRING, t TIMESTAMP, n INT, w INT")
+    right = view(spark, [{"k": "a", "t": moment(1), "n": n, "w": w} for n, w in ((1, 3), (2, 1), (3, 2))], "k STRING, t TIMESTAMP, n INT, w INT")
+
+    def found(*order: str) -> int:
+        return int(streamtime.as_of_join(left, right, keys=["k"], order_by=["t", *order]).collect()[0][6])
+
+    assert (found(), found("w"), found("w DESC"), found("n DESC")) == (3, 1, 2, 1)
+
+
 def test_equal_times_are_an_error_where_asked_for(spark: SparkSession) -> None:
     spark.sql("SELECT * FROM VALUES ('a', TIMESTAMP '2024-01-01'), ('b', TIMESTAMP '2024-01-01') AS l(k, t)").createOrReplaceTempView("l")
     right = "SELECT * FROM VALUES ('a', TIMESTAMP '2024-01-01', 1), ('a', TIMESTAMP '2024-01-01', 2), ('c', TIMESTAMP '2024-01-01', 1), "
@@ -306,6 +316,7 @@ def test_keys_are_equal_as_in_sql(spark: SparkSession, left: str, right: str, ex
         ),
         ("TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t = r.t'", "expected a comparison of the two times with >=, >, <= or <"),
         ("TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t >= r.t', direction => 'forward'", "`match`: given beside `direction`"),
+        ("TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t >= r.t', order_by => ARRAY('t')", "`match`: given beside `order_by`"),
         (
             "TABLE(l) PARTITION BY k ORDER BY t, TABLE(r) PARTITION BY k ORDER BY t, arrival => 'n', ties => 'first'",
             "the later arrival wins",
