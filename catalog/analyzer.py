@@ -1,4 +1,4 @@
-"""The analyzer door: Spark's analyzer calls a plan function while it resolves a table function. The only file here that knows JVM classes.
+"""The analyzer door: Spark's analyzer calls a plan function while it resolves a table function.
 
 How a call runs: the analyzer hands over the arguments. A plan that is a chain of operators over its input goes back as just that chain
 (`streamtime.planframe`). Otherwise the rows of a TABLE argument become a DataFrame over a CTE reference whose definition is empty for

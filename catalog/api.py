@@ -26,13 +26,6 @@ SQL_TYPES: dict[type, str] = {
 }
 
 
-OVER: dict[int, list[tuple[str, type]]] = {
-    0: [("spark", SparkSession)],
-    1: [("df", DataFrame)],
-    2: [("left", DataFrame), ("right", DataFrame)],
-}
-
-
 def spelled(option: str) -> str:
     """The name of an option in Python: `from_` for `from`, which is a word of the language."""
     return f"{option}_" if keyword.iskeyword(option) else option
@@ -49,8 +42,9 @@ class TableFunction:
         self.__name__ = self.__qualname__ = spec.name.lower()
         self.__doc__ = f"{spec.summary}\n\n    {wrapped(spec)}\n\n{spec.page.partition(chr(10))[2].strip()}\n"
         kinds = inspect.Parameter
-        taken = OVER[spec.tables]
-        parameters = [inspect.Parameter(name, kinds.POSITIONAL_ONLY, annotation=kind) for name, kind in taken]
+        tables = spec.inputs if spec.tables > 1 else ["df"] * spec.tables
+        self._over: list[tuple[str, type]] = [(name, DataFrame) for name in tables] or [("spark", SparkSession)]
+        parameters = [inspect.Parameter(name, kinds.POSITIONAL_ONLY, annotation=kind) for name, kind in self._over]
         parameters += [inspect.Parameter(name, kinds.POSITIONAL_OR_KEYWORD) for name in spec.positional]
         others = [o for o in spec.options if o.name not in spec.positional]
         parameters += [inspect.Parameter(spelled(o.name), kinds.KEYWORD_ONLY, default=o.default) for o in others]
@@ -58,13 +52,13 @@ class TableFunction:
 
     def __call__(self, /, *given: Any, **options: Any) -> DataFrame:
         """The function over the DataFrames that it takes, or in a session where it takes no rows, as a DataFrame."""
-        count = len(OVER[self.spec.tables])
-        over, leading = given[:count], given[count:]
+        over, leading = given[: len(self._over)], given[len(self._over) :]
         names = {spelled(o.name): o.name for o in self.spec.options}
         named = [*((None, v) for v in leading), *((names.get(n, n), v) for n, v in options.items())]
         values = [(n, Value(v, SQL_TYPES.get(type(v), type(v).__name__), repr(v))) for n, v in named if v is not None]
-        tables = [Table(df) for df in over] if self.spec.tables else []
-        session = over[0].sparkSession if over and self.spec.tables else next(iter(over), None)
+        tables, session = [], next(iter(over), None)
+        if self.spec.tables:
+            tables, session = [Table(df) for df in over], over[0].sparkSession if over else None
         return self.spec.plan(bind(self.spec, tables, values, session))
 
     def __repr__(self) -> str:

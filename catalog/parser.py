@@ -1,4 +1,4 @@
-"""The AS OF syntax door: a parser around Spark's, which rewrites AS OF joins that Spark's refuses (`streamtime.sql.as_of`).
+"""The AS OF syntax door: a parser around Spark's, which rewrites AS OF joins that Spark's refuses (`streamtime.sql.as_of_rewrite`).
 
 Every text goes to the session's own parser first. Only where that fails with one of the errors that AS OF a column gives, on a text that
 has the words, Python is asked to rewrite it. So a text that Spark understands never leaves the JVM, costs nothing, and means what it meant;
@@ -19,8 +19,8 @@ from py4j.java_gateway import set_field
 from pyspark.sql import SparkSession
 
 from streamtime.analyzer import FREE_TEXT, AnalyzerDoor
-from streamtime.sql.as_of import MENTIONED, rewrite
-from streamtime.sql.as_of_joins import Refusal
+from streamtime.sql.as_of_clauses import Refusal
+from streamtime.sql.as_of_rewrite import MENTIONED, rewrite
 from streamtime.sql.tokens import place
 
 JAVA = """

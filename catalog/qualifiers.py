@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streamtime.calls import Call, Rows, Statement
-from streamtime.sql.as_of_joins import ENDS, item
+from streamtime.sql.as_of_clauses import ENDS, item
 from streamtime.sql.conditions import split
 from streamtime.sql.errors import CallError
 from streamtime.sql.text import quoted
 from streamtime.sql.tokens import Source, Span
 
-CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "|>", ";")
+ENDS_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "|>", ";")
 
 
 @dataclass(frozen=True)
@@ -73,19 +73,7 @@ def beside(source: Source, start: int, end: int) -> list[tuple[str | None, Span]
             if at.alias:
                 name = next(t.name for t in source.within([at.alias]))
             found.append((name, source.span(at.start, at.after)))
-        elif i > start and source.word(i) in (
-            "WHERE",
-            "GROUP",
-            "HAVING",
-            "ORDER",
-            "LIMIT",
-            "UNION",
-            "EXCEPT",
-            "INTERSECT",
-            "MINUS",
-            "|>",
-            ";",
-        ):
+        elif i > start and source.word(i) in ENDS_FROM:
             break
     return found
 
@@ -105,21 +93,24 @@ def with_tables(df: DataFrame, having: Columns) -> tuple[DataFrame, Columns]:
     """A result with the tables of its columns as struct columns, and what its columns are then."""
     plain = [f"c{i}" for i in range(len(having))]  # equal names are told apart by their places
     named = [(F.col(p).alias(c.name), c) for p, c in zip(plain, having, strict=True)]
-    taken = {c.name.lower() for c in having}
-    new = [t for t in dict.fromkeys(c.table for c in having if not c.whole) if t is not None and t not in taken]
+    new = _new(having)
     structs = [F.struct(*[ref for ref, c in named if c.table == t and not c.whole]).alias(t) for t in new]
     return df.toDF(*plain).select(*[ref for ref, _ in named], *structs), (*having, *[Column(t, t, whole=True) for t in new])
 
 
 def carried(df: DataFrame, having: Columns, apart: Sequence[str]) -> tuple[DataFrame, Columns]:
     """A side with its tables as struct columns, without the columns `apart`; and what its columns are then."""
-    taken = {c.name.lower() for c in having}
-    new = [t for t in dict.fromkeys(c.table for c in having if not c.whole) if t is not None and t not in taken]
     outside = {name.lower() for name in apart}
-    fields = {t: [F.col(c.text).alias(c.name) for c in having if c.table == t and c.name.lower() not in outside] for t in new}
+    fields = {t: [F.col(c.text).alias(c.name) for c in having if c.table == t and c.name.lower() not in outside] for t in _new(having)}
     structs = [F.struct(*inside).alias(t) for t, inside in fields.items() if inside]
     made = [Column(t, t, whole=True) for t, inside in fields.items() if inside]
     return (df.select("*", *structs) if structs else df), (*having, *made)
+
+
+def _new(having: Columns) -> list[str]:
+    """The tables that no column stands for yet, and none is called."""
+    taken = {c.name.lower() for c in having}
+    return [t for t in dict.fromkeys(c.table for c in having if not c.whole) if t is not None and t not in taken]
 
 
 def joined(left: Columns, right: Columns, using: Sequence[str]) -> Columns:

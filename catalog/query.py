@@ -28,8 +28,8 @@ from streamtime import constants, qualifiers
 from streamtime.calls import Call, Item, Malformed, Rows, Statement, statements
 from streamtime.shelf import FUNCTIONS
 from streamtime.sparks import knows_asof_join
-from streamtime.sql import as_of
-from streamtime.sql.as_of_joins import Refusal
+from streamtime.sql import as_of_rewrite
+from streamtime.sql.as_of_clauses import Refusal
 from streamtime.sql.call import Expression, Sort, Table, Value, bind
 from streamtime.sql.errors import CallError
 from streamtime.sql.spec import Spec
@@ -79,7 +79,7 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
     order or time are computed, one for suppress, which asks whether the rows are those of a versioned table, three where options are other
     than plain literals ('rows', true, 5, INTERVAL 10 MINUTES, ARRAY('k')). The statement itself takes one, as with `spark.sql`.
     """
-    if ";" not in text and not MENTIONED.search(text) and not as_of.mentioned(text):
+    if ";" not in text and not MENTIONED.search(text) and not as_of_rewrite.mentioned(text):
         return _sql(spark, text, args)
     given = iter(args) if isinstance(args, list) else None
     result: DataFrame | None = None
@@ -250,7 +250,7 @@ class _Run:
 def _with_calls(spark: SparkSession, text: str) -> str:
     """The statement with its AS OF joins as calls."""
     try:
-        made = as_of.rewrite(text, asof=not knows_asof_join(spark.version)) if as_of.mentioned(text) else None
+        made = as_of_rewrite.rewrite(text, asof=not knows_asof_join(spark.version)) if as_of_rewrite.mentioned(text) else None
     except Refusal as refusal:
         raise AnalysisException(f"{refusal}; {Statement(text).position(refusal.offset)}") from None
     return text if made is None else made.text

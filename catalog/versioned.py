@@ -16,10 +16,9 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.api import versions
 from streamtime.puts import Layout, Report, Values, writer
 from streamtime.query import is_remote
-from streamtime.sql import versions
-from streamtime.sql.call import Table, Value, bind
 from streamtime.sql.columns import direct, orderable
 from streamtime.sql.declared import PREFIX, asked, declared, name_parts, read, spelled
 from streamtime.sql.errors import CallError, did_you_mean, listed
@@ -315,8 +314,7 @@ class VersionedTable:
 
 def _versions(df: DataFrame, options: dict[str, Any], grace: int | None = None, retention: int | None = None) -> DataFrame:
     lengths = {n: micros * MICROSECOND for n, micros in (("grace", grace), ("retention", retention)) if micros is not None}
-    values = [(n, Value(v, "INTERVAL DAY TO SECOND" if n in lengths else "STRING", repr(v))) for n, v in (options | lengths).items()]
-    return versions.plan(bind(versions.SPEC, [Table(df)], values, df.sparkSession))
+    return versions(df, **options, **lengths)
 
 
 def _qualified(spark: SparkSession, table: str) -> str:

@@ -40,19 +40,15 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     """
     arrived = sides.right.extras["arrival"][0].column.isNotNull()
     sides = replace(sides, right=sides.right.with_df(sides.right.df.where(arrived)))
-    at, held = sides.left.extras["arrival"][0].column, F.lit(False)
+    at, waits = sides.left.extras["arrival"][0].column, {}
     if call["grace"] is not None:
         sides, at, held = _released(call, sides, clocks)
+        waits[HELD] = (held, F.lit(False))
     deleted = sides.right.extras.get("deleted", ())
     gone = F.coalesce(deleted[0].column, F.lit(False)) if deleted else F.lit(False)
-    extra = {ARRIVAL: (at, sides.right.extras["arrival"][0].column), DELETED: (F.lit(False), gone), HELD: (held, F.lit(False))}
-    joined = both(sides, extra, ())
+    joined = both(sides, {ARRIVAL: (at, sides.right.extras["arrival"][0].column), DELETED: (F.lit(False), gone)} | waits, ())
     frame, clock = joined.frame, F.lit(None).cast(T.TimestampType())
-    places = [
-        *([HELD] if call["grace"] is not None else []),
-        ARRIVAL,
-        IS_RIGHT,
-    ]  # of equal arrivals, the left row does not know the right one
+    places = [*waits, ARRIVAL, IS_RIGHT]  # of equal arrivals, the left row does not know the right one
     arrivals = [Order(Ref(name, frame.df.schema[name].dataType, name), True, True) for name in places]
     frame = replace(frame, order=(*arrivals, *joined.ties))
     if call["retention"] is not None:

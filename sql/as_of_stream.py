@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.columns import named, sorted_by
 from streamtime.sql.frame import PREFIX
-from streamtime.sql.lookup import AFTER, BACKWARD, BEFORE, FORWARD, MATCH, NEAREST, TIED, checked, meaning, nearest
+from streamtime.sql.lookup import AFTER, BACKWARD, BEFORE, FORWARD, MATCH, NEAREST, candidates, checked, meaning, nearest
 from streamtime.sql.streaming import is_stream, kept, unclocked
 from streamtime.sql.text import quoted
 from streamtime.udfs.grace import Grace
@@ -48,10 +48,10 @@ def looked_up_in_stream(call: Bound, sides: Sides) -> Frame:
     """The left side's frame with MATCH, a struct of all columns of the right side (rules J1, J4)."""
     left = sides.left if call["grace"] is None else _waited(call, sides.left)
     direction, exact = meaning(call, sides)
-    right, deleted = sides.right, tuple(r.name for r in sides.right.extras.get("deleted", ()))
+    right, deleted = candidates(call, sides.right, direction)
     same = [key.column == named(name) for key, name in zip(left.keys, _key_names(right), strict=True)]
     inside = _inside(left.time.column, direction, exact)
-    df = left.df.join(_intervals(call, right, direction, deleted), functools.reduce(operator.and_, [*same, inside]), "left_outer")
+    df = left.df.join(_intervals(call, right, direction), functools.reduce(operator.and_, [*same, inside]), "left_outer")
     if direction == NEAREST and not exact:
         df = df.withColumn(BEFORE, F.when(left.time.column == named(FROM), named(PREVIOUS)).otherwise(named(BEFORE)))
     df = df.withColumn(MATCH, nearest(left.time, right, direction))
@@ -75,13 +75,9 @@ def _waited(call: Bound, frame: Frame) -> Frame:
     return frame.with_df(df)
 
 
-def _intervals(call: Bound, right: Frame, direction: str, deleted: tuple[str, ...]) -> DataFrame:
+def _intervals(call: Bound, right: Frame, direction: str) -> DataFrame:
     """For each key the stretches of time between one version and the next, with the versions at both ends, and the one before."""
-    df, keys = right.df.where(right.has_time & right.has_key), [k.column for k in right.keys]
-    if direction != BACKWARD and deleted:
-        df = df.where(~F.coalesce(named(deleted[0]), F.lit(False)))
-    if call["ties"] == "error":
-        df = df.withColumn(TIED, F.count(F.lit(1)).over(Window.partitionBy(*keys, right.time.column)) > 1)
+    df, keys = right.df, [k.column for k in right.keys]
     fields = df.columns
     _, *tied = right.sort(reverse=call["ties"] == "first")
     of_key = Window.partitionBy(*keys).orderBy(sorted_by(quoted(right.time.name)), *tied)

@@ -44,12 +44,12 @@ def _conjuncts(source: Source, start: int, end: int) -> Iterator[Conjunct]:
     whole = start, end
     start, end = _bared(source, start, end)
     level = list(_outside_case(source, start, end))
-    if any(source.word(i) == "OR" and not _is_field(source, i) for i in level):
+    if any(source.word(i) == "OR" and not source.is_field(i) for i in level):
         yield _conjunct(source, *whole)
         return
     first, between = start, False
     for i in level:
-        if _is_field(source, i):
+        if source.is_field(i):
             continue
         if source.word(i) == "BETWEEN":
             between = True
@@ -73,7 +73,7 @@ def _part(source: Source, start: int, end: int) -> Iterator[Conjunct]:
 def _conjunct(source: Source, start: int, end: int) -> Conjunct:
     text = source.slice(start, end)
     start, end = _bared(source, start, end)
-    level = [i for i in _outside_case(source, start, end) if not _is_field(source, i)]
+    level = [i for i in _outside_case(source, start, end) if not source.is_field(i)]
     if any(source.word(i) in (*PREDICATES, "AND", "OR") for i in level):
         return Conjunct(text)
     compared = [i for i in level if source.word(i) in OPERATORS or source.word(i) in OTHERS]
@@ -97,13 +97,8 @@ def _outside_case(source: Source, start: int, end: int) -> Iterator[int]:
     """The tokens in none of the parentheses, and in no CASE .. END."""
     depth = 0
     for i in source.level(start, end):
-        word = "" if _is_field(source, i) else source.word(i)
+        word = "" if source.is_field(i) else source.word(i)
         depth += word == "CASE"
         if not depth:
             yield i
         depth -= word == "END" and depth > 0
-
-
-def _is_field(source: Source, i: int) -> bool:
-    """Whether it is a name after a dot, whatever word it is."""
-    return source.word(i - 1) == "."

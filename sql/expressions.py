@@ -46,11 +46,6 @@ WORDS = (
 UNIT = re.compile(r"(?:NANO|MICRO|MILLI)?SECONDS?|MINUTES?|HOURS?|DAYS?|WEEKS?|MONTHS?|QUARTERS?|YEARS?|DAYOFYEAR|DAYOFWEEK|DOW|DOY")
 
 
-def is_field(source: Source, i: int) -> bool:
-    """Whether it is a name after a dot, whatever word it is."""
-    return source.word(i - 1) == "."
-
-
 def is_parameter(source: Source, i: int) -> bool:
     """Whether it is the name in `:name`. The path into a variant, `column:name`, has an operand right before its colon."""
     if source.word(i - 1) != ":" or source.tokens[i].name is None:
@@ -65,7 +60,7 @@ def complete(source: Source, i: int) -> bool:
     token = source.tokens[i]
     if token.kind == "sign":
         return token.text in (")", "]", "?")
-    return token.kind != "word" or is_field(source, i) or token.word not in AWAITING
+    return token.kind != "word" or source.is_field(i) or token.word not in AWAITING
 
 
 def value_end(source: Source, i: int) -> int:
@@ -93,7 +88,7 @@ def has_columns(source: Source, start: int, end: int) -> bool:
         elif token.name is None or token.text[0].isdigit() or is_parameter(source, i):
             i += 1
         else:
-            after = _name(source, i)
+            after = source.name_end(i)
             if source.word(after) != "(" and not _is_no_column(source, i, after):
                 return True
             i = after
@@ -151,13 +146,6 @@ def _suffixes(source: Source, i: int) -> int:
         i = after
 
 
-def _name(source: Source, i: int) -> int:
-    """The token after a name of one or more parts."""
-    while source.word(i + 1) == "." and i + 2 < len(source.tokens) and source.tokens[i + 2].name is not None:
-        i += 2
-    return i + 1
-
-
 def _type(source: Source, i: int) -> int:
     """The token after a type, such as DECIMAL(10, 2) or MAP<STRING, INT>."""
     i = min(i + 1, len(source.tokens))
@@ -175,7 +163,7 @@ def _type(source: Source, i: int) -> int:
 def _case(source: Source, i: int) -> int:
     depth = 0
     for at in source.level(i, len(source.tokens)):
-        if not is_field(source, at):
+        if not source.is_field(at):
             depth += {"CASE": 1, "END": -1}.get(source.word(at), 0)
         if not depth:
             return at + 1

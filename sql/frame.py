@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from streamtime.sql.call import Expression
 from streamtime.sql.columns import TIMES, direct, equality, expression, named, orderable, sorted_by, tie_break
 from streamtime.sql.errors import CallError, did_you_mean, gist, listed, unlogged
-from streamtime.sql.text import quoted
+from streamtime.sql.text import quoted, unquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -181,7 +181,7 @@ def _resolve(call: Bound, columns: list[str], wanted: list[tuple[str, Expression
     names: list[str] = []
     helpers: dict[str, Expression] = {}
     for role, asked in wanted:
-        name = asked.text.strip("`").replace("``", "`")
+        name = unquoted(asked.text)
         if [n.lower() for n in df.columns].count(name.lower()) > 1:
             raise _ambiguous(call, role, name)
         plain = by_name.get(name.lower())

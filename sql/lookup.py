@@ -107,23 +107,29 @@ def _ties(right: Frame, fields: list[str]) -> list[tuple[str, bool, bool]]:
     return ordered + [(text, True, True) for text in rest]
 
 
-def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
-    """The left side's frame with MATCH, and the right columns that are not in it but equal a left one (rules J1, J4)."""
-    right, deleted = sides.right, tuple(r.name for r in sides.right.extras.get("deleted", ()))
-    direction, exact = meaning(call, sides)
+def candidates(call: Bound, right: Frame, direction: str) -> tuple[Frame, tuple[str, ...]]:
+    """The right rows that can be found, with TIED where `ties` asks for it, and the flags of rows that delete their key."""
+    deleted = tuple(r.name for r in right.extras.get("deleted", ()))
+    df = right.df.where(right.has_time & right.has_key)
     if deleted and direction != BACKWARD:
-        right = right.with_df(right.df.where(~F.coalesce(named(deleted[0]), F.lit(False))))
-    keep = (*deleted, *(r.name for r in right.extras.get("until", ())))
+        df = df.where(~F.coalesce(named(deleted[0]), F.lit(False)))
     if call["ties"] == "error":
         together = Window.partitionBy(*[k.column for k in right.keys], right.time.column)
-        right = right.with_df(right.df.withColumn(TIED, F.count(F.lit(1)).over(together) > 1))
-        keep = (*keep, TIED)
+        df = df.withColumn(TIED, F.count(F.lit(1)).over(together) > 1)
+    return right.with_df(df), deleted
+
+
+def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
+    """The left side's frame with MATCH, and the right columns that are not in it but equal a left one (rules J1, J4)."""
+    direction, exact = meaning(call, sides)
+    right, deleted = candidates(call, sides.right, direction)
+    keep = (*deleted, *(r.name for r in right.extras.get("until", ())), *([TIED] if call["ties"] == "error" else []))
     joined = both(replace(sides, right=right), {}, keep)
     frame, identity = joined.frame.comparable(joined.frame.keys)
     rising = frame.time.name
     first = [prefix(identity, rising, frame.time.type)] if identity else []
-    rights_first = exact if direction == BACKWARD else (direction == NEAREST and exact) or (direction == FORWARD and not exact)
-    order = _order(joined, rising, rights_first, reverse=(call["ties"] == "first") != (direction == FORWARD))
+    ahead = direction == FORWARD
+    order = _order(joined, rising, rights_first=exact != ahead, reverse=(call["ties"] == "first") != ahead)
     at_hand = {IS_RIGHT, RIGHT, rising, *identity, *(key.name for key in frame.keys), *(tie.ref.name for tie in joined.ties)}
     payload = [name for name in frame.df.columns if name not in at_hand]
     wide = bool(payload) and len(payload) + len(right.columns) > MOST_NARROW

@@ -9,7 +9,7 @@ from streamtime.sql.call import Expression, Sort
 from streamtime.sql.declared import versioned_source
 from streamtime.sql.errors import CallError, listed
 from streamtime.sql.table_history import ADDED, history
-from streamtime.sql.text import quoted
+from streamtime.sql.text import quoted, unquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +49,7 @@ def past(call: Bound, keys: list[Key], others: list[Conjunct], at: Expression) -
     columns = {c.lower(): c for c in frame.columns}
     names = []
     for key in keys:
-        name = columns.get(key.right.text.strip("`").replace("``", "`").lower())
+        name = columns.get(unquoted(key.right.text).lower())
         if name is None:
             fix = "A table's history is kept by columns: join on one of them, or declare the table's key (streamtime.key)."
             raise call.refuse("`on`", f"expected a column of {call['history']} as key, got `{key.right.text}`", fix)
@@ -86,7 +86,7 @@ def _by_event_time(call: Bound, declaration: Declaration, keys: list[Key], other
         raise call.refuse(
             "VERSION AS OF", f"counts commits, and {declaration.table} is versioned by event time (`{declaration.time}`)", fix
         )
-    by_name = {key.right.text.strip("`").replace("``", "`").lower(): key for key in keys}
+    by_name = {unquoted(key.right.text).lower(): key for key in keys}
     missing = [k for k in declaration.key if k.lower() not in by_name]
     if missing:
         problem = f"the versions of {declaration.table} are kept by {listed(declaration.key)}, and {listed(missing)} is not compared"

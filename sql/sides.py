@@ -16,7 +16,7 @@ from streamtime.sql.conditions import Conjunct, comparison, split
 from streamtime.sql.errors import CallError, did_you_mean, listed, unlogged
 from streamtime.sql.frame import prepare
 from streamtime.sql.past import past, table_columns, tombstones
-from streamtime.sql.text import quoted
+from streamtime.sql.text import quoted, unquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,6 +58,7 @@ def sides(call: Bound) -> Sides:
     frames = call.tables[0].frame, call.tables[1].frame
     keys, others = _keys(call, frames)
     wanted: Extras = {name: (Expression.parse(call[name]),) for name in ("arrival", "deleted") if call[name]}
+    orders: list[tuple[Sort, ...]]
     forward = exact = None
     looked_back = _past(call, keys, others)
     if looked_back is not None:
@@ -126,11 +127,11 @@ def clock_keys(call: Bound, found: Sides) -> tuple[int, ...]:
     """The numbers of the keys that `clock_by` names (rule J5)."""
     places = []
     for text in call["clock_by"] or ():
-        names = [k.text.strip("`").lower() for k in found.left.keys]
-        if text.strip("`").lower() not in names:
+        names = [unquoted(k.text).lower() for k in found.left.keys]
+        if unquoted(text).lower() not in names:
             fix = f"The keys of the left side are {listed(k.text for k in found.left.keys)}." if names else "Add PARTITION BY."
             raise call.refuse("`clock_by`", f"`{text}` is not among the left side's keys (J5)", fix)
-        places.append(names.index(text.strip("`").lower()))
+        places.append(names.index(unquoted(text).lower()))
     return tuple(places)
 
 
@@ -214,8 +215,8 @@ def _orders(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[tupl
     if turned is None:
         expected = "a comparison of the two times with >=, >, <= or <"
         raise call.refuse("`match`", f"expected {expected}, got {call['match']}", "Write it as 'l.ts >= r.ts'.")
-    times = [(Sort(_plain(f, text)),) for f, text in zip(frames, (turned.left, turned.right), strict=True)]
-    return times, turned.operator.startswith("<"), turned.operator.endswith("=")
+    times = [Sort(_plain(f, text)) for f, text in zip(frames, (turned.left, turned.right), strict=True)]
+    return [(time,) for time in times], turned.operator.startswith("<"), turned.operator.endswith("=")
 
 
 def _turned(call: Bound, frames: tuple[DataFrame, DataFrame], compared: Conjunct, argument: str) -> Conjunct | None:

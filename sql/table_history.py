@@ -52,7 +52,7 @@ from streamtime.sql.columns import has_collation, named, orderable
 from streamtime.sql.declared import asked, declared, properties_of, table_name
 from streamtime.sql.errors import CallError, did_you_mean, listed
 from streamtime.sql.spec import Example, Kind, Option, Refused, Spec, Text, Texts
-from streamtime.sql.text import literal, quoted
+from streamtime.sql.text import literal, quoted, unquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -206,7 +206,7 @@ def _keys(session: Any, name: str, columns: list[T.StructField], given: Sequence
     known = {f.name.lower(): f for f in columns}
     found = []
     for text in given:
-        field = known.get(text.strip().strip("`").replace("``", "`").lower())
+        field = known.get(unquoted(text).lower())
         if field is None:
             names = [f.name for f in columns]
             fix = did_you_mean(text, names) or f"The table has {listed(names)}."

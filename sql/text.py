@@ -12,6 +12,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def unquoted(identifier: str) -> str:
+    """The name that an identifier stands for, quoted or not."""
+    return identifier.strip().strip("`").replace("``", "`")
+
+
 def literal(text: str) -> str:
     """A string as a SQL literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")

@@ -62,6 +62,16 @@ class Source:
         """A token to compare with keywords; nothing before the first one and after the last."""
         return self.tokens[i].word if 0 <= i < len(self.tokens) else ""
 
+    def is_field(self, i: int) -> bool:
+        """Whether it is a name after a dot, whatever word it is."""
+        return self.word(i - 1) == "."
+
+    def name_end(self, i: int) -> int:
+        """The token after a name of one or more parts that starts here."""
+        while self.word(i + 1) == "." and i + 2 < len(self.tokens) and self.tokens[i + 2].name is not None:
+            i += 2
+        return i + 1
+
     def words(self, start: int, count: int) -> list[str]:
         """Some tokens from there on, to compare with keywords."""
         return [t.word for t in self.tokens[start : start + count]]

@@ -129,9 +129,7 @@ def _changes(call: Bound) -> Frame:
 
 def _judged(call: Bound, frame: Frame, takes_part: Column, needed: bool) -> tuple[Frame, Column, Column]:
     """Stream time, where it is asked for, and whether a row is too old (V2)."""
-    if frame.in_time_order:
-        return frame, frame.time.column, F.lit(False)
-    if not needed and call["grace"] is None:
+    if frame.in_time_order or (not needed and call["grace"] is None):
         return frame, frame.time.column, F.lit(False)
     # a refused row lies behind stream time: it would not move it
     moves = F.when(takes_part, frame.time.column)

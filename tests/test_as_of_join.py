@@ -251,7 +251,9 @@ def test_keys_that_are_null_match_where_the_condition_says_so(spark: SparkSessio
 
 def test_further_expressions_of_order_by_decide_between_equal_times(spark: SparkSession) -> None:
     left = view(spark, [{"k": "a", "t": moment(5), "n": 0, "w": 0}], "k STRING, t TIMESTAMP, n INT, w INT")
-    right = view(spark, [{"k": "a", "t": moment(1), "n": n, "w": w} for n, w in ((1, 3), (2, 1), (3, 2))], "k STRING, t TIMESTAMP, n INT, w INT")
+    right = view(
+        spark, [{"k": "a", "t": moment(1), "n": n, "w": w} for n, w in ((1, 3), (2, 1), (3, 2))], "k STRING, t TIMESTAMP, n INT, w INT"
+    )
 
     def found(*order: str) -> int:
         return int(streamtime.as_of_join(left, right, keys=["k"], order_by=["t", *order]).collect()[0][6])

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 import streamtime
 from streamtime.registration import _doors
-from streamtime.sql.as_of import MENTIONED, literal, rewrite
-from streamtime.sql.as_of_joins import Refusal
+from streamtime.sql.as_of_clauses import Refusal
+from streamtime.sql.as_of_rewrite import MENTIONED, raw_literal, rewrite
 from streamtime.sql.conditions import Conjunct, split
 from streamtime.sql.expressions import has_columns, value_end
 from streamtime.sql.tokens import Source
@@ -186,7 +186,7 @@ def test_a_literal_reads_as_the_text(spark: SparkSession, text: str) -> None:
         if setting:
             spark.conf.set(setting, "true")
         try:
-            assert spark.sql(f"SELECT {literal(text)}").first()[0] == text
+            assert spark.sql(f"SELECT {raw_literal(text)}").first()[0] == text
         finally:
             if setting:
                 spark.conf.unset(setting)
@@ -253,10 +253,10 @@ def test_joins_in_random_surroundings() -> None:
         text = f"{head}{left} {kind} JOIN{one(noise)}{item}{one(noise)}{criteria}{tail}"
         made = rewrite(text)
         assert made is not None, text
-        given = "using => ARRAY('k', 'l')" if using else f"on => {literal(condition)}"
+        given = "using => ARRAY('k', 'l')" if using else f"on => {raw_literal(condition)}"
         expected = call(
             left, right + (f" AS {alias}" if alias else ""),
-            f"at => {literal(time)}, {given}, join_type => '{'left' if 'left' in kind.lower() else 'inner'}', history => {literal(right)}, unit => '{unit}'",
+            f"at => {raw_literal(time)}, {given}, join_type => '{'left' if 'left' in kind.lower() else 'inner'}', history => {raw_literal(right)}, unit => '{unit}'",
         )  # fmt: skip
         lines = text.count("\n")
         assert made.text.count("\n") == lines, text

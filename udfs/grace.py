@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamtime.udfs import groups
 from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.ordering import one
-from streamtime.udfs.state import Entries, Taken
+from streamtime.udfs.state import Entries, Taken, waiting
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,9 @@ class Grace:
         times = np.where(groups.valid([column], len(column)), groups.micros(column), LOWEST)
         leaves = (times == LOWEST) | ((clock > LOWEST) & (times <= groups.minus(clock, self.grace)))
         stay = np.flatnonzero(~leaves)
-        tables = [rows.take(pa.array(stay))]
-        if held.payload is not None and len(owner):
-            tables.insert(0, pa.Table.from_batches([held.payload]).cast(rows.schema))
-        whose = np.concatenate((owner, group[stay]))
-        order = np.argsort(whose, kind="stable")
-        waiting = pa.concat_tables(tables).take(pa.array(order)).combine_chunks()
-        lives = np.concatenate((held.matrix[0], times[stay]))[order]
-        payload = waiting.to_batches()[0] if len(order) else None
-        return Taken(rows.take(pa.array(np.flatnonzero(leaves))), whose[order], Entries(lives[np.newaxis], payload), {})
+        lives = np.concatenate((held.matrix[0], times[stay]))[np.newaxis]
+        whose, entries = waiting(held, owner, rows.take(pa.array(stay)), group[stay], lives)
+        return Taken(rows.take(pa.array(np.flatnonzero(leaves))), whose, entries, {})
 
     def release(self, due: Entries, _clock: int) -> pa.Table:
         """Rows whose time has come."""

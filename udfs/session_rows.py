@@ -11,7 +11,7 @@ from streamtime.udfs import groups
 from streamtime.udfs.groups import LOWEST, Ints
 from streamtime.udfs.ordering import one
 from streamtime.udfs.sessions import judge
-from streamtime.udfs.state import Entries, Taken
+from streamtime.udfs.state import Entries, Taken, waiting
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,8 @@ class SessionRows:
         stay, late = np.flatnonzero(~judged.late), np.flatnonzero(judged.late)
         session = np.concatenate((judged.carried[number], judged.session[stay]))
         matrix = np.stack((judged.ends[session], judged.starts[session], np.concatenate((came, clock[stay]))))
-        tables = [rows.take(pa.array(stay))]
-        if held.payload is not None and len(owner):
-            tables.insert(0, pa.Table.from_batches([held.payload]).cast(rows.schema))
-        whose = np.concatenate((owner, group[stay]))
-        order = np.argsort(whose, kind="stable")
-        waiting = pa.concat_tables(tables).take(pa.array(order)).combine_chunks()
-        payload = waiting.to_batches()[0] if len(order) else None
-        return Taken(self._out(rows, times, clock, late), whose[order], Entries(matrix[:, order], payload), self._counts(late))
+        whose, entries = waiting(held, owner, rows.take(pa.array(stay)), group[stay], matrix)
+        return Taken(self._out(rows, times, clock, late), whose, entries, self._counts(late))
 
     def release(self, due: Entries, _clock: int) -> pa.Table:
         """Rows of closed sessions."""

@@ -73,6 +73,17 @@ class Entries:
         return Entries(np.concatenate([p.matrix for p in filled], axis=1), pa.concat_batches(payloads) if payloads else None)
 
 
+def waiting(held: Entries, owner: Ints, rows: pa.Table, group: Ints, matrix: Matrix) -> tuple[Ints, Entries]:
+    """Rows that stay, with those held: whose each entry is, rising, and the entries. `matrix` has the numbers of both, held ones first."""
+    tables = [rows]
+    if held.payload is not None and len(owner):
+        tables.insert(0, pa.Table.from_batches([held.payload]).cast(rows.schema))
+    whose = np.concatenate((owner, group))
+    order = np.argsort(whose, kind="stable")
+    payload = pa.concat_tables(tables).take(pa.array(order)).combine_chunks().to_batches()
+    return whose[order], Entries(matrix[:, order], payload[0] if len(order) else None)
+
+
 @dataclass(frozen=True)
 class Step:
     """What a micro-batch comes to: of each row why it is dropped (0: it passes) and further times; of the state what is new."""

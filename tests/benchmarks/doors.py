@@ -20,7 +20,7 @@ from pyspark.sql.functions import udtf as make_udtf
 import streamtime
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql import udtf
-from streamtime.sql.as_of import rewrite
+from streamtime.sql.as_of_rewrite import rewrite
 
 HERE = Path(__file__).parent
 

@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamtime.sql.as_of_joins import Join, Refusal, find
+from streamtime.sql.as_of_clauses import Join, Refusal, find
 from streamtime.sql.expressions import is_parameter
 from streamtime.sql.tokens import Source, Span, blank
 
@@ -65,13 +65,13 @@ def mentioned(text: str) -> bool:
     return _MENTIONED.search(text) is not None
 
 
-def literal(text: str) -> str:
+def raw_literal(text: str) -> str:
     """A SQL literal of a text, whatever stands in it; but for sessions with the literals of Spark 1.6 (`escapedStringLiterals`)."""
     if "'" not in text:
         return f"r'{text}'" if "\\" in text else f"'{text}'"
     if '"' not in text:
         return f'r"{text}"'
-    return "concat(" + """, r"'", """.join(literal(part) for part in text.split("'")) + ")"
+    return "concat(" + """, r"'", """.join(raw_literal(part) for part in text.split("'")) + ")"
 
 
 class _Rewriter:
@@ -97,12 +97,13 @@ class _Rewriter:
         left = self._piece((span[0], words if self.source.text[last:words].strip() else last), self.edits)  # with comments behind it
         right = self._piece(join.right, self.edits) + (f" AS {self._piece(join.alias, self.edits)}" if join.alias else "")
         arguments = [f"TABLE(SELECT * FROM {left})", f"TABLE(SELECT * FROM {right})"]
-        arguments += [f"{name} => {literal(self._bound(s))}" for name, s in (("at", join.at), ("match", join.match), ("on", join.on)) if s]
+        strings = (("at", join.at), ("match", join.match), ("on", join.on))
+        arguments += [f"{name} => {raw_literal(self._bound(where))}" for name, where in strings if where]
         if join.using:
-            arguments.append(f"using => ARRAY({', '.join(literal(name) for name in join.using)})")
+            arguments.append(f"using => ARRAY({', '.join(raw_literal(name) for name in join.using)})")
         arguments.append(f"join_type => '{join.kind}'")
         if join.at:
-            arguments += [f"history => {literal(self._piece(join.right, {}))}", f"unit => '{join.unit}'"]
+            arguments += [f"history => {raw_literal(self._piece(join.right, {}))}", f"unit => '{join.unit}'"]
         call = ", ".join(arguments)
         missing = self.source.text.count("\n", *span) - call.count("\n")
         return f"AS_OF_JOIN({call}{chr(10) * missing})"  # so what follows keeps its line

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from streamtime.sql.errors import CallError
-from streamtime.sql.expressions import complete, has_columns, is_field, value_end
+from streamtime.sql.expressions import complete, has_columns, value_end
 from streamtime.sql.tokens import Source, Span
 
 UNITS = {"VERSION": "version", "SYSTEM_VERSION": "version", "TIMESTAMP": "timestamp", "SYSTEM_TIME": "timestamp"}
@@ -100,7 +100,7 @@ def _level(source: Source, relation: int | None, i: int, end: int, asof: bool) -
     """The joins of a stretch that stand in none of its parentheses. `relation` is the token where the relation at hand starts."""
     piped = False
     while i < end:
-        word = "" if is_field(source, i) else source.word(i)
+        word = "" if source.is_field(i) else source.word(i)
         if (word == "FROM" and source.word(i - 1) != "DISTINCT") or (word == "," and relation is not None):
             relation, piped = i + 1, False
             _refuse_alone(source, relation, word)
@@ -129,9 +129,7 @@ def _rows_end(source: Source, i: int) -> int:
 
 def _join(source: Source, relation: int | None, at: int, end: int, piped: bool, asof: bool) -> Join | None:
     words = at
-    while (
-        words - 1 > (relation if relation is not None else 0) and source.word(words - 1) in JOIN_WORDS and not is_field(source, words - 1)
-    ):
+    while words - 1 > (relation if relation is not None else 0) and source.word(words - 1) in JOIN_WORDS and not source.is_field(words - 1):
         words -= 1
     kinds = source.words(words, at - words)
     lateral = source.word(at + 1) == "LATERAL"
@@ -228,10 +226,8 @@ def _primary(source: Source, i: int) -> tuple[int, bool]:
         and _period(source, i + 1) is None
     ):
         return _primary(source, i + 1)[0], False
-    while source.word(i + 1) == "." and i + 2 < len(source.tokens) and source.tokens[i + 2].name is not None:
-        i += 2
-    call = source.word(i + 1) == "("
-    return (source.closing.get(i + 1, i + 1) + 1, False) if call else (i + 1, True)
+    after = source.name_end(i)
+    return (source.closing.get(after, after) + 1, False) if source.word(after) == "(" else (after, True)
 
 
 def _alias(source: Source, i: int) -> tuple[Span | None, int]:
@@ -272,7 +268,7 @@ def _criteria(source: Source, i: int, end: int) -> tuple[Span | None, tuple[str,
 
 
 def _ends(source: Source, i: int) -> bool:
-    return source.word(i) in ENDS and not is_field(source, i) and complete(source, i - 1)
+    return source.word(i) in ENDS and not source.is_field(i) and complete(source, i - 1)
 
 
 def _refuse_alone(source: Source, i: int, word: str) -> None:
