@@ -75,10 +75,10 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.arrival import known_as_of
 from streamtime.sql.as_of_stream import looked_up_in_stream, over_stream
-from streamtime.sql.columns import expression, field, named
+from streamtime.sql.columns import expression, named
 from streamtime.sql.errors import gist, unlogged
 from streamtime.sql.frame import PREFIX
-from streamtime.sql.lookup import BACKWARD, FORWARD, MATCH, NEAREST, looked_up
+from streamtime.sql.lookup import BACKWARD, FORWARD, MATCH, NEAREST, field, looked_up
 from streamtime.sql.outcome import REPORT, lateness, outcome
 from streamtime.sql.sides import Sides, clock_keys, sides
 from streamtime.sql.spec import CLOCK_BY, COMMON, Choice, Duration, Example, Flag, Option, Spec, Text, Texts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from streamtime.sql import kernels
 from streamtime.sql.aggregates import ARGUMENT, Typed, arguments, parse, typed
 from streamtime.sql.call import Expression
-from streamtime.sql.columns import arrow_type, expression, field, has_arrow_form, named
+from streamtime.sql.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.final import EMIT_REASON, EMIT_TIME, emitted
 from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.sorting import hash_of, prefix
@@ -22,7 +22,7 @@ from streamtime.sql.streaming import is_stream, kept, marked
 from streamtime.sql.text import quoted
 from streamtime.sql.windows import clocked
 from streamtime.udfs.aggregates import KINDS
-from streamtime.udfs.changes import ALL, DELETED, REPLACED, SEQ, Layout, PerRow, Sorted, Updates
+from streamtime.udfs.changes import DELETED, Layout, PerRow, Sorted, Updates
 from streamtime.udfs.groups import HIGHEST
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def plan(
     rows = frame.by_key(identity, frame.sort(), [prefix(identity, clock_name, frame.time.type)] if hashed else [])
     taken = {name: named(name) for name in columns} | ({HASH: hash_of(identity)} if hashed else {})
     if beside:
-        return _beside(rows, PerRow(run, tuple(taken), (), replaces=False), list(taken.values()), carried, fields)
+        return _beside(rows, PerRow(run, tuple(taken), ()), list(taken.values()), carried, fields)
     kernels.ship_by_value()
     made = rows.select(*[c.alias(name) for name, c in taken.items()]).mapInArrow(run.run, T.StructType(fields))
     if not final:
@@ -156,29 +156,12 @@ def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], carried: Seq
     if isinstance(fields[-1 - len(CHANGE)].dataType, T.TimestampType):
         after = int(updates.close(np.zeros(1, np.int64))[0])
         results[CLOSE] = expression(f"timestamp_micros(least(unix_micros({end}), {HIGHEST - after}L) + {after}L)")
-    kinds = {f.name: f.dataType for f in fields[len(carried) :] if f.name not in results}
-    change = T.StructType([T.StructField(n, kind) for n, kind in kinds.items()]).add(DELETED, T.BooleanType())
-    replaces = updates.changed_at_end and CLOSE in results
-    packed = T.StructType(change.fields[:-1] + [T.StructField(REPLACED, kinds[updates.layout.bounds[1]])] * replaces)
-    packed = packed.add(ALL, T.ArrayType(change))
-    kernel = replace(kernel, made=tuple(change.names), replaces=replaces)
-    df = kernels.with_column(rows, CHANGES, kernel, columns, packed)
-    flat = df.select(*map(named, carried), F.inline(_unpacked(kinds, updates.layout.bounds, replaces)).alias(*change.names))
+    made = T.StructType([T.StructField(f.name, f.dataType) for f in fields[len(carried) :] if f.name not in results])
+    made = made.add(DELETED, T.BooleanType())
+    df = kernels.with_column(rows, CHANGES, replace(kernel, made=tuple(made.names)), columns, T.ArrayType(made))
+    flat = df.select(*map(named, carried), F.inline(named(CHANGES)).alias(*made.names))
     results.setdefault(CLOSE, named(CLOSE))  # it carries its grace
     return flat.select(*[results[f.name].alias(f.name, metadata=f.metadata) if f.name in results else named(f.name) for f in fields])
-
-
-def _unpacked(kinds: Mapping[str, T.DataType], bounds: tuple[str, str], replaces: bool) -> Column:
-    """The list of a row's changes, from what `PerRow` gives."""
-    upsert = {name: field(CHANGES, name) for name in kinds}
-    one = F.struct(*[c.alias(n) for n, c in upsert.items()], F.lit(False).alias(DELETED))
-    changes = F.when(field(CHANGES, ALL).isNotNull(), field(CHANGES, ALL))
-    if replaces:
-        delete = {n: F.lit(None).cast(kind) for n, kind in kinds.items()} | {bounds[0]: upsert[bounds[0]], SEQ: upsert[SEQ] - 1}
-        delete[bounds[1]] = field(CHANGES, REPLACED)
-        other = F.struct(*[c.alias(n) for n, c in delete.items()], F.lit(True).alias(DELETED))
-        changes = changes.when(delete[bounds[1]].isNotNull(), F.array(other, one))
-    return changes.when(upsert[bounds[0]].isNotNull(), F.array(one))
 
 
 def steps(call: Bound) -> tuple[int, int] | None:

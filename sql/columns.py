@@ -66,11 +66,6 @@ def named(name: str) -> Column:
     return expression(quoted(name))
 
 
-def field(struct: str, name: str) -> Column:
-    """A field of a struct column."""
-    return expression(f"{quoted(struct)}.{quoted(name)}")
-
-
 def sorted_by(text: str, ascending: bool = True, nulls_first: bool = True) -> Column:
     """SQL text as a sort order."""
     return _sorted_by(text, ascending, nulls_first, SparkContext._active_spark_context)

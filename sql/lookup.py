@@ -17,7 +17,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.columns import direct, expression, field, named, orderable, sorted_by
+from streamtime.sql.columns import direct, expression, named, orderable, sorted_by
 from streamtime.sql.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.sorting import prefix
 from streamtime.sql.text import collated, microseconds, quoted
@@ -46,6 +46,11 @@ class Both:
     frame: Frame
     shared: dict[str, str]
     ties: tuple[Order, ...]
+
+
+def field(struct: str, name: str) -> Column:
+    """A field of a struct column."""
+    return expression(f"{quoted(struct)}.{quoted(name)}")
 
 
 def both(sides: Sides, extra: dict[str, tuple[Column, Column]], keep: tuple[str, ...]) -> Both:

@@ -6,7 +6,6 @@ windows closed one microsecond early or late, numbers that start anew where a ba
 
 from __future__ import annotations
 
-import datetime
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -94,22 +93,6 @@ def plain(row: dict[str, Any], order: str) -> tuple[Any, ...]:
     return (row["k"], micros(row[order]), *bounds, row["change_seq"], repr(values))
 
 
-def unpacked(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """The changes of a row, from what PerRow gives."""
-    upsert = {n: v for n, v in found.items() if n not in (changes.ALL, changes.REPLACED)} | {changes.DELETED: False}
-    if found[changes.ALL] is not None:
-        assert upsert["start"] is None
-        return list(found[changes.ALL])
-    if found.get(changes.REPLACED) is not None:
-        delete = dict.fromkeys(NAMES) | {"start": upsert["start"], "end": found[changes.REPLACED], changes.DELETED: True}
-        return [delete | {"change_seq": upsert["change_seq"] - 1}, upsert]
-    return [] if upsert["start"] is None else [upsert]
-
-
-def same_start(two: list[dict[str, Any]]) -> bool:
-    return bool(two[0]["start"] == two[1]["start"])
-
-
 def expected(change: slow.Change, order: str) -> tuple[Any, ...]:
     return (change.row["k"], change.row[order], change.start, change.end, change.close, change.time, change.seq, repr(change.values))
 
@@ -169,17 +152,10 @@ def test_keys_that_share_a_hash_mix_and_changes_come_beside_their_rows(seed: int
         assert sorted(got, key=repr) == sorted(wanted, key=repr), updates
         return
     beside = replace(run, updates=replace(updates, layout=replace(updates.layout, carried=(), beside=True)))  # type: ignore[type-var]
-    replaces = isinstance(updates, SessionUpdates) and random_.random() < 0.7  # then Spark computes these two
-    made = ("start", "end", *NAMES, *(() if replaces else ("window_close", "change_time")), "change_seq", changes.DELETED)
-    kernel = PerRow(beside, tuple(given.column_names), made, replaces)
-    structs = [found for array in kernel.run(tuple(b.columns) for b in cut(random_, given)) for found in array.to_pylist()]
-    assert len(structs) == len(taking)
-    lists = [unpacked(found) for found in structs]
-    assert all((found[changes.ALL] is None) == (len(some) < 2 or (replaces and len(some) == 2 and same_start(some)))
-               for found, some in zip(structs, lists, strict=True))  # fmt: skip
-    if replaces:
-        after = datetime.timedelta(microseconds=int(updates.close(np.zeros(1, np.int64))[0]))
-        lists = [[c | {"window_close": c["end"] + after, "change_time": c["end"]} for c in some] for some in lists]
+    made = ("start", "end", *NAMES, "window_close", "change_time", "change_seq", changes.DELETED)
+    kernel = PerRow(beside, tuple(given.column_names), made)
+    lists = [found for array in kernel.run(tuple(b.columns) for b in cut(random_, given)) for found in array.to_pylist()]
+    assert len(lists) == len(taking)
     flat = [
         {"k": row["k"], order: row[order], "change_type": "delete" if change[changes.DELETED] else "upsert"} | change
         for (row, _), found in zip(taking, lists, strict=True)

@@ -23,7 +23,7 @@ from streamtime.udfs.state import KEY, LIVES_BY, Entries, Taken
 END, START, CHANGED = LIVES_BY - KEY, 1, 2  # the numbers of an entry; CHANGED: the largest event time in it
 DELETE, UPSERT = 0, 1
 TYPES = pa.array(["delete", "upsert"])
-SEQ, DELETED, REPLACED, ALL = "change_seq", "__streamtime_deleted", "__streamtime_replaced", "__streamtime_all"
+SEQ, DELETED = "change_seq", "__streamtime_deleted"
 CHUNK = 1 << 16
 
 
@@ -363,20 +363,14 @@ class Sorted:
 
 @dataclass(frozen=True)
 class PerRow:
-    """The same as a column: of each row what it changed, without the columns that the row has itself.
-
-    Lists of structs travel slowly, and nearly all rows need none: their one change is an upsert, or it comes with one deletion, of a
-    session with the same start. So a struct has the upsert's fields, `REPLACED`, the end of what was deleted, and in place of both
-    `ALL`, the list of changes, where a row caused others.
-    """
+    """The same as a column: of each row the list of its changes, without the columns that the row has itself."""
 
     sorted: Sorted
     columns: tuple[str, ...]  # names of what comes in each batch
-    made: tuple[str, ...]  # and of what a change has, `DELETED` last
-    replaces: bool  # whether a deletion is told from the upsert after it and `REPLACED`
+    made: tuple[str, ...]  # and of what a change has
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        """As many structs as rows."""
+        """As many lists as rows."""
         keys: groups.Runs[Memory] = groups.Runs(Memory)
         for table in gathered((pa.RecordBatch.from_arrays(list(b), list(self.columns)) for b in batches), CHUNK):
             rows = table.combine_chunks()
@@ -385,27 +379,10 @@ class PerRow:
             changes = pa.concat_tables([some for _, _, some in parts]).combine_chunks()
             if len(parts) > 1:
                 changes, caused_by = changes.take(pa.array(np.argsort(caused_by, kind="stable"))), np.sort(caused_by)
-            yield self._structs(changes, np.bincount(caused_by, minlength=rows.num_rows))
-
-    def _structs(self, changes: pa.Table, counts: Ints) -> pa.Array:
-        """Changes in the order of the rows that caused them, and how many each row caused."""
-        last, upserts = np.cumsum(counts) - 1, ~groups.as_flags(one(changes, DELETED))
-        single = counts == 1
-        single[single] = upserts[last[single]]
-        replaced = counts == 2 if self.replaces else np.zeros(len(counts), bool)
-        start = groups.micros(one(changes, self.sorted.updates.layout.bounds[0]))
-        after = last[replaced]
-        replaced[replaced] = upserts[after] & ~upserts[after - 1] & (start[after] == start[after - 1])
-        short = single | replaced
-        at = pa.array(last, mask=~short)
-        made = {name: one(changes, name).take(at) for name in self.made[:-1]}
-        if self.replaces:
-            made[REPLACED] = one(changes, self.sorted.updates.layout.bounds[1]).take(pa.array(last - 1, mask=~replaced))
-        long = np.where(short, 0, counts)
-        offsets = pa.array(np.append(0, np.cumsum(long)), pa.int32(), mask=np.append(long == 0, False))
-        rest = changes.filter(pa.array(np.repeat(~short, counts)))
-        made[ALL] = pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays([one(rest, n) for n in self.made], list(self.made)))
-        return pa.StructArray.from_arrays(list(made.values()), list(made))
+            offsets = np.zeros(rows.num_rows + 1, np.int32)
+            np.cumsum(np.bincount(caused_by, minlength=rows.num_rows), out=offsets[1:])
+            structs = pa.StructArray.from_arrays([one(changes, n) for n in self.made], list(self.made))
+            yield pa.ListArray.from_arrays(pa.array(offsets), structs)
 
 
 def past(clock: Ints, grace: int) -> Ints:
