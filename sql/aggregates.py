@@ -121,12 +121,17 @@ def typed(call: Bound, frame: Frame, asked: list[Asked]) -> tuple[Frame, tuple[T
     """The frame with each argument as the column that is added up, and the aggregates. Raises CallError for types that do not fit."""
     refs = iter(frame.extras.get("aggregates", ()))
     made, found = {}, []
-    for number, one in enumerate(asked):
+    sent: dict[tuple[str, T.DataType | None], str] = {}  # each argument travels once, whatever asks for it
+    for one in asked:
         ref = next(refs) if one.argument else None
         kind, cast = types(call, one, ref)
-        column = f"{PREFIX}argument_{number}" if ref else ""
-        if ref:
-            made[column] = F.when(ref.column.isNotNull(), F.lit(True)) if one.function == "count" else ref.column.cast(cast)
+        column = ""
+        if ref is not None:
+            counts = one.function == "count"
+            new = f"{PREFIX}argument_{len(sent)}"
+            column = sent.setdefault((ref.name, None if counts else cast), ref.name if ref.type == cast and not counts else new)
+            if column == new:
+                made[column] = F.when(ref.column.isNotNull(), F.lit(True)) if counts else ref.column.cast(cast)
         found.append(Typed(aggregate(one.name, one.function, column), kind))
     return frame.with_df(frame.df.withColumns(made)) if made else frame, tuple(found)
 

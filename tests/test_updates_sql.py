@@ -152,6 +152,23 @@ def test_every_scenario_that_ran_on_kafka_streams_holds_exactly(spark: SparkSess
             ) == Counter((e["key"], e["window_start"], e["window_end"], e["value"], e["ts"], after[e["after"]]) for e in theirs), case["id"]
 
 
+def test_one_column_may_be_asked_for_several_times(spark: SparkSession) -> None:
+    """Each way of asking has an argument of its own type, and what is the same travels once."""
+    rows = "(1, false, 2, 1.5D), (2, NULL, 3, NULL), (3, true, NULL, 2.5D)"
+    given = f"TABLE(SELECT 'a' AS k, timestamp_seconds(s) AS t, b, n, x FROM VALUES {rows} AS r(s, b, n, x)) PARTITION BY k ORDER BY t"
+    aggregates = {
+        "count(b)": 2, "min(b)": False, "max(b)": True, "first(b)": False, "count(n)": 2, "sum(n)": 5, "avg(n)": 2.5, "max(n)": 3,
+        "count(x)": 2, "sum(x)": 4.0, "avg(x)": 2.0, "min(x)": 1.5, "min(k)": "a", "max(k)": "a", "count(k)": 3,
+    }  # fmt: skip
+    text = ", ".join(f"{a} AS a{i}" for i, a in enumerate(aggregates))
+    for emit in ("updates", "final', at_end => 'emit"):
+        found = spark.sql(
+            f"SELECT * FROM SESSION_UPDATES({given}, gap => INTERVAL 1 MINUTE, aggregates => '{text}', emit => '{emit}')"
+            " WHERE change_type = 'upsert' ORDER BY change_time DESC LIMIT 1"
+        ).collect()[0]
+        assert [found[f"a{i}"] for i in range(len(aggregates))] == list(aggregates.values())
+
+
 def test_a_sum_that_does_not_fit_fails_and_says_what_to_cast(spark: SparkSession) -> None:
     spark.sql(
         "SELECT 'a' AS k, TIMESTAMP '2024-05-01' + make_dt_interval(0, 0, id) AS ts, 9000000000000000000 AS v FROM range(3)"
