@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather")
 EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "tests": "dev", "sparks": "dev", "benchmark": "bench", "pages": "dev"}
+APART = ("tests/test_install.py", "tests/test_kills.py", "tests/test_cli.py")
 SPARKS = {"4.2": "4.2.0", "4.1": "4.1.4", "4.0": "4.0.5"}  # what the tests run on; the first is the reference, in .venv
 
 
@@ -66,9 +67,25 @@ def main() -> int:
         (python, "-m", "ruff", "check", "."),
         (python, "-m", "ruff", "format", "--check", "."),
         (python, "-m", "mypy"),
-        (python, "-m", "pytest", *rest),
     ]
-    return next((code for check in checks if (code := run(*check))), 0)
+    return next((code for check in checks if (code := run(*check))), 0) or tested(python, rest)
+
+
+def tested(python: Path, arguments: list[str]) -> int:
+    """All tests, or some: of all, those that mostly wait for processes of their own run beside the others."""
+    if arguments:
+        return run(python, "-m", "pytest", *arguments)
+    run(python, "-c", "from streamtime.session import delta_jars; delta_jars()")  # else both would fetch them
+    said = VENV / "tests-apart.log"
+    with said.open("w") as log:
+        print(
+            f"[{', '.join(APART)} run beside the others; what they say comes at the end, and is in {said.relative_to(ROOT)} ..]", flush=True
+        )
+        apart = subprocess.Popen([str(python), "-m", "pytest", *APART], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+        code = run(python, "-m", "pytest", *[f"--ignore={name}" for name in APART])
+        apart.wait()
+    print(said.read_text(), flush=True)
+    return code or apart.returncode
 
 
 def on_spark(minor: str) -> Path:
