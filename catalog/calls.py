@@ -135,10 +135,11 @@ class Statement(Source):
         open_list = False  # without parentheses, Spark's grammar takes what follows a clause for more of its items
         for argument in arguments:
             start, end = self._value_at(argument)
-            named = start > argument[0]
-            if start >= end or (open_list and not named):
+            named, is_table = start > argument[0], start < end and self._table_at((start, end))
+            has_clauses = is_table and self.closing.get(start + 1, end) + 1 < end  # then it cannot be one more item
+            if start >= end or (open_list and not named and not has_clauses):
                 raise Malformed
-            if self._table_at((start, end)):
+            if is_table:
                 rows, open_list = self._rows(start, end, withs)
                 tables.append(rows)
             else:

@@ -109,6 +109,18 @@ def test_what_a_call_is_given() -> None:
     assert [(o.name, text[slice(*o.span)]) for o in call.options] == [("keep", "'last'"), ("x", "ARRAY('a', 'b')")]
 
 
+def test_a_second_table_may_follow_a_clause_without_parentheses() -> None:
+    text = "SELECT * FROM AS_OF_JOIN(TABLE(l) PARTITION BY k ORDER BY ts, TABLE(SELECT 1) PARTITION BY k, j ORDER BY ts, x => 1)"
+    with pytest.raises(Malformed):
+        Statement(text).calls(SPECS)
+    text = text.replace("k, j", "(k, j)")
+    (call,) = Statement(text).calls(SPECS)
+    assert [[text[slice(*k.span)] for k in rows.keys] for rows in call.tables] == [["k"], ["k", "j"]]
+    assert [o.name for o in call.options] == ["x"]
+    with pytest.raises(Malformed):  # an item of ORDER BY, as Spark reads it
+        Statement("SELECT * FROM AS_OF_JOIN(TABLE(l) PARTITION BY k ORDER BY ts, TABLE(r), x => 1)").calls(SPECS)
+
+
 def queries(text: str) -> list[str]:
     """The queries of TABLE arguments, without their blanks."""
     statement = Statement(text)
@@ -187,6 +199,7 @@ def events(spark: SparkSession) -> None:
 
 
 ASOF = "events e LEFT ASOF JOIN events f MATCH_CONDITION (e.ts > f.ts) ON e.k = f.k AND f.v <> 'z'"
+SIZE = "size => INTERVAL 10 SECONDS"
 TEXTS = [
     f"SELECT e.k, f.v AS before, *, 1 AS one FROM {ASOF} WHERE e.v > 'a' AND '*' = '*'",
     f"SELECT g.v, f.ts, e.* FROM {ASOF} JOIN events d ON d.v = e.v ASOF JOIN events g MATCH_CONDITION (e.ts <= g.ts) ON d.k = g.k WHERE d.k = 1",
@@ -209,6 +222,18 @@ TEXTS = [
     *(f"SELECT * FROM DEDUPLICATE(TABLE(events) PARTITION BY k ORDER BY {order}', name => 'n')"
       for order in ("ts, within => INTERVAL 9 SECONDS, output => 'all", "ts, output => 'dropped", "ts, output => 'rows",
                     "v DESC, time => 'ts', within => INTERVAL 9 SECONDS, output => 'metrics")),
+    *(f"SELECT * FROM SESSIONIZE(TABLE(events) PARTITION BY k ORDER BY ts, gap => INTERVAL 5 SECONDS, output => '{output}')"
+      for output in ("rows", "all", "explain")),
+    *(f"SELECT * FROM {function}(TABLE(events) PARTITION BY k ORDER BY {order}, aggregates => 'count(*) AS n, max(v) AS high', {more})"
+      for function, order in (("SESSION_UPDATES", "v, time => 'ts', gap => INTERVAL 5 SECONDS"), ("WINDOW_UPDATES", f"ts, {SIZE}"))
+      for more in ("emit => 'updates'", "emit => 'final', at_end => 'emit'", "output => 'explain'")),
+    *(f"SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(events) PARTITION BY k ORDER BY ts, wait => INTERVAL 5 SECONDS, output => '{output}')"
+      for output in ("rows", "all", "metrics")),
+    "SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(SELECT * FROM WINDOW_UPDATES(TABLE(events) PARTITION BY k ORDER BY ts,"
+    f" {SIZE}, aggregates => 'count(*) AS n')) PARTITION BY (k, window_start) ORDER BY change_time, at_end => 'emit')",
+    "SELECT * FROM VERSIONS(TABLE(events) PARTITION BY k ORDER BY v, time => 'ts', output => 'all')",
+    *(f"SELECT * FROM AS_OF_JOIN(TABLE(events) PARTITION BY k ORDER BY ts, TABLE(SELECT k, ts, v AS w, v FROM events) PARTITION BY k ORDER BY ts,"
+      f" {more})" for more in ("allow_exact => false", "arrival => 'v', output => 'all'", "direction => 'nearest', join_type => 'left'")),
 ]  # fmt: skip
 
 
