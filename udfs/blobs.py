@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import pyarrow as pa
+
+T = TypeVar("T")
 
 
 def gathered(batches: Iterator[pa.RecordBatch], rows: int, size: int | None = None) -> Iterator[pa.Table]:
@@ -33,3 +38,15 @@ def only(table: pa.Table) -> pa.RecordBatch:
     """The table as one batch."""
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def ahead(items: Iterator[T], most: int) -> Iterator[T]:
+    """The same items, made by a thread of their own up to so many ahead of their use: Arrow and NumPy let both run at once."""
+    thread = ThreadPoolExecutor(1)
+    try:
+        coming = deque(thread.submit(next, items, None) for _ in range(most))
+        while (item := coming.popleft().result()) is not None:
+            coming.append(thread.submit(next, items, None))
+            yield item
+    finally:
+        thread.shutdown(cancel_futures=True)

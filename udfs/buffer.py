@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups
+from streamtime.udfs.blobs import ahead
 from streamtime.udfs.counts import Counts
 from streamtime.udfs.groups import HIGHEST, LOWEST, Flags, Ints
 from streamtime.udfs.merging import Merging
-from streamtime.udfs.ordering import By, one, ranks, with_ties_broken
+from streamtime.udfs.ordering import By, one, ranks, sorted_by
 from streamtime.udfs.parts import Parts
 from streamtime.udfs.suppress import (
     END,
@@ -42,6 +43,7 @@ OUTCOME, ARRIVED, EMIT_TIME, EMIT_REASON, DECIDED_AT, DECIDED_BY, DUE_AT = (
     f"__streamtime_{name}" for name in ("outcome", "stream_time", "emit_time", "emit_reason", "decided_at", "decided_by", "due")
 )
 FEWEST_ROWS, MOST_BYTES, SENT_ROWS = 1 << 17, 1 << 26, 1 << 16
+AHEAD = 8  # pieces that are made before they are asked for
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,13 @@ class Suppress:
     def run_merged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same over sorted runs, where there is one clock."""
         assert self.merging is not None
-        return self._over(self.merging.merge(batches))
+        return self._over(ahead(self.merging.merge(batches), AHEAD))
 
     def _over(self, tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+        """Rows are merged, decided and sent by three threads, none of which waits for another."""
+        return ahead(self._made(tables), AHEAD)
+
+    def _made(self, tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
         with Buffer(self) as buffer:
             for table in buffer.chunks(tables):
                 yield from sent(buffer.take(table))
@@ -105,7 +111,7 @@ class Held:
         """The numbers."""
         return [self.first, self.second, self.place, self.due, self.arrived, self.deleted, self.sizes, self.refs]
 
-    def some(self, rows: Ints | Flags) -> Held:
+    def some(self, rows: Ints) -> Held:
         """Some of the rows."""
         return Held(*(f[rows] for f in self.fields()))
 
@@ -185,7 +191,7 @@ class Buffer:
             decided.outcome[ended], decided.why[ended] = RELEASED, END
         self.stream = int(stream[-1])
         yield from self._out(rows, decided, np.flatnonzero(gone | ended), taken.stream, table)
-        self.held = rows.some(~gone & ~ended)
+        self.held = rows.some(np.flatnonzero(~gone & ~ended))
         self.parts.tidy(self.held.refs, self.held.sizes)
 
     def ended(self) -> Iterator[pa.Table]:
@@ -237,27 +243,25 @@ class Buffer:
     def _out(self, rows: Held, decided: Decided, picked: Ints, stream: Ints, table: pa.Table | None) -> Iterator[pa.Table]:
         """The decided rows that the output asks for, in the order in which they were decided; the oldest place first, then by key."""
         call = self.call
-        outcome = np.where(rows.deleted & (decided.outcome == RELEASED) & (call.close is not None), TOMBSTONE, decided.outcome)
+        outcome = decided.outcome[picked]
+        if call.close is not None:
+            outcome[rows.deleted[picked] & (outcome == RELEASED)] = TOMBSTONE
+        came = outcome == RELEASED
         if call.output == "metrics":
-            self._count(outcome[picked], rows.sizes[picked])
-            came = picked[outcome[picked] == RELEASED]
-            limit = decided.due < HIGHEST
-            came = came[limit[came]]
-            self.counts.released(self._moment(decided, stream)[came], decided.due[came])
+            self._count(outcome, rows.sizes[picked])
+            limited = picked[came & (decided.due[picked] < HIGHEST)]
+            self.counts.released(self._moment(decided, stream, limited), decided.due[limited])
             return
         if call.output in ("rows", "dropped"):
-            picked = picked[(outcome[picked] == RELEASED) == (call.output == "rows")]
+            wanted = came == (call.output == "rows")
+            picked, outcome = picked[wanted], outcome[wanted]
         if not len(picked):
             return
-        turn = 2 * decided.at - (decided.why == END)  # what a clock's end releases comes before the next clock's first row
-        picked = picked[np.lexsort((decided.place[picked], turn[picked]))]
-        if call.keys:  # the keys alone are looked at first: each row is copied once, to where it comes out
-            keys = self.parts.gathered(rows.refs[picked], call.keys)
-            picked = picked[
-                with_ties_broken(np.arange(len(picked)), [turn[picked], decided.place[picked]], [By(k) for k in call.keys], keys)
-            ]
-        found = self.parts.gathered(rows.refs[picked], tuple(dict.fromkeys([*call.kept, *call.keys, call.time])))
-        yield self._with_results(found, outcome[picked], decided, rows, picked, stream, table)
+        turn = 2 * decided.at[picked] - (decided.why[picked] == END)  # what a clock's end releases comes before the next clock's first row
+        keys, refs = [By(k) for k in call.keys], rows.refs[picked]
+        order = sorted_by([turn, decided.place[picked]], keys, lambda tied: self.parts.gathered(refs[tied], call.keys))
+        found = self.parts.gathered(refs[order], tuple(dict.fromkeys([*call.kept, *call.keys, call.time])))
+        yield self._with_results(found, outcome[order], decided, rows, picked[order], stream, table)
 
     def _with_results(
         self, found: pa.Table, outcome: Ints, decided: Decided, rows: Held, picked: Ints, stream: Ints, table: pa.Table | None
@@ -266,7 +270,7 @@ class Buffer:
         at, why = decided.at[picked], decided.why[picked]
         came, at_end = outcome == RELEASED, (decided.outcome[picked] == RELEASED) & (why == END)
         open_ = (outcome == HELD) | at_end
-        moment = self._moment(decided, stream)[picked]
+        moment = self._moment(decided, stream, picked)
         reasons = pa.array(["time" if self.call.close is None else "close", "full", "end"])
         made = {
             OUTCOME: lambda: pa.array(OUTCOMES).take(pa.array(outcome)),
@@ -285,9 +289,9 @@ class Buffer:
         return found
 
     @staticmethod
-    def _moment(decided: Decided, stream: Ints) -> Ints:
-        """Stream time when each row was decided; at the end of its clock, the last."""
-        at = decided.at - (decided.why == END)
+    def _moment(decided: Decided, stream: Ints, picked: Ints) -> Ints:
+        """Stream time when each of the rows was decided; at the end of its clock, the last."""
+        at = decided.at[picked] - (decided.why[picked] == END)
         moment: Ints = stream[np.minimum(at, len(stream) - 1)]
         return moment
 

@@ -45,22 +45,23 @@ class Parts:
     def gathered(self, refs: Ints, columns: Sequence[str]) -> pa.Table:
         """Rows from wherever they lie, in the order asked for."""
         part, row = refs >> ROW_BITS, refs & ((1 << ROW_BITS) - 1)
+        numbers, _ = counted(part)
+        if len(numbers) == 1:
+            return self.tables[numbers[0]].select(list(columns)).take(pa.array(row))
         pieces, places = [], []
-        for number in np.unique(part).tolist():
+        for number in numbers:
             places.append(np.flatnonzero(part == number))
             pieces.append(self.tables[number].select(list(columns)).take(pa.array(row[places[-1]])))
-        if len(pieces) == 1:
-            return pieces[0]
         back = np.empty(len(refs), np.int64)
         back[np.concatenate(places)] = np.arange(len(refs))
         return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
 
     def tidy(self, refs: Ints, sizes: Ints) -> None:
         """Only these rows are still asked for: forget and copy parts, and spill. Numbers of rows that move are changed in place."""
-        numbers, live = np.unique(refs >> ROW_BITS, return_counts=True)
-        for number in set(self.tables) - set(numbers.tolist()):
+        numbers, live = counted(refs >> ROW_BITS)
+        for number in set(self.tables) - set(numbers):
             self._forget(number)
-        for number, rows in zip(numbers.tolist(), live.tolist(), strict=True):
+        for number, rows in zip(numbers, live, strict=True):
             if 2 * rows < self.tables[number].num_rows:
                 self._copy([number], refs)
         in_memory = [n for n in self.tables if n not in self.files]
@@ -97,3 +98,13 @@ class Parts:
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, self.tables[number].schema) as writer:
             writer.write_table(self.tables[number])
         self.files[number], self.tables[number] = path, pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def counted(numbers: Ints) -> tuple[list[int], list[int]]:
+    """The distinct numbers, which lie close together, and how often each is there."""
+    if not len(numbers):
+        return [], []
+    lowest = int(numbers.min())
+    counts = np.bincount(numbers - lowest)
+    there = np.flatnonzero(counts)
+    return (there + lowest).tolist(), counts[there].tolist()

@@ -72,26 +72,35 @@ class Bounds:
 def until_close(rows: Rows) -> Decided:
     """Each row is due at the close of its own window [S2]."""
     order, group = by_key(rows)
-    return _decided(rows, order, group, released_by(rows), np.arange(len(order)))
+    return _decided(rows, order, group, released_by(rows), rows.place, rows.due)
 
 
 def until_time_limit(rows: Rows) -> Decided:
     """A row that replaces another takes over its place, and the time at which that is due [S3]."""
     order, group = by_key(rows)
     by = released_by(rows)
-    width = len(order) + 1
-    successor = np.searchsorted(group * width + order, group * width + by[order], side="right")
-    taker = taking_places(group, successor)
+    taker = taking_places(group, _successor(order, group, by[order]))
     place = np.empty(len(order), np.int64)
     place[order] = order[np.maximum.accumulate(np.where(taker, np.arange(len(order)), 0))]
-    return _decided(rows, order, group, by[place], place)
+    return _decided(rows, order, group, by[place], rows.place[place], rows.due[place])
 
 
-def _decided(rows: Rows, order: Ints, group: Ints, by: Ints, place: Ints) -> Decided:
+def _successor(order: Ints, group: Ints, by: Ints) -> Ints:
+    """For each row, ordered by key, the first one after the row that releases it, were it to take a place: the next one but where that
+    replaces it.
+    """
+    successor = np.arange(1, len(order) + 1)
+    behind = np.flatnonzero((group[1:] == group[:-1]) & (order[1:] <= by[:-1]))
+    width = len(order) + 1
+    successor[behind] = np.searchsorted(group * width + order, group[behind] * width + by[behind], side="right")
+    return successor
+
+
+def _decided(rows: Rows, order: Ints, group: Ints, by: Ints, place: Ints, due: Ints) -> Decided:
     stop, following_row = rows.stop, following(order, group)
     replaced = following_row <= by
     outcome = np.where(replaced, REPLACED, np.where(by < stop, RELEASED, HELD))
-    return Decided(np.where(replaced, following_row, by), outcome, np.full(len(order), DUE), rows.place[place], rows.due[place])
+    return Decided(np.where(replaced, following_row, by), outcome, np.full(len(order), DUE), place, due)
 
 
 def released_by(rows: Rows) -> Ints:
@@ -111,9 +120,11 @@ def by_key(rows: Rows) -> tuple[Ints, Ints]:
     if not several:  # one number of the hash's upper bits and the row sorts much faster than rows by a key
         mixed = np.sort(first >> bits << bits | np.arange(length))
         order = mixed & ((1 << bits) - 1)
-        starts = _starts(order, first, second)
-        same_bits = mixed[1:] >> bits == mixed[:-1] >> bits
-    if several or (starts[1:] & same_bits).any():
+        starts = np.append(True, mixed[1:] >> bits != mixed[:-1] >> bits)[:length]
+        alike = np.flatnonzero(~starts)
+        before, after = order[alike - 1], order[alike]
+        mixes = ((first[before] != first[after]) | (second[before] != second[after])).any()
+    if several or mixes:
         order = np.lexsort((second, first, clock)) if several else np.lexsort((second, first))
         starts = _starts(order, first, second, clock)
     return order, np.cumsum(starts) - 1
