@@ -27,7 +27,9 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather")
 EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "tests": "dev", "sparks": "dev", "benchmark": "bench", "pages": "dev"}
-APART = ("tests/test_install.py", "tests/test_kills.py", "tests/test_cli.py")
+APART = tuple(
+    f"tests/test_{name}.py" for name in ("install", "kills", "cli", "streaming", "suppress_stream", "session_streams", "as_of_streams")
+)
 SPARKS = {"4.2": "4.2.0", "4.1": "4.1.4", "4.0": "4.0.5"}  # what the tests run on; the first is the reference, in .venv
 
 
@@ -72,7 +74,7 @@ def main() -> int:
 
 
 def tested(python: Path, arguments: list[str]) -> int:
-    """All tests, or some: of all, those that mostly wait for processes of their own run beside the others."""
+    """All tests, or some: of all, streams and what mostly waits for processes of its own run beside the others."""
     if arguments:
         return run(python, "-m", "pytest", *arguments)
     run(python, "-c", "from streamtime.session import delta_jars; delta_jars()")  # else both would fetch them

@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamtime.udfs import groups
-from streamtime.udfs.blobs import encoded, gathered, only
+from streamtime.udfs.blobs import Packer, encoded, only
 from streamtime.udfs.ordering import By, one, sorted_rows
 from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Slices, Transition, grouped
 
@@ -28,20 +28,13 @@ REASON, CLOCK = "__streamtime_reason", "__streamtime_stream_time"
 TAKES_PART = -1
 BUCKET_BITS = 7
 BUCKETS = 1 << BUCKET_BITS
-MOST_ROWS, MOST_BYTES = 1 << 20, 1 << 26  # that wait in a task for being packed
 PACKED = T.StructType().add("bucket", T.IntegerType()).add("data", T.BinaryType())
 NEVER = groups.LOWEST
 FAR = 2**62  # no moment that comes
 
 
-def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows in, blobs out: of each bucket one, or a few where a task has many rows."""
-    for table in gathered(batches, MOST_ROWS, MOST_BYTES):
-        yield from blobs(table)
-
-
 def blobs(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows, bucket by bucket. The bucket is the upper bits of the first half of the key's hash."""
+    """Rows bucket by bucket, one blob of each. The bucket is the upper bits of the first half of the key's hash."""
     bucket = (groups.as_ints(one(table, PLACE)) >> (64 - BUCKET_BITS)) & (BUCKETS - 1)
     order = np.argsort(bucket.astype(np.uint8), kind="stable")
     (batch,) = table.take(pa.array(order)).combine_chunks().to_batches()
@@ -50,6 +43,9 @@ def blobs(table: pa.Table) -> Iterator[pa.RecordBatch]:
     for some in (filled[i : i + 32] for i in range(0, len(filled), 32)):
         data = [encoded(batch.slice(start, stop - start)) for _, start, stop in some]
         yield pa.RecordBatch.from_arrays([pa.array([n for n, _, _ in some], pa.int32()), pa.array(data, pa.binary())], PACKED.names)
+
+
+PACKER = Packer(blobs, rows=1 << 20, size=1 << 26)
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -18,13 +19,15 @@ from pyspark import SparkContext, cloudpickle
 from pyspark.sql.pandas import functions as pandas_functions
 
 from streamtime.sql import plain
-from streamtime.sql.columns import remembered
+from streamtime.sql.columns import named, remembered
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql import types as T
 
+    from streamtime.udfs.blobs import Packer
 
+BLOB = "__streamtime_blob"
 arrow_udf = getattr(pandas_functions, "arrow_udf", None)  # from Spark 4.1
 
 
@@ -42,6 +45,15 @@ def with_column(df: DataFrame, name: str, kernel: Kernel, columns: list[Column],
         return plain.with_column(df, name, kernel, columns, returns)
     function = _function(kernel, len(columns) == 1, returns, SparkContext._active_spark_context)
     return df.withColumn(name, remembered(function, columns, lambda: function(*columns)))
+
+
+def packed(df: DataFrame, packer: Packer, blobs: T.StructType) -> DataFrame:
+    """The rows as blobs. As a column, since mapInArrow measures from Spark 4.1 on the whole batch anew with each row that it sends."""
+    if arrow_udf is None:
+        ship_by_value()
+        return df.mapInArrow(packer.pack, blobs)
+    made = with_column(df, BLOB, replace(packer, names=tuple(df.columns)), [named(c) for c in df.columns], blobs)
+    return made.where(named(BLOB).isNotNull()).select(f"{BLOB}.*")
 
 
 @functools.lru_cache(maxsize=256)

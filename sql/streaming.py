@@ -1,6 +1,6 @@
 """Functions over a stream: rows are brought together by key as in batch, judged with the state of their bucket, and reported the same way.
 
-The work of a micro-batch: pack rows into blobs by bucket of keys (`buckets.pack`), shuffle the blobs, `transformWithState` over them with
+The work of a micro-batch: pack rows into blobs by bucket of keys (`buckets.PACKER`), shuffle the blobs, `transformWithState` over them with
 RocksDB (`buckets.Judge`, around a `Transition` from `streamtime.udfs`), unpack. Stream time is the query's watermark (C3).
 """
 
@@ -15,7 +15,22 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql import kernels
-from streamtime.sql.buckets import ASIDE, CLOCK, PACKED, PLACE, REASON, SECOND, TAKES_PART, Judge, Keep, Keeper, Plan, counted, pack, unpack
+from streamtime.sql.buckets import (
+    ASIDE,
+    CLOCK,
+    PACKED,
+    PACKER,
+    PLACE,
+    REASON,
+    SECOND,
+    TAKES_PART,
+    Judge,
+    Keep,
+    Keeper,
+    Plan,
+    counted,
+    unpack,
+)
 from streamtime.sql.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.frame import PREFIX
 from streamtime.sql.text import collated, microseconds, quoted
@@ -180,7 +195,7 @@ def _packed(
         if not has_arrow_form(field.dataType):
             kind, fix = field.dataType.simpleString().upper(), "Leave it out of the TABLE argument, or cast it."
             raise call.refuse(None, f"column `{field.name}` has type {kind}, which cannot travel to Python on a stream", fix)
-    return rows.mapInArrow(pack, PACKED), [_marked(call, frame, f) for f in schema]
+    return kernels.packed(rows, PACKER, PACKED), [_marked(call, frame, f) for f in schema]
 
 
 def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:

@@ -26,8 +26,9 @@ from streamtime.sql.streaming import is_stream
 from streamtime.sql.suppress_stream import streamed
 from streamtime.sql.text import microseconds, quoted
 from streamtime.udfs import buffer, counts
+from streamtime.udfs.blobs import Packer
 from streamtime.udfs.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, EMIT_TIME, OUTCOME, Suppress
-from streamtime.udfs.merging import DATA, FIRST, Merging
+from streamtime.udfs.merging import DATA, FIRST, RUN_BYTES, RUN_ROWS, Merging
 from streamtime.udfs.ordering import By
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ CLOCK = Option(
     default_text="'event'",
 )
 NUMBERED = (T.BooleanType, T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType, T.BinaryType)
+COUNTED = (T.BooleanType, T.IntegralType, T.DateType, T.TimestampType, T.TimestampNTZType)  # keys that the kernel tells apart itself
 BLOBS = T.StructType().add(FIRST, T.LongType()).add(DATA, T.BinaryType())
 COUNTS = T.StructType([T.StructField(n, T.DoubleType() if n in counts.FLOATS else T.LongType()) for n in counts.COUNTED])
 COMMON = (KEYS, ORDER_BY, TIME, CLOCK_BY, WATERMARK, OUTPUT, NAME)
@@ -161,7 +163,7 @@ def planned(call: Bound, frame: Frame, until: Until) -> DataFrame:
         return _streamed(call, frame, until, has_time)
     wanted = call["output"]
     if wanted == "rows":
-        frame = frame.with_df(frame.df.where(has_time))
+        frame = frame.with_df(frame.df.where(frame.has_time))  # a close may be dear to compute: the kernel leaves out what has none
     frame, clocks = frame.comparable(frame.extras.get("clock_by", ()))
     frame, identity = frame.comparable(frame.keys)
     columns = [c.name for c in frame.columns]
@@ -203,8 +205,8 @@ def planned(call: Bound, frame: Frame, until: Until) -> DataFrame:
     if merging is None:
         decided = rows.mapInArrow(kernel.run, schema)
     else:
-        blobs = rows.mapInArrow(merging.pack, BLOBS).repartition(1).sortWithinPartitions(FIRST)
-        decided = blobs.mapInArrow(kernel.run_merged, schema)
+        blobs = kernels.packed(rows, Packer(merging.blobs, RUN_ROWS, RUN_BYTES), BLOBS)
+        decided = blobs.repartition(1).sortWithinPartitions(FIRST).mapInArrow(kernel.run_merged, schema)
     if wanted == "metrics":
         return _metrics(call, decided)
     frame = frame.with_df(decided)
@@ -244,12 +246,11 @@ def _merging(frame: Frame) -> Merging | None:
 
 def _helpers(call: Bound, frame: Frame, identity: list[str], has_time: Column) -> dict[str, Column]:
     """Columns that the kernel needs beside those of the input."""
-    null = [f"{quoted(i)} IS NULL" for i in identity]  # a hash skips nulls, and a null key is a key like any other
-    hashed = ", ".join([*map(quoted, identity), *null])
-    found = {
-        buffer.FIRST: expression(f"xxhash64({', '.join(filter(None, ('0', hashed)))})"),
-        buffer.SECOND: expression(f"xxhash64({', '.join(filter(None, ('7', hashed)))})"),
-    }
+    found: dict[str, Column] = {}
+    if not all(isinstance(k.type, COUNTED) for k in frame.keys):
+        null = [f"{quoted(i)} IS NULL" for i in identity]  # a hash skips nulls, and a null key is a key like any other
+        hashed = ", ".join([*map(quoted, identity), *null])
+        found |= {buffer.FIRST: expression(f"xxhash64(0, {hashed})"), buffer.SECOND: expression(f"xxhash64(7, {hashed})")}
     if (deleted := _tombstones(frame)) is not None:
         found[buffer.DELETED] = expression(deleted)
     if call["max_bytes"] is not None or call["output"] == "metrics":

@@ -1,13 +1,20 @@
-"""Rows on their way: what is made ahead of its use comes in order, and no further ahead than asked."""
+"""Rows on their way: what is made ahead of its use comes in order, and no further ahead than asked; blobs as rows and as a column; keys as
+numbers.
+"""
 
 from __future__ import annotations
 
+import itertools
+import random
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
-from streamtime.udfs.blobs import ahead
+from streamtime.udfs import groups
+from streamtime.udfs.blobs import Packer, ahead, encoded
 
 
 def test_items_come_in_order_each_once() -> None:
@@ -60,3 +67,45 @@ def test_what_is_not_wanted_any_more_is_not_made() -> None:
     coming.close()  # type: ignore[attr-defined]
     assert len(made) <= 6
     assert not made[0].is_alive()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_column_of_blobs_has_as_many_rows_as_came_in_and_says_what_blobs_say(seed: int) -> None:
+    random_ = random.Random(seed)
+    values = list(range(random_.choice([0, 1, 30, 500])))
+    edges = sorted([0, len(values), *random_.choices(range(len(values) + 1), k=random_.randint(0, 6))])
+    batches = [pa.array(values[start:stop], pa.int64()) for start, stop in itertools.pairwise(edges)]
+
+    def blobs(table: pa.Table) -> Iterator[pa.RecordBatch]:
+        for start in range(0, table.num_rows, 7):
+            data = encoded(table.slice(start, 7).combine_chunks())
+            yield pa.RecordBatch.from_arrays([pa.array([start], pa.int64()), pa.array([data], pa.binary())], ["first", "data"])
+
+    packer = Packer(blobs, rows=random_.choice([1, 10, 1000]), size=1 << 26)
+    as_rows = list(packer.pack(pa.RecordBatch.from_arrays([b], ["v"]) for b in batches))
+    as_column = list(replace(packer, names=("v",)).run((b,) for b in batches))
+    assert sum(map(len, as_column)) == len(values)
+    there = [s.as_py() for part in as_column for s in part if s.is_valid]
+    assert there == [row for batch in as_rows for row in batch.to_pylist()]
+    assert [v for blob in there for v in pa.ipc.open_stream(blob["data"]).read_all().column("v").to_pylist()] == values
+
+
+INTEGERS = [None, 0, 1, -1, 2**31, -(2**31), 2**63 - 1, -(2**63), 255, 256]
+
+
+@pytest.mark.parametrize("columns", [0, 1, 2, 3])
+def test_two_numbers_tell_keys_apart_and_nulls_from_values_whatever_table_they_lie_in(columns: int) -> None:
+    keys = list(itertools.product(INTEGERS, repeat=columns))
+    arrays = [pa.array([k[i] for k in keys], pa.int64()) for i in range(columns)]
+    found = list(zip(*(half.tolist() for half in groups.halves(arrays, len(keys))), strict=True))
+    assert len(set(found)) == len(keys)
+    alone = [groups.halves([pa.array([v], pa.int64()) for v in key], 1) for key in keys]
+    assert [(int(first[0]), int(second[0])) for first, second in alone] == found
+
+
+def test_keys_of_all_kinds_that_are_counted_have_two_numbers() -> None:
+    kinds = [pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")]
+    for kind in kinds:
+        values = pa.array([0, 1, None], pa.int32() if kind == pa.date32() else pa.int64() if pa.types.is_temporal(kind) else pa.int8())
+        first, second = groups.halves([values.cast(kind)], 3)
+        assert len({*zip(first.tolist(), second.tolist(), strict=True)}) == 3

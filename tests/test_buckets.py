@@ -96,7 +96,7 @@ class Stream:
         size = -(-rows.num_rows // pieces) or 1
         blobs: dict[int, list[bytes]] = {}
         for at in range(0, rows.num_rows, size):
-            for packed in buckets.pack(iter(rows.slice(at, size).to_batches(max_chunksize=7))):
+            for packed in buckets.PACKER.pack(iter(rows.slice(at, size).to_batches(max_chunksize=7))):
                 for row in packed.to_pylist():
                     blobs.setdefault(row["bucket"], []).append(row["data"])
         found = []
@@ -134,7 +134,7 @@ class Kept:
 
     def run(self, rows: pa.Table, watermark: int) -> list[dict[str, Any]]:
         blobs: dict[int, list[bytes]] = {}
-        for packed in buckets.pack(iter(rows.to_batches(max_chunksize=7))):
+        for packed in buckets.PACKER.pack(iter(rows.to_batches(max_chunksize=7))):
             for row in packed.to_pylist():
                 blobs.setdefault(row["bucket"], []).append(row["data"])
         found = []

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from streamtime.udfs import merging
+from streamtime.udfs.blobs import Packer
 from streamtime.udfs.merging import DATA, FIRST, Merging
 from streamtime.udfs.ordering import By, one, sorted_rows
 
@@ -34,7 +35,6 @@ SOME: dict[str, tuple[pa.DataType, list[Any]]] = {
 @pytest.mark.parametrize("seed", range(120))
 def test_merged_runs_are_the_rows_in_processing_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random_ = random.Random(seed)
-    monkeypatch.setattr(merging, "RUN_ROWS", random_.choice([5, 40, 1000]))
     monkeypatch.setattr(merging, "BLOB_ROWS", random_.choice([1, 3, 16]))
     monkeypatch.setattr(merging, "FEWEST_ROWS", random_.choice([1, 10, 50]))
     kind, values = SOME[random_.choice(list(SOME))]
@@ -48,10 +48,11 @@ def test_merged_runs_are_the_rows_in_processing_order(seed: int, monkeypatch: py
     )
     order = (By("first", random_.random() < 0.7, random_.random() < 0.5), By("second", random_.random() < 0.5))
     call = Merging(order, (By("id"),))
+    packer = Packer(call.blobs, random_.choice([5, 40, 1000]), merging.RUN_BYTES)
     blobs: list[pa.RecordBatch] = []
     edges = sorted([0, count, *(random_.randint(0, count) for _ in range(random_.randint(0, 4)))])
     for start, stop in itertools.pairwise(edges):
-        blobs += call.pack(iter(table.slice(start, stop - start).to_batches(max_chunksize=7)))
+        blobs += packer.pack(iter(table.slice(start, stop - start).to_batches(max_chunksize=7)))
     blobs.sort(key=lambda b: b.column(FIRST)[0].as_py())
     assert all(b.schema.names == [FIRST, DATA] for b in blobs)
     got = [i for merged in call.merge(iter(blobs)) for i in merged.column("id").to_pylist()]

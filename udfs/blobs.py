@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
@@ -23,6 +24,32 @@ def gathered(batches: Iterator[pa.RecordBatch], rows: int, size: int | None = No
             waiting, count, weight = [], 0, 0
     if waiting:
         yield pa.Table.from_batches(waiting)
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Packs rows into blobs, so many rows or bytes at once; `blobs` gives a batch of at most as many blobs as it takes rows."""
+
+    blobs: Callable[[pa.Table], Iterator[pa.RecordBatch]]
+    rows: int
+    size: int
+    names: tuple[str, ...] = ()  # of the columns that `run` gets
+
+    def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows in, blobs out."""
+        for table in ahead(gathered(batches, self.rows, self.size), 1):
+            yield from self.blobs(table)
+
+    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        """The same as a column, which has as many rows as come in: the first of them are blobs, the others null."""
+        named = (pa.RecordBatch.from_arrays(list(batch), list(self.names)) for batch in batches)
+        for table in ahead(gathered(named, self.rows, self.size), 1):
+            missing, kind = table.num_rows, pa.null()
+            for some in self.blobs(table):
+                made = some.to_struct_array()
+                missing, kind = missing - len(made), made.type
+                yield made
+            yield pa.nulls(missing, kind)
 
 
 def encoded(rows: pa.RecordBatch | pa.Table) -> bytes:

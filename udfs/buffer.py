@@ -7,7 +7,8 @@ in until most of that chunk is gone, and is then copied out of it. Where the buf
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +44,8 @@ OUTCOME, ARRIVED, EMIT_TIME, EMIT_REASON, DECIDED_AT, DECIDED_BY, DUE_AT = (
     f"__streamtime_{name}" for name in ("outcome", "stream_time", "emit_time", "emit_reason", "decided_at", "decided_by", "due")
 )
 FEWEST_ROWS, MOST_BYTES, SENT_ROWS = 1 << 17, 1 << 26, 1 << 16
-AHEAD = 8  # pieces that are made before they are asked for
+AHEAD, CHUNKS_AHEAD = 8, 2  # pieces that are made before they are asked for
+Later = Callable[[], pa.Table]  # rows that are known, and still to be gathered
 
 
 @dataclass(frozen=True)
@@ -76,16 +78,16 @@ class Suppress:
         return self._over(ahead(self.merging.merge(batches), AHEAD))
 
     def _over(self, tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
-        """Rows are merged, decided and sent by three threads, none of which waits for another."""
-        return ahead(self._made(tables), AHEAD)
+        """Rows are merged, decided, gathered and sent by threads of their own, none of which waits for another."""
+        return ahead(sent(ahead(self._decided(tables), CHUNKS_AHEAD)), AHEAD)
 
-    def _made(self, tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+    def _decided(self, tables: Iterator[pa.Table]) -> Iterator[Later]:
         with Buffer(self) as buffer:
             for table in buffer.chunks(tables):
-                yield from sent(buffer.take(table))
-            yield from sent(buffer.ended())
+                yield from buffer.take(table)
+            yield from buffer.ended()
             if self.output == "metrics":
-                yield buffer.counts.batch()
+                yield lambda: pa.Table.from_batches([buffer.counts.batch()])
 
 
 @dataclass
@@ -150,14 +152,14 @@ class Buffer:
         if waiting:
             yield pa.concat_tables(waiting).combine_chunks()
 
-    def take(self, table: pa.Table) -> Iterator[pa.Table]:
+    def take(self, table: pa.Table) -> Iterator[Later]:
         """What a chunk decides: its own rows, and held ones."""
         call = self.call
-        if ASIDE in table.column_names:
-            aside = groups.as_flags(one(table, ASIDE))
-            if aside.any():
+        aside = self._timeless(table)
+        if aside.any():
+            if call.output != "rows":
                 yield from self._aside(table.filter(pa.array(aside)))
-                table = table.filter(pa.array(~aside))
+            table = table.filter(pa.array(~aside))
         if not table.num_rows:
             return
         starts = self.boundaries.starts([one(table, c) for c in call.clocks], table.num_rows)
@@ -194,7 +196,7 @@ class Buffer:
         self.held = rows.some(np.flatnonzero(~gone & ~ended))
         self.parts.tidy(self.held.refs, self.held.sizes)
 
-    def ended(self) -> Iterator[pa.Table]:
+    def ended(self) -> Iterator[Later]:
         """A clock is over: what is still held comes out or is kept back [C7]."""
         count = len(self.held.refs)
         if count:
@@ -204,6 +206,12 @@ class Buffer:
             yield from self._out(self.held, decided, np.arange(count), np.full(count, self.stream), None)
         self.held, self.stream = Held.none(), LOWEST
         self.parts.tidy(self.held.refs, self.held.sizes)
+
+    def _timeless(self, table: pa.Table) -> Flags:
+        """Rows without a time. Where they are not asked for, those without an event time are not here."""
+        if ASIDE in table.column_names:
+            return groups.as_flags(one(table, ASIDE))
+        return ~groups.valid([one(table, self.call.close)] if self.call.close is not None else [], table.num_rows)
 
     def _numbers(self, table: pa.Table, times: Ints, stream: Ints) -> Held:
         """New rows as numbers; the rows themselves become a part."""
@@ -215,7 +223,10 @@ class Buffer:
         deleted = groups.as_flags(one(table, DELETED)) if DELETED in table.column_names else np.zeros(length, bool)
         sizes = groups.as_ints(one(table, BYTES)) if BYTES in table.column_names else np.zeros(length, np.int64)
         refs = self.parts.add(table.select(list(dict.fromkeys([*call.kept, *call.keys, call.time]))))
-        first, second = (groups.as_ints(one(table, half)) for half in (FIRST, SECOND))
+        if FIRST in table.column_names:
+            first, second = (groups.as_ints(one(table, half)) for half in (FIRST, SECOND))
+        else:
+            first, second = groups.halves([one(table, k) for k in call.keys], length)
         return Held(first, second, place, due, stream, deleted, sizes, refs)
 
     def _decided(self, taken: Rows, rows: Held) -> Decided:
@@ -240,7 +251,7 @@ class Buffer:
         if call.when_full == "fail":
             refuse_full(call.function, Bounds(call.records, call.bytes), count, size, taken.stream[taken.new :])
 
-    def _out(self, rows: Held, decided: Decided, picked: Ints, stream: Ints, table: pa.Table | None) -> Iterator[pa.Table]:
+    def _out(self, rows: Held, decided: Decided, picked: Ints, stream: Ints, table: pa.Table | None) -> Iterator[Later]:
         """The decided rows that the output asks for, in the order in which they were decided; the oldest place first, then by key."""
         call = self.call
         outcome = decided.outcome[picked]
@@ -260,12 +271,14 @@ class Buffer:
         turn = 2 * decided.at[picked] - (decided.why[picked] == END)  # what a clock's end releases comes before the next clock's first row
         keys, refs = [By(k) for k in call.keys], rows.refs[picked]
         order = sorted_by([turn, decided.place[picked]], keys, lambda tied: self.parts.gathered(refs[tied], call.keys))
-        found = self.parts.gathered(refs[order], tuple(dict.fromkeys([*call.kept, *call.keys, call.time])))
-        yield self._with_results(found, outcome[order], decided, rows, picked[order], stream, table)
+        found = self.parts.later(refs[order], tuple(dict.fromkeys([*call.kept, *call.keys, call.time])))
+        held = len(self.held.refs)
+        yield functools.partial(self._with_results, found, outcome[order], decided, rows, picked[order], stream, table, held)
 
     def _with_results(
-        self, found: pa.Table, outcome: Ints, decided: Decided, rows: Held, picked: Ints, stream: Ints, table: pa.Table | None
+        self, rows_then: Later, outcome: Ints, decided: Decided, rows: Held, picked: Ints, stream: Ints, table: pa.Table | None, held: int
     ) -> pa.Table:
+        found = rows_then()
         kind = found.schema.field(self.call.time).type
         at, why = decided.at[picked], decided.why[picked]
         came, at_end = outcome == RELEASED, (decided.outcome[picked] == RELEASED) & (why == END)
@@ -279,7 +292,7 @@ class Buffer:
             EMIT_REASON: lambda: reasons.take(pa.array(why, mask=~came)),
             DECIDED_AT: lambda: groups.times(moment, outcome == HELD, kind),
             DECIDED_BY: lambda: (
-                pa.nulls(len(at), pa.string()) if table is None else one(table, ORDER).take(pa.array(at - len(self.held.refs), mask=open_))
+                pa.nulls(len(at), pa.string()) if table is None else one(table, ORDER).take(pa.array(at - held, mask=open_))
             ),
             DUE_AT: lambda: groups.times(decided.due[picked], decided.due[picked] == HIGHEST, kind),
         }
@@ -295,7 +308,7 @@ class Buffer:
         moment: Ints = stream[np.minimum(at, len(stream) - 1)]
         return moment
 
-    def _aside(self, table: pa.Table) -> Iterator[pa.Table]:
+    def _aside(self, table: pa.Table) -> Iterator[Later]:
         """Rows without a time: dropped as they come."""
         count = table.num_rows
         if self.call.output == "metrics":
@@ -310,7 +323,7 @@ class Buffer:
         found = table.select(list(self.call.kept))
         for name in self.call.results:
             found = found.append_column(name, made[name] if name in made else pa.nulls(count, kind))
-        yield found
+        yield lambda: found
 
     def _count(self, outcome: Ints, sizes: Ints) -> None:
         self.counts.totals += np.bincount(outcome, minlength=len(OUTCOMES))
@@ -318,7 +331,7 @@ class Buffer:
         self.counts.size[0] += int(sizes[outcome == HELD].sum())
 
 
-def sent(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+def sent(tables: Iterator[Later]) -> Iterator[pa.RecordBatch]:
     """Tables as batches of a size that suits Spark."""
     for table in tables:
-        yield from table.combine_chunks().to_batches(max_chunksize=SENT_ROWS)
+        yield from table().combine_chunks().to_batches(max_chunksize=SENT_ROWS)

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs import groups
-from streamtime.udfs.blobs import encoded, gathered
+from streamtime.udfs.blobs import encoded
 from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.ordering import By, one, sorted_rows
 
 FIRST, DATA = "__streamtime_first_row", "__streamtime_rows"
-RUN_ROWS, RUN_BYTES = 1 << 19, 1 << 26  # sorted at once
+RUN_ROWS, RUN_BYTES = 1 << 19, 1 << 26  # to be sorted at once
 BLOB_ROWS = 1 << 13
 FEWEST_ROWS = 1 << 16  # merged at once
 
@@ -30,10 +30,12 @@ class Merging:
     order: tuple[By, ...]
     ties: tuple[By, ...]
 
-    def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows in, blobs of sorted rows out, each with a number for its first row."""
-        for table in gathered(batches, RUN_ROWS, RUN_BYTES):
-            yield from self._blobs(table)
+    def blobs(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """A sorted run as blobs, each with a number for its first row."""
+        table, numbers = self._sorted([rows])
+        for start in range(0, table.num_rows, BLOB_ROWS):
+            columns = [pa.array([numbers[start]], pa.int64()), pa.array([encoded(table.slice(start, BLOB_ROWS))], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, [FIRST, DATA])
 
     def merge(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Blobs in, ordered by the numbers of their first rows; sorted rows out."""
@@ -56,12 +58,6 @@ class Merging:
         table = pa.concat_tables(tables).combine_chunks()
         rows = sorted_rows([], self.order, self.ties, table)
         return table.take(pa.array(rows)), number(one(table, self.order[0].name), self.order[0])[rows]
-
-    def _blobs(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        table, numbers = self._sorted([rows])
-        for start in range(0, table.num_rows, BLOB_ROWS):
-            columns = [pa.array([numbers[start]], pa.int64()), pa.array([encoded(table.slice(start, BLOB_ROWS))], pa.binary())]
-            yield pa.RecordBatch.from_arrays(columns, [FIRST, DATA])
 
 
 def number(column: pa.Array, by: By) -> Ints:

@@ -45,7 +45,7 @@ def sorted_by(ordered: Sequence[Ints], ties: Sequence[By], fetched: Callable[[In
         among = rows[places]
         chosen = fetched(among) if ties else pa.table({})
         run = np.cumsum(~same)[places]
-        rows[places] = among[np.lexsort([among, *(directed(one(chosen, b.name), b) for b in ties[::-1]), run])]
+        rows[places] = among[_lexsorted([run, *(directed(one(chosen, b.name), b) for b in ties), among])]
     return rows
 
 

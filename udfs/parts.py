@@ -6,7 +6,7 @@ A row is known by a number: its part in the upper half, its place therein in the
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,17 +44,23 @@ class Parts:
 
     def gathered(self, refs: Ints, columns: Sequence[str]) -> pa.Table:
         """Rows from wherever they lie, in the order asked for."""
+        return self.later(refs, columns)()
+
+    def later(self, refs: Ints, columns: Sequence[str]) -> Callable[[], pa.Table]:
+        """The same, to be called at any time, by any thread: from where the rows lie now."""
         part, row = refs >> ROW_BITS, refs & ((1 << ROW_BITS) - 1)
-        numbers, _ = counted(part)
-        if len(numbers) == 1:
-            return self.tables[numbers[0]].select(list(columns)).take(pa.array(row))
-        pieces, places = [], []
-        for number in numbers:
-            places.append(np.flatnonzero(part == number))
-            pieces.append(self.tables[number].select(list(columns)).take(pa.array(row[places[-1]])))
-        back = np.empty(len(refs), np.int64)
-        back[np.concatenate(places)] = np.arange(len(refs))
-        return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
+        tables = {number: self.tables[number].select(list(columns)) for number in counted(part)[0]}
+
+        def gather() -> pa.Table:
+            if len(tables) == 1:
+                return next(iter(tables.values())).take(pa.array(row))
+            places = [np.flatnonzero(part == number) for number in tables]
+            pieces = [table.take(pa.array(row[mine])) for table, mine in zip(tables.values(), places, strict=True)]
+            back = np.empty(len(refs), np.int64)
+            back[np.concatenate(places)] = np.arange(len(refs))
+            return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
+
+        return gather
 
     def tidy(self, refs: Ints, sizes: Ints) -> None:
         """Only these rows are still asked for: forget and copy parts, and spill. Numbers of rows that move are changed in place."""
