@@ -53,9 +53,9 @@ of the set of input rows (C4). `rows` and `dropped` together are exactly the inp
 
 The rows of a clock go through one task: stream time is one, and the buffer is one. They are sorted where they are, in runs, which that
 task merges (with `clock_by` Spark sorts them, and clocks run side by side); they pass through a kernel which holds, beside 64 bytes of
-numbers for each row in the buffer, the rows themselves. Rows are decided some hundred thousand at a time; with `'emit_early'` one by one,
-some hundred thousand in a second. `max_records` with `when_full => 'spill'` bounds what lies in memory. Columns that have no Arrow form
-(year-month intervals) are refused.
+numbers for each row in the buffer, the rows themselves. Rows are decided some hundred thousand at a time; other threads of that worker
+merge what comes next and gather what comes out. With `'emit_early'` they are decided one by one, some hundred thousand in a second.
+`max_records` with `when_full => 'spill'` bounds what lies in memory. Columns that have no Arrow form (year-month intervals) are refused.
 
 On a stream: 48 bytes for each held row beside the row itself, in 128 buckets, rewritten a logarithmic number of times. The rows of a
 bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
