@@ -42,6 +42,7 @@ CONTESTANTS: dict[str, str | None] = {
     "WINDOW_UPDATES": FLOOR,
     "WINDOW_UPDATES, hopping": FLOOR,
     "WINDOW_UPDATES, final": "window, aggregated",
+    "WINDOW_UPDATES, UNTIL_CLOSE": "window, aggregated",
 }
 AGGREGATES = "count(*) AS n, sum(x) AS total, max(x) AS high"
 GROWING = (FLOOR, IDIOM, "SESSIONIZE")
@@ -87,6 +88,10 @@ def contestants(spark: SparkSession, view: str) -> dict[str, Callable[[], DataFr
         "WINDOW_UPDATES, hopping": updates.format("WINDOW_UPDATES", "ts", f"{size}, slide => INTERVAL 20 MINUTES"),
         "WINDOW_UPDATES, final": updates.format("WINDOW_UPDATES", "ts", f"{size}, emit => 'final'"),
     }
+    texts["WINDOW_UPDATES, UNTIL_CLOSE"] = (
+        f"SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE({texts['WINDOW_UPDATES']}) PARTITION BY (k, window_start) "
+        "ORDER BY (ts, change_seq), time => 'change_time')"
+    )
     runs = {FLOOR: lambda: spark.table(view).repartition("k").sortWithinPartitions("k", "ts")}
     return runs | {name: (lambda text=text: spark.sql(text)) for name, text in texts.items()}  # type: ignore[misc]
 
