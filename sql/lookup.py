@@ -1,9 +1,11 @@
 """Each left row beside the right version that it looks up: both sides in one shuffle, sorted by key and time, and one window over them.
 
 A window needs its rows sorted by key and time, where Spark calls a comparator for nearly every comparison of rows of a key. So the rows are
-sorted twice: first by a number that holds the key's hash and the time (`streamtime.sql.sorting`), which is fast; the window's own sort
-then finds rows that are in order already but for keys that share a hash, and takes one pass. Where rows have many columns, the left side's
-are packed into one struct, as the right side's are, so that no row is as wide as both sides.
+sorted before the shuffle, by one number that holds the key's hash and the time (`streamtime.sql.sorting`), which Spark does without a
+comparator, and with all cores however hot a key is. The window divides by the hash first and then by the key, so that its own sort finds as
+many runs as there were tasks, in order but for times that are nearly equal, and merges them. A second sort behind the shuffle would hold
+every row a second time. Where rows have many columns, the left side's are packed into one struct, as the right side's are, so that no row
+is as wide as both sides. `lag` and `lead` without nulls copy the row that they find once; `last` would copy it twice for every row.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.columns import direct, expression, named, orderable, sorted_by
 from streamtime.sql.frame import PREFIX, Frame, Order, Ref
-from streamtime.sql.sorting import prefix
+from streamtime.sql.sorting import beforehand
 from streamtime.sql.text import collated, microseconds, quoted
 
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from streamtime.sql.call import Bound
     from streamtime.sql.sides import Sides
 
-IS_RIGHT, LEFT, RIGHT, BEFORE, AFTER, MATCH, TIED = (
-    f"{PREFIX}{n}" for n in ("is_right", "left", "right", "before", "after", "match", "tied")
+IS_RIGHT, LEFT, RIGHT, HASH, BEFORE, AFTER, MATCH, TIED = (
+    f"{PREFIX}{n}" for n in ("is_right", "left", "right", "hash", "before", "after", "match", "tied")
 )
 BACKWARD, FORWARD, NEAREST = "backward", "forward", "nearest"
 MOST_NARROW = 12  # columns: of the left side beside key and time, and all of the right side
@@ -127,26 +129,23 @@ def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
     joined = both(replace(sides, right=right), {}, keep)
     frame, identity = joined.frame.comparable(joined.frame.keys)
     rising = frame.time.name
-    first = [prefix(identity, rising, frame.time.type)] if identity else []
     ahead = direction == FORWARD
     order = _order(joined, rising, rights_first=exact != ahead, reverse=(call["ties"] == "first") != ahead)
     at_hand = {IS_RIGHT, RIGHT, rising, *identity, *(key.name for key in frame.keys), *(tie.ref.name for tie in joined.ties)}
     payload = [name for name in frame.df.columns if name not in at_hand]
     wide = bool(payload) and len(payload) + len(right.columns) > MOST_NARROW
     frame = _packed(frame, payload) if wide else frame
-    frame = frame.with_df(frame.by_key(identity, order, first))
-    df, within = frame.df, Window.partitionBy(*map(named, identity)).orderBy(*order)
+    df = beforehand(frame.df, identity, rising, frame.time.type, HASH)
+    each = Window.partitionBy(*map(named, [HASH, *identity] if identity else []))
     if direction != FORWARD:
-        until_here = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-        df = df.withColumn(BEFORE, F.last(named(RIGHT), ignorenulls=True).over(until_here))
+        df = df.withColumn(BEFORE, expression(f"lag({quoted(RIGHT)}) IGNORE NULLS").over(each.orderBy(*order)))
     if direction != BACKWARD:
         if direction == NEAREST:  # the first of equal times stands next to what comes before it, the last of them is asked for
             order = _order(joined, rising, True, reverse=call["ties"] != "first")
-            within = Window.partitionBy(*map(named, identity)).orderBy(*order)
-        df = df.withColumn(AFTER, expression(f"lead({quoted(RIGHT)}) IGNORE NULLS").over(within))
+        df = df.withColumn(AFTER, expression(f"lead({quoted(RIGHT)}) IGNORE NULLS").over(each.orderBy(*order)))
     df = df.where(~named(IS_RIGHT))
     if wide:
-        df = df.select(*[named(n) for n in df.columns if n != LEFT], *[field(LEFT, n).alias(n) for n in payload])
+        df = df.select(*[named(n) for n in df.columns if n not in (LEFT, HASH)], *[field(LEFT, n).alias(n) for n in payload])
     df = df.withColumn(MATCH, nearest(joined.frame.time, right, direction))
     return sides.left.with_df(df.withColumn(MATCH, checked(call, joined.frame.time, right, deleted))), joined.shared
 

@@ -17,7 +17,7 @@ from streamtime.sql.columns import expression, sorted_by
 from streamtime.sql.text import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 LOWER_HALF = 2**32 - 1
 SINCE_1950 = 631_152_000  # seconds before 1970: the lower half then reaches to 2086; times outside of it are only sorted slower
@@ -28,13 +28,28 @@ def hash_of(identity: Sequence[str]) -> Column:
     return expression(f"hash({', '.join(map(quoted, identity))})")
 
 
+def beforehand(df: DataFrame, identity: Sequence[str], rising: str, kind: T.DataType, hashed: str) -> DataFrame:
+    """The rows of each key together in one task, in one run for each task that they come from, sorted by the column `hashed`, which is
+    added, and by coarse time. `identity` are column names; without them there is one task, and no such column.
+    """
+    if not identity:
+        return df.sortWithinPartitions(expression(coarse(rising, kind))).repartition(1)
+    df = df.withColumn(hashed, hash_of(identity))
+    return df.sortWithinPartitions(_number(quoted(hashed), coarse(rising, kind))).repartition(*map(quoted, identity))
+
+
 def prefix(identity: Sequence[str], rising: str, kind: T.DataType, reverse: bool = False) -> Column:
     """The order by the number to sort by first. `rising` is a time that never falls within a key's processing order
     (with `reverse`: never rises).
     """
     lower = coarse(rising, kind)
     lower = f"{LOWER_HALF}L - {lower}" if reverse else lower
-    return sorted_by(f"shiftleft(CAST(hash({', '.join(map(quoted, identity))}) AS BIGINT), 32) + {lower}")
+    return _number(f"hash({', '.join(map(quoted, identity))})", lower)
+
+
+def _number(upper: str, lower: str) -> Column:
+    """Two halves of 32 bits as one number to sort by, as SQL text."""
+    return sorted_by(f"shiftleft(CAST({upper} AS BIGINT), 32) + {lower}")
 
 
 def coarse(name: str, kind: T.DataType) -> str:
