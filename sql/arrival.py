@@ -62,7 +62,7 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     within = Window.partitionBy(*map(named, identity), named(NUMBER)).orderBy(
         sorted_by(quoted(IS_RIGHT), ascending=False, nulls_first=False)
     )
-    seen = F.when(named(NUMBER) >= 0, F.last(named(RIGHT), ignorenulls=True).over(within.rowsBetween(Window.unboundedPreceding, 0)))
+    seen = F.when(named(NUMBER) >= 0, expression(f"lag({quoted(RIGHT)}) IGNORE NULLS").over(within))
     df = df.withColumn(MATCH, seen).where(~named(IS_RIGHT))
     df = df.withColumn(MATCH, checked(call, joined.frame.time, sides.right))
     kept_back = named(HELD) if call["at_end"] == "hold" else F.lit(False)

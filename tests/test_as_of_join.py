@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -335,3 +336,27 @@ def test_wrong_calls_are_refused_in_words(spark: SparkSession, call: str, messag
     spark.sql("SELECT 'a' AS k, TIMESTAMP '2024-01-01' AS t, 1 AS n").createOrReplaceTempView("r")
     with pytest.raises(AnalysisException, match=message):
         spark.sql(f"SELECT * FROM AS_OF_JOIN({call})")
+
+
+@pytest.mark.parametrize("direction", ["backward", "forward"])
+def test_rows_are_sorted_before_the_one_shuffle_and_once_behind_it(spark: SparkSession, direction: str) -> None:
+    call = f"AS_OF_JOIN(TABLE(lefts) PARTITION BY k ORDER BY t, TABLE(rights) PARTITION BY k ORDER BY t, direction => '{direction}')"
+    spark.sql("SELECT id % 3 AS k, timestamp_seconds(id) AS t FROM range(9)").createOrReplaceTempView("lefts")
+    spark.sql("SELECT id % 3 AS k, timestamp_seconds(id) AS t, id FROM range(9)").createOrReplaceTempView("rights")
+    plan = spark.sql(f"EXPLAIN SELECT count(*) FROM (SELECT * FROM {call} WHERE id > 0 LIMIT 100)").first()[0]
+    nodes = re.findall(r"(?:\+- |:- |^)\*?(?:\(\d+\) )?(Window|Sort|Exchange|Union)", plan, re.M)
+    assert nodes[nodes.index("Window") :] == ["Window", "Sort", "Exchange", "Sort", "Union"]
+
+
+def test_keys_that_share_a_hash_are_told_apart(spark: SparkSession) -> None:
+    hashed = spark.range(200_000).selectExpr("xxhash64(id) AS id").selectExpr("id", "hash(id) AS h")
+    twins = hashed.groupBy("h").agg({"id": "collect_list"}).toDF("h", "ids").where("size(ids) > 1").orderBy("h").first()
+    assert twins is not None
+    a, b = twins.ids[:2]
+    lefts = [{"k": a, "t": moment(5000), "x": 1}, {"k": b, "t": moment(5000), "x": 2}]
+    rights = [{"k": k, "t": moment(ms), "y": y} for k, ms, y in ((a, 1000, 10), (b, 2000, 20), (b, 6000, 30))]
+    view(spark, lefts, "k BIGINT, t TIMESTAMP, x INT", "lefts")
+    view(spark, rights, "k BIGINT, t TIMESTAMP, y INT", "rights")
+    for direction, found in (("backward", [(1, 10), (2, 20)]), ("forward", [(2, 30)]), ("nearest", [(1, 10), (2, 30)])):
+        call = f"AS_OF_JOIN(TABLE(lefts) PARTITION BY k ORDER BY t, TABLE(rights) PARTITION BY k ORDER BY t, direction => '{direction}')"
+        assert sorted((r.x, r.y) for r in spark.sql(f"SELECT x, y FROM {call}").collect()) == found
