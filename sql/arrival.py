@@ -17,7 +17,7 @@ from streamtime.sql import kernels
 from streamtime.sql.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.columns import expression, named, sorted_by
 from streamtime.sql.frame import PREFIX, Frame, Order, Ref
-from streamtime.sql.lookup import IS_RIGHT, MATCH, RIGHT, both, checked
+from streamtime.sql.lookup import IS_RIGHT, MATCH, both, checked, next_right
 from streamtime.sql.text import microseconds, quoted
 from streamtime.udfs.as_of_join import EXPIRED, KnownAsOf
 
@@ -62,7 +62,7 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     within = Window.partitionBy(*map(named, identity), named(NUMBER)).orderBy(
         sorted_by(quoted(IS_RIGHT), ascending=False, nulls_first=False)
     )
-    seen = F.when(named(NUMBER) >= 0, expression(f"lag({quoted(RIGHT)}) IGNORE NULLS").over(within))
+    seen = F.when(named(NUMBER) >= 0, next_right("lag", within))
     df = df.withColumn(MATCH, seen).where(~named(IS_RIGHT))
     df = df.withColumn(MATCH, checked(call, joined.frame.time, sides.right))
     kept_back = named(HELD) if call["at_end"] == "hold" else F.lit(False)

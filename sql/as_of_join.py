@@ -59,7 +59,7 @@ no Python UDTF of it: Spark's take one TABLE argument.
 ## State and memory
 
 Both sides are sorted by all cores, go through one shuffle and are merged by key and time; a window then carries the newest right row along.
-No key is too hot: one right row is held at a time, and what does not fit into memory of a key's rows, Spark spills. `'nearest'` may sort
+No key is too hot: one right row is held at a time, and Spark spills what does not fit into memory of a key's rows. `'nearest'` may sort
 once more. With `arrival` a kernel takes keys, times and arrivals (17 bytes of memory for each version of the key at hand) and says which
 right row each left row sees; `retention` needs exact stream time, one more shuffle; `grace` orders the left side's times in one task per
 value of `clock_by`, in one task in all without it.

@@ -5,7 +5,7 @@ sorted before the shuffle, by one number that holds the key's hash and the time 
 comparator, and with all cores however hot a key is. The window divides by the hash first and then by the key, so that its own sort finds as
 many runs as there were tasks, in order but for times that are nearly equal, and merges them. A second sort behind the shuffle would hold
 every row a second time. Where rows have many columns, the left side's are packed into one struct, as the right side's are, so that no row
-is as wide as both sides. `lag` and `lead` without nulls copy the row that they find once; `last` would copy it twice for every row.
+is as wide as both sides.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pyspark.sql import types as T
 
 from streamtime.sql.columns import direct, expression, named, orderable, sorted_by
 from streamtime.sql.frame import PREFIX, Frame, Order, Ref
-from streamtime.sql.sorting import beforehand
+from streamtime.sql.sorting import sorted_runs
 from streamtime.sql.text import collated, microseconds, quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, WindowSpec
 
     from streamtime.sql.call import Bound
     from streamtime.sql.sides import Sides
@@ -135,19 +135,24 @@ def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
     payload = [name for name in frame.df.columns if name not in at_hand]
     wide = bool(payload) and len(payload) + len(right.columns) > MOST_NARROW
     frame = _packed(frame, payload) if wide else frame
-    df = beforehand(frame.df, identity, rising, frame.time.type, HASH)
+    df = sorted_runs(frame.df, identity, rising, frame.time.type, HASH)
     each = Window.partitionBy(*map(named, [HASH, *identity] if identity else []))
     if direction != FORWARD:
-        df = df.withColumn(BEFORE, expression(f"lag({quoted(RIGHT)}) IGNORE NULLS").over(each.orderBy(*order)))
+        df = df.withColumn(BEFORE, next_right("lag", each.orderBy(*order)))
     if direction != BACKWARD:
         if direction == NEAREST:  # the first of equal times stands next to what comes before it, the last of them is asked for
             order = _order(joined, rising, True, reverse=call["ties"] != "first")
-        df = df.withColumn(AFTER, expression(f"lead({quoted(RIGHT)}) IGNORE NULLS").over(each.orderBy(*order)))
+        df = df.withColumn(AFTER, next_right("lead", each.orderBy(*order)))
     df = df.where(~named(IS_RIGHT))
     if wide:
-        df = df.select(*[named(n) for n in df.columns if n not in (LEFT, HASH)], *[field(LEFT, n).alias(n) for n in payload])
+        df = df.select(*[named(n) for n in df.columns if n != LEFT], *[field(LEFT, n).alias(n) for n in payload])
     df = df.withColumn(MATCH, nearest(joined.frame.time, right, direction))
     return sides.left.with_df(df.withColumn(MATCH, checked(call, joined.frame.time, right, deleted))), joined.shared
+
+
+def next_right(function: str, within: WindowSpec) -> Column:
+    """The right row that stands next to a row, before ('lag') or after it ('lead'). `last` would copy it twice for every row, they once."""
+    return expression(f"{function}({quoted(RIGHT)}) IGNORE NULLS").over(within)
 
 
 def _packed(frame: Frame, columns: list[str]) -> Frame:
