@@ -49,3 +49,7 @@ __all__ = [
     "versions",
     "window_updates",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -17,19 +17,22 @@ from typing import Any, cast
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession
 
+import streamtime
+from streamtime.callbacks import guard
 from streamtime.describe import Description
 from streamtime.planframe import Nodes, Operator, PlanFrame
 from streamtime.shelf import FUNCTIONS
 from streamtime.sparks import spark_version
 from streamtime.sql.call import Expression, Place, Sort, Table, Value, bind
-from streamtime.sql.errors import CallError, gist, unlogged
+from streamtime.sql.classes import refuse_foreign
+from streamtime.sql.errors import TOO_DEEP, CallError, gist, too_deep, unlogged
 from streamtime.sql.spec import Spec
 
 MOST_SESSIONS = 32
+REPORT = "Please report it with this query."
 FREE_TEXT = "_LEGACY_ERROR_TEMP_3102"  # Spark's error condition whose text is its one parameter, `msg`
 
 JVM_CLASSES = {
@@ -146,8 +149,8 @@ class AnalyzerDoor:
         context = spark.sparkContext
         self.gateway: Any = context._gateway
         self.jvm: Any = context._jvm
-        ensure_callback_server_started(self.gateway)  # type: ignore[no-untyped-call]
-        callbacks = self.gateway.python_parameters  # type: ignore[union-attr]
+        guard(self.gateway)
+        callbacks = self.gateway.callback_server_parameters  # type: ignore[union-attr]
         self.propagated = callbacks.propagate_java_exceptions
         callbacks.propagate_java_exceptions = True  # else a refusal arrives as a Python traceback
         self.quiet = QuietRefusals()
@@ -184,7 +187,7 @@ class AnalyzerDoor:
         function = self._module("org.apache.spark.api.java.JavaPairRDD").toScalaFunction(builder)
         info = self.classes["info"](
             f"streamtime.{spec.name}", None, spec.name.lower(), description.usage, description.arguments, description.examples,
-            description.note, "table_funcs", "4.0.0", "", "built-in",
+            description.note, "table_funcs", streamtime.__version__, "", "built-in",
         )  # fmt: skip
         self.alive[spec.name] = (builder, function)
         for registry in self._registries():
@@ -195,7 +198,7 @@ class AnalyzerDoor:
         for name in self.alive:
             for registry in self._registries():
                 registry.dropFunction(self._identifier(name))
-        self.gateway.python_parameters.propagate_java_exceptions = self.propagated
+        self.gateway.callback_server_parameters.propagate_java_exceptions = self.propagated
         self.quiet.detach()
         self.closed = True
 
@@ -226,7 +229,7 @@ class AnalyzerDoor:
         try:
             if self.closed:  # a session that was opened in between still has the function: take it out there too
                 self.active().sessionState().tableFunctionRegistry().dropFunction(self._identifier(spec.name))
-                self.gateway.python_parameters.propagate_java_exceptions = True
+                self.gateway.callback_server_parameters.propagate_java_exceptions = True
                 raise CallError(spec.name, None, "streamtime was unregistered", "Call streamtime.register(spark).")
             return self._plan(spec, arguments)
         except CallError as error:
@@ -234,11 +237,14 @@ class AnalyzerDoor:
         except CapturedException as error:  # Spark's own, which PySpark turned into a Python one
             raise Refusal(error._origin or self._analysis_exception(f"{spec.name}: {error}")) from None
         except Py4JJavaError as error:
+            if too_deep(error):
+                refused = CallError(spec.name, None, f"an expression {TOO_DEEP}", "Take it apart in the TABLE argument.")
+                raise Refusal(self._analysis_exception(str(refused))) from None
             raise Refusal(error.java_exception) from None
         except Exception as error:
             logging.getLogger("streamtime").debug("%s failed", spec.name, exc_info=True)
-            message = f"{spec.name}: an error inside streamtime, {type(error).__name__}: {error}. Please report it with this query."
-            raise Refusal(self._analysis_exception(message)) from None
+            inside = CallError(spec.name, None, f"an error inside streamtime, {type(error).__name__}: {error}", REPORT)
+            raise Refusal(self._analysis_exception(str(inside))) from None
 
     def _analysis_exception(self, message: str) -> Any:
         no_context = self.gateway.new_array(self.jvm.org.apache.spark.QueryContext, 0)
@@ -262,6 +268,7 @@ class AnalyzerDoor:
                 cte = self.new_id()
                 plans.append((cte, plan))
                 tables.append(self._table(session, argument, plan, cte, became))
+                refuse_foreign(tables[-1].frame, spec.name)
             else:
                 options.append((name, self._value(spec, name, argument)))
         inputs = [plan for _, plan in plans]
@@ -334,8 +341,9 @@ class AnalyzerDoor:
         text = expression.sql()
         argument = f"`{name}`" if name else None
         if not expression.foldable():
-            wrong_table = name is None and expression.nodeName() == "UnresolvedAttribute"
-            fix = f"A table is given as TABLE({text})." if wrong_table else "Options are constants; SQL over columns goes in quotes."
+            fix = "Options are constants; SQL over columns goes in quotes."
+            if name is None and expression.nodeName() == "ScalarSubquery":
+                raise CallError(spec.name, None, "expected a TABLE argument, got a query without TABLE", "Write TABLE(SELECT ..).")
             raise CallError(spec.name, argument, f"expected a constant, got {text}", fix)
         try:
             with unlogged():

@@ -81,14 +81,24 @@ class Statement(Source):
         """The calls, each after those that it may read: nested ones and those in earlier definitions end before it."""
         found = []
         withs = list(self._withs())
-        for i, token in enumerate(self.tokens):
+        for i, arguments in self.argument_lists(functions):
             first = self._qualified(i)
-            if token.name not in functions or self.words(i + 1, 1) != ["("] or i + 1 not in self.closing or first is None:
-                continue
-            arguments = self._split(i + 2, self.closing[i + 1])
-            if any(self._table_at(self._value_at(a)) for a in arguments) or self._reads_a_relation(first):
+            assert first is not None
+            if any(self._table_at(self.value_at(a)) for a in arguments) or self.reads_a_relation(first):
                 found.append(self._call(first, i, arguments, withs))
         return sorted(found, key=lambda c: c.span[1])
+
+    def argument_lists(self, functions: Collection[str]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Where a name of these functions stands before a list in parentheses; and the arguments, whatever they are."""
+        for i, token in enumerate(self.tokens):
+            if token.name in functions and self.words(i + 1, 1) == ["("] and i + 1 in self.closing and self._qualified(i) is not None:
+                yield i, self.split(i + 2, self.closing[i + 1])
+
+    def table_end(self, start: int, end: int) -> int | None:
+        """The token after `TABLE(..)` or `TABLE name`, if that stands here: where its clauses begin."""
+        if not self._table_at((start, end)):
+            return None
+        return self.closing.get(start + 1, end) + 1 if self.word(start + 1) == "(" else self.name_end(start + 1)
 
     def _qualified(self, i: int) -> int | None:
         """Where a function's name starts, `system.builtin.` included; None where another schema stands before it."""
@@ -100,13 +110,13 @@ class Statement(Source):
             i -= 2
         return None if self.word(i - 1) == "." else i
 
-    def _split(self, start: int, end: int) -> list[tuple[int, int]]:
+    def split(self, start: int, end: int) -> list[tuple[int, int]]:
         """A list's items; an empty list has none."""
         commas = [i for i in self.level(start, end) if self.word(i) == ","]
         edges = [start - 1, *commas, end]
         return [(a + 1, b) for a, b in itertools.pairwise(edges)] if start < end else []
 
-    def _value_at(self, argument: tuple[int, int]) -> tuple[int, int]:
+    def value_at(self, argument: tuple[int, int]) -> tuple[int, int]:
         """An argument without its name."""
         start, end = argument
         return (start + 2, end) if self.words(start + 1, 1) == ["=>"] and start + 1 < end else argument
@@ -116,13 +126,13 @@ class Statement(Source):
         after = self.tokens[start + 1] if start + 1 < end else None
         return self.word(start) == "TABLE" and after is not None and (after.word == "(" or after.name is not None)
 
-    def _reads_a_relation(self, i: int) -> bool:
+    def reads_a_relation(self, i: int) -> bool:
         """Whether a table may stand at this token: after FROM, JOIN or LATERAL, also in parentheses and lists there."""
         before = self.word(i - 1)
         if before in ("FROM", "JOIN", "LATERAL"):
             return self.word(i - 2) != "DISTINCT"  # IS DISTINCT FROM compares
         if before == "(":
-            return self._reads_a_relation(i - 1)
+            return self.reads_a_relation(i - 1)
         if before != ",":
             return False
         around = self.around[i]
@@ -134,7 +144,7 @@ class Statement(Source):
         options: list[Given] = []
         open_list = False  # without parentheses, Spark's grammar takes what follows a clause for more of its items
         for argument in arguments:
-            start, end = self._value_at(argument)
+            start, end = self.value_at(argument)
             named, is_table = start > argument[0], start < end and self._table_at((start, end))
             has_clauses = is_table and self.closing.get(start + 1, end) + 1 < end  # then it cannot be one more item
             if start >= end or (open_list and not named and not has_clauses):
@@ -143,7 +153,7 @@ class Statement(Source):
                 rows, open_list = self._rows(start, end, withs)
                 tables.append(rows)
             else:
-                name = self.tokens[argument[0]].text.strip("`").replace("``", "`") if named else None
+                name = self.tokens[argument[0]].spelled if named else None
                 options.append(Given(name, self.span(start, end)))
         close = self.closing[i + 1]
         lateral = self.word(first - 1) == "LATERAL"
@@ -169,7 +179,10 @@ class Statement(Source):
         open_list = False
         if rest < end:
             ordering = next((i for i in self.level(rest, end) if self.word(i) in ("ORDER", "SORT") and self.word(i + 1) == "BY"), end)
-            if self.words(rest, 3) != ["WITH", "SINGLE", "PARTITION"]:
+            if ordering == rest:  # which Spark's grammar has only behind WITH SINGLE PARTITION
+                if any(self.word(i) in ("PARTITION", "DISTRIBUTE") for i in self.level(rest, end)):
+                    raise Malformed
+            elif self.words(rest, 3) != ["WITH", "SINGLE", "PARTITION"]:
                 if self.word(rest) not in ("PARTITION", "DISTRIBUTE") or self.word(rest + 1) != "BY":
                     raise Malformed
                 keys, open_list = self._items(rest + 2, ordering)
@@ -181,7 +194,7 @@ class Statement(Source):
 
     def _items(self, start: int, end: int) -> tuple[tuple[Item, ...], bool]:
         in_parentheses = self.closing.get(start) == end - 1 and self.word(start) == "("
-        items = self._split(start + 1, end - 1) if in_parentheses else [(start, end)]
+        items = self.split(start + 1, end - 1) if in_parentheses else [(start, end)]
         return tuple(self._item(*item) for item in items), not in_parentheses
 
     def _item(self, start: int, end: int) -> Item:

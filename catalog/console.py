@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
+from streamtime import hints
 from streamtime.failures import readable
 from streamtime.rendering import STREAMED, Result, lines
 from streamtime.results import Limited, json_texts, texts
@@ -80,6 +81,7 @@ class Console:
         except Exception as error:
             if not self.connection.alive():
                 raise Gone("Spark has stopped, most likely for want of memory; --memory gives it more.") from error
+            hints.explain(error, sql)
             raise Failed(readable(error, sql)) from error
         took = f"{time.monotonic() - began:.2f} s"
         print(f"{self._counted(counts[0])}, {took}" if counts else f"done, {took}", file=self.out if self.interactive else self.err)

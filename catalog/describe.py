@@ -7,6 +7,12 @@ from dataclasses import dataclass
 
 from streamtime.sql.spec import Spec
 
+CLAUSES = (
+    "`PARTITION BY` and `ORDER BY` may be given as `keys => ARRAY('k')` and `order_by => ARRAY('ts')` instead (C1). Without keys the\n"
+    "whole input is one: `TABLE(t) ORDER BY ts`, which Spark's own grammar has as `TABLE(t) WITH SINGLE PARTITION ORDER BY ts`, or\n"
+    "`TABLE(t), order_by => ARRAY('ts')`."
+)
+
 
 @dataclass(frozen=True)
 class Description:
@@ -36,7 +42,7 @@ def page(spec: Spec, run: Callable[[str], str]) -> str:
         rows = [f"| `{o.name}` | {o.kind.sql} | {_cell(o.default_text or 'none')} | {_cell(o.help)} |" for o in spec.options]
         parts += ["| option | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows)]
     if spec.tables:
-        parts += ["`PARTITION BY` and `ORDER BY` may be given as `keys => ARRAY('k')` and `order_by => ARRAY('ts')` instead (C1)."]
+        parts += [CLAUSES]
     parts += ["## Columns"]
     before = "The input's columns, unchanged, then:\n\n" if spec.tables else ""
     parts += [before + "\n".join(f"- output {output}: {columns}" for output, columns in spec.adds.items())]

@@ -222,6 +222,17 @@ def door(spark: SparkSession) -> str:
     return "DEDUPLICATE over one row gives one row"
 
 
+def workers(spark: SparkSession) -> str:
+    """A function's kernel runs in a Python worker."""
+    from streamtime.workers import FIX, lacks
+
+    python = spark.sparkContext.pythonExec
+    if problem := lacks(python):
+        raise Problem(problem, FIX)
+    spark.sql(f"{CALL.removesuffix(')')}, within => INTERVAL 1 DAY)").collect()
+    return f"{python} runs a function"
+
+
 def delta(spark: SparkSession) -> str:
     """A Delta table can be written and read."""
     with tempfile.TemporaryDirectory() as folder:
@@ -273,6 +284,7 @@ def server(url: str) -> str:
 
 LOCAL: tuple[tuple[str, Callable[[SparkSession], str], bool], ...] = (
     ("functions in SQL", door, False),
+    ("Python workers", workers, False),
     ("Delta table", delta, False),
     ("streaming state", state, True),
 )

@@ -27,6 +27,7 @@ def readable(error: BaseException, sql: str = "") -> str:
         lines += [f"because: {because[0]}", *because[1:]]
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f".. and {len(lines) - MOST_LINES} more lines"]
+    lines += getattr(error, "__notes__", [])
     return "\n".join([*(lines or [type(error).__name__]), *_place(told, sql)])
 
 

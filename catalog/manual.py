@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from streamtime.describe import wrapped
+from streamtime.describe import CLAUSES, wrapped
 from streamtime.rendering import Result
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.errors import did_you_mean
@@ -47,6 +47,8 @@ def page(spec: Spec, width: int = 80) -> str:
         for option in spec.options:
             parts.append(f"  {option.name}  {option.kind.sql}, " + ("required" if option.required else _default(option.default_text)))
             parts += _wrap(option.help + ".", width, "      ")
+    if spec.tables:
+        parts += ["", *_wrap(" ".join(CLAUSES.split()).replace("`", ""), width, "  ")]
     parts += ["", _heading("Columns"), ""]
     if spec.tables:
         parts.append("  The input's columns, unchanged, then:")

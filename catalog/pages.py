@@ -1,4 +1,4 @@
-"""Writes the Markdown reference pages: `python -m streamtime.pages FOLDER`."""
+"""Writes the Markdown reference pages, and the signatures of the Python API: `python -m streamtime.pages FOLDER`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def pages(spark: SparkSession) -> dict[str, str]:
 
 if __name__ == "__main__":
     from streamtime.session import session
+    from streamtime.stubs import PATH, stub
 
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,3 +39,5 @@ if __name__ == "__main__":
         for name, text in pages(session(settings={"spark.sql.warehouse.dir": warehouse})).items():
             (folder / name).write_text(text)
             print(folder / name)
+    PATH.write_text(stub())
+    print(PATH)

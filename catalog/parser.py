@@ -1,8 +1,10 @@
-"""The AS OF syntax door: a parser around Spark's, which rewrites AS OF joins that Spark's refuses (`streamtime.sql.as_of_rewrite`).
+"""The syntax door: a parser around Spark's, which rewrites what Spark's refuses: AS OF joins (`streamtime.sql.as_of_rewrite`), and calls
+whose rows have an order and no keys (`streamtime.unkeyed`).
 
-Every text goes to the session's own parser first. Only where that fails with one of the errors that AS OF a column gives, on a text that
-has the words, Python is asked to rewrite it. So a text that Spark understands never leaves the JVM, costs nothing, and means what it meant;
-and a Spark that knows ASOF JOIN itself keeps it. What is no AS OF join keeps Spark's error.
+Every text goes to the session's own parser first. Only where that fails with one of the errors that these give, on a text that has the
+words, Python is asked to rewrite it. So a text that Spark understands never leaves the JVM, costs nothing, and means what it meant; and a
+Spark that knows ASOF JOIN itself keeps it. What is neither keeps Spark's error; one sentence is put behind it where it is about a call of
+the pack (`streamtime.hints`).
 
 The wrapper is a few lines of Java, compiled by the compiler that comes with Spark for the code of queries (Janino): a proxy for
 ParserInterface, whatever methods that has in the Spark at hand. It is put into the session at hand, and into the session extensions, from
@@ -19,9 +21,12 @@ from py4j.java_gateway import set_field
 from pyspark.sql import SparkSession
 
 from streamtime.analyzer import FREE_TEXT, AnalyzerDoor
+from streamtime.hints import SPECS, of_clauses, of_syntax, too_deep
+from streamtime.sql import as_of_rewrite
 from streamtime.sql.as_of_clauses import Refusal
-from streamtime.sql.as_of_rewrite import MENTIONED, rewrite
-from streamtime.sql.tokens import place
+from streamtime.sql.as_of_rewrite import rewrite
+from streamtime.sql.tokens import offset, place
+from streamtime.unkeyed import with_single_partition
 
 JAVA = """
 package streamtime;
@@ -41,7 +46,12 @@ import scala.collection.mutable.Buffer;
 
 public class AsOfParsers extends scala.runtime.AbstractFunction2 {
     volatile Pattern mentioned;
-    volatile BiFunction rewrite;  // (text, parameters) to null, a Throwable, or (rewritten text, text without AS OF)
+    volatile BiFunction rewrite;  // (text, parameters) to null, a Throwable, or (rewritten text, text without what was rewritten)
+    volatile BiFunction explain;  // (text, error) to null, or the error to throw in its place
+
+    public void explain(BiFunction explain) {
+        this.explain = explain;
+    }
 
     public void open(String mentioned, BiFunction rewrite) {
         this.mentioned = Pattern.compile(mentioned, Pattern.CASE_INSENSITIVE);
@@ -85,6 +95,7 @@ public class AsOfParsers extends scala.runtime.AbstractFunction2 {
     }
 
     public void close() {
+        this.explain = null;
         this.rewrite = null;  // the parsers of sessions opened in between only pass on from now on
     }
 
@@ -109,24 +120,40 @@ class AsOfParser implements InvocationHandler {
             return method.invoke(this.inner, arguments);
         } catch (InvocationTargetException failed) {
             Throwable error = failed.getTargetException();
-            Object made = rewritten(method, arguments, error);
-            if (made == null) throw error;
+            if (this.parsers.rewrite == null || !isOurs(method, arguments)) throw error;
+            Object made = isSyntax(error) ? asked(this.parsers.rewrite, arguments[0], arguments.length > 1 ? arguments[1] : null) : null;
             if (made instanceof Throwable) throw (Throwable) made;
-            return parsed(method, arguments, (scala.Tuple2) made);
+            if (made != null) {
+                try {
+                    return parsed(method, arguments, (scala.Tuple2) made);
+                } catch (Throwable other) {
+                    error = other;
+                }
+            }
+            Object explained = isSyntax(error) || isOther(error) ? asked(this.parsers.explain, arguments[0], error) : null;
+            throw explained == null ? error : (Throwable) explained;
         }
     }
 
-    private Object rewritten(Method method, Object[] arguments, Throwable error) {
-        BiFunction rewrite = this.parsers.rewrite;
+    private boolean isOurs(Method method, Object[] arguments) {
         String name = method.getName();
-        if (rewrite == null || !(name.startsWith("parsePlan") || name.startsWith("parseQuery"))) return null;
-        if (!(error instanceof SparkThrowable)) return null;
-        String condition = ((SparkThrowable) error).getCondition();
-        if (!"PARSE_SYNTAX_ERROR".equals(condition) && !"_LEGACY_ERROR_TEMP_0056".equals(condition)) return null;
-        String text = (String) arguments[0];
-        if (!this.parsers.mentioned.matcher(text).find()) return null;
+        if (!name.startsWith("parsePlan") && !name.startsWith("parseQuery")) return false;
+        return this.parsers.mentioned.matcher((String) arguments[0]).find();
+    }
+
+    private static boolean isSyntax(Throwable error) {
+        String condition = error instanceof SparkThrowable ? ((SparkThrowable) error).getCondition() : null;
+        return "PARSE_SYNTAX_ERROR".equals(condition) || "_LEGACY_ERROR_TEMP_0056".equals(condition);
+    }
+
+    private static boolean isOther(Throwable error) {  // loose items behind a clause of a table argument; parentheses without end
+        String condition = error instanceof SparkThrowable ? ((SparkThrowable) error).getCondition() : null;
+        return "_LEGACY_ERROR_TEMP_0064".equals(condition) || error instanceof StackOverflowError;
+    }
+
+    private static Object asked(BiFunction python, Object text, Object about) {
         try {
-            return rewrite.apply(text, arguments.length > 1 ? arguments[1] : null);
+            return python == null ? null : python.apply(text, about);
         } catch (RuntimeException gone) {  // Python cannot be reached, or is about to end
             return null;
         }
@@ -150,6 +177,8 @@ class AsOfParser implements InvocationHandler {
 }
 """
 
+MENTIONED = rf"{as_of_rewrite.MENTIONED}|\b(?:{'|'.join(SPECS)})\b"
+LOOSE = "_LEGACY_ERROR_TEMP_0064"  # several items in a clause of a table argument, without parentheses
 WORD = re.compile(r"\w*")
 _compiled: dict[int, Any] = {}  # one per Spark application, by the identity of its gateway
 
@@ -169,32 +198,59 @@ class Rewrite:
         """None to keep Spark's error, an exception to throw in its place, or both texts. Raises nothing: that would be logged."""
         try:
             made = rewrite(text, lambda name: _literal(parameters, name))
+            now, plain = (text, text) if made is None else (made.text, made.plain)
+            made = with_single_partition(now, plain, SPECS) or made
             return None if made is None else self.door.jvm.scala.Tuple2(made.text, made.plain)
         except Refusal as refusal:
-            return self._parse_exception(text, refusal)
+            return _parse_exception(self.door, text, str(refusal), refusal.offset)
         except Exception:
             logging.getLogger("streamtime").debug("a text could not be rewritten", exc_info=True)
             return None
 
     def toString(self) -> str:
         """For logs and debuggers."""
-        return "streamtime AS OF joins"
+        return "streamtime syntax"
 
-    def _parse_exception(self, text: str, refusal: Refusal) -> Any:
-        """Spark's own, with the place: it takes both from a node of the syntax tree, so this makes one of a single word."""
-        antlr = self.door.jvm.org.antlr.v4.runtime
-        stream = antlr.CharStreams.fromString(text)
-        word = len(WORD.match(text, refusal.offset)[0])  # type: ignore[index]
-        source = self.door.jvm.org.antlr.v4.runtime.misc.Pair(None, stream)
-        token = antlr.CommonToken(source, 1, 0, refusal.offset, refusal.offset + max(word, 1) - 1)
-        line, position = place(text, refusal.offset)
-        token.setLine(line)
-        token.setCharPositionInLine(position)
-        node = antlr.ParserRuleContext()
-        set_field(node, "start", token)
-        set_field(node, "stop", token)
-        parameters = getattr(self.door.classes["map"], "MODULE$").empty().updated("msg", str(refusal))
-        return self.door.jvm.org.apache.spark.sql.catalyst.parser.ParseException(FREE_TEXT, parameters, node)
+
+class Explain:
+    """java.util.function.BiFunction from a text and Spark's error to the same error with a hint behind it, or to None."""
+
+    class Java:
+        """The Java interface of this Py4J proxy."""
+
+        implements = ("java.util.function.BiFunction",)
+
+    def __init__(self, door: AnalyzerDoor) -> None:
+        self.door = door
+
+    def apply(self, text: str, error: Any) -> Any:
+        """Raises nothing: that would be logged."""
+        try:
+            if error.getClass().getSimpleName() == "StackOverflowError":
+                return _parse_exception(self.door, text, *too_deep(text))
+            return self._with_hint(text, error)
+        except Exception:
+            logging.getLogger("streamtime").debug("an error could not be explained", exc_info=True)
+            return None
+
+    def toString(self) -> str:
+        """For logs and debuggers."""
+        return "streamtime hints"
+
+    def _with_hint(self, text: str, error: Any) -> Any:
+        """The same condition, place and parameters, but for the one that ends the message."""
+        condition, start = error.getCondition(), error.start()
+        if condition == LOOSE:
+            last, hint = "msg", of_clauses(text)
+        else:
+            last, hint = "hint", of_syntax(text, offset(text, start.line().get(), start.startPosition().get()))
+        if hint is None:
+            return None
+        parameters = getattr(self.door.classes["map"], "MODULE$").empty()
+        for name, value in dict(error.getMessageParameters()).items():
+            parameters = parameters.updated(name, f"{value.rstrip('.')}. {hint}" if name == last else value)
+        made = self.door.jvm.org.apache.spark.sql.catalyst.parser.ParseException
+        return made(error.command(), start, condition, parameters, error.getQueryContext())
 
 
 class ParserDoor:
@@ -203,7 +259,9 @@ class ParserDoor:
     def __init__(self, door: AnalyzerDoor) -> None:
         self.rewrite = Rewrite(door)  # the JVM holds no strong reference to Python objects
         self.parsers = _parsers(door)
+        self.explain = Explain(door)
         self.parsers.open(MENTIONED, self.rewrite)
+        self.parsers.explain(self.explain)
         self.extensions: list[Any] = []  # those of each application that this process has run
 
     def has(self, spark: SparkSession) -> bool:
@@ -224,6 +282,23 @@ class ParserDoor:
         for extensions in self.extensions:
             self.parsers.takeOutOf(extensions)
         self.parsers.close()
+
+
+def _parse_exception(door: AnalyzerDoor, text: str, message: str, offset: int) -> Any:
+    """Spark's own, with the place: it takes both from a node of the syntax tree, so this makes one of a single word."""
+    antlr = door.jvm.org.antlr.v4.runtime
+    stream = antlr.CharStreams.fromString(text)
+    word = len(WORD.match(text, offset)[0])  # type: ignore[index]
+    source = door.jvm.org.antlr.v4.runtime.misc.Pair(None, stream)
+    token = antlr.CommonToken(source, 1, 0, offset, offset + max(word, 1) - 1)
+    line, position = place(text, offset)
+    token.setLine(line)
+    token.setCharPositionInLine(position)
+    node = antlr.ParserRuleContext()
+    set_field(node, "start", token)
+    set_field(node, "stop", token)
+    parameters = getattr(door.classes["map"], "MODULE$").empty().updated("msg", message)
+    return door.jvm.org.apache.spark.sql.catalyst.parser.ParseException(FREE_TEXT, parameters, node)
 
 
 def _parsers(door: AnalyzerDoor) -> Any:

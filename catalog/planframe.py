@@ -7,6 +7,7 @@ more than such a chain (a join, an aggregate, a question about columns that the 
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -14,6 +15,8 @@ from typing import Any, cast
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from streamtime.sql.classes import reads_schemas
+from streamtime.sql.columns import lasts
 from streamtime.sql.declared import reads_plans
 
 Operator = Callable[[Any], Any]  # a logical plan around a logical plan
@@ -65,8 +68,13 @@ class PlanFrame:
         if self._chain:
             return self.frame().schema
         if self._schema is None:
-            self._schema = StructType.fromJson(json.loads(self._plan.schema().json()))
+            self._schema = StructType.fromJson(json.loads(self.schema_json))
         return self._schema
+
+    @functools.cached_property
+    def schema_json(self) -> str:
+        """The schema of the input, as Spark writes it."""
+        return str(self._plan.schema().json())
 
     @property
     def columns(self) -> list[str]:
@@ -118,36 +126,49 @@ def analyzed(df: Any) -> str | None:
     return str(df._jdf.queryExecution().analyzed().toString())
 
 
+def schema_text(df: Any) -> str | None:
+    """The schema of a DataFrame as JSON, which is not read; None for Spark Connect, whose client reads it in its own way."""
+    if isinstance(df, PlanFrame):
+        return df.schema_json
+    return str(df._jdf.schema().json()) if hasattr(df, "_jdf") else None
+
+
 reads_plans(analyzed)
+reads_schemas(schema_text)
 
 
 class Nodes:
-    """Makes logical operators. What it makes of a column is kept with it: plans use the same columns again and again."""
+    """Makes logical operators. What it makes of a column that lasts is kept with it: plans use the same columns again and again."""
 
     def __init__(self, classes: dict[str, Any], convert: Any, sequence: Callable[[list[Any]], Any], none: Any) -> None:
         self._classes, self._convert, self._sequence, self._none = classes, convert, sequence, none
         self._made: dict[int, tuple[Column, Any]] = {}
-        self._sequences: dict[tuple[int, ...], tuple[list[Any], Any]] = {}
+        self._sequences: dict[tuple[int, ...], tuple[list[Column], Any]] = {}
 
     def expression(self, column: Column) -> Any:
         """A column as an unresolved expression."""
         known = self._made.get(id(column))
-        if known is None:
+        if known is not None and known[0] is column:
+            return known[1]
+        made = self._convert(cast(Any, column)._jc.node())
+        if lasts(column):
             if len(self._made) > 4096:
                 self._made.clear()
-            known = self._made[id(column)] = (column, self._convert(cast(Any, column)._jc.node()))
-        return known[1]
+            self._made[id(column)] = (column, made)
+        return made
 
     def expressions(self, columns: Sequence[Column]) -> Any:
         """Columns as a sequence of unresolved expressions."""
-        made = [self.expression(c) for c in columns]
-        key = tuple(map(id, made))
+        key = tuple(map(id, columns))
         known = self._sequences.get(key)
-        if known is None:
+        if known is not None:
+            return known[1]
+        made = self._sequence([self.expression(c) for c in columns])
+        if all(map(lasts, columns)):
             if len(self._sequences) > 1024:
                 self._sequences.clear()
-            known = self._sequences[key] = (made, self._sequence(made))
-        return known[1]
+            self._sequences[key] = (list(columns), made)
+        return made
 
     def with_all(self, column: Column) -> Any:
         """All columns and one more."""

@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.declared import Declaration
+from streamtime.sql.errors import CallError
 from streamtime.sql.text import microseconds, quoted
 
 APP, VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
@@ -194,7 +195,8 @@ class Writer:
                 return False
             if layout.declaration.grace is not None:
                 source = source.where(self._unmoved(layout, clock))
-            merge = self._merge(layout, source, batch, label, stays).whenMatchedUpdateAll().whenNotMatchedInsertAll()
+            columns: dict[str, str | Column] = {quoted(n): f"s.{quoted(n)}" for n in layout.schema.names}  # by *, Delta quotes wrongly
+            merge = self._merge(layout, source, batch, label, stays).whenMatchedUpdate(set=columns).whenNotMatchedInsert(values=columns)
             repeated = not merge.execute().collect() and batch is not None
             self.known = None if repeated or reached is None else (reached,)
             return repeated
@@ -218,6 +220,10 @@ class Writer:
             except CONFLICTS:
                 pass
             except PySparkException as error:
+                if error.getCondition() == "INVALID_ATTRIBUTE_NAME_SYNTAX":  # of Delta's own MERGE, which quotes such names wrongly there
+                    problem = f"with its change data feed, Delta cannot change rows of {layout.declaration.table}: a name has a backquote"
+                    fix = "Rename the column, or set delta.enableChangeDataFeed = false."
+                    raise CallError("VersionedTable", None, problem, fix) from None
                 if MOVED not in str(error):
                     raise
             self.known = None

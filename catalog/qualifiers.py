@@ -14,8 +14,10 @@ from pyspark.sql import functions as F
 
 from streamtime.calls import Call, Rows, Statement
 from streamtime.sql.as_of_clauses import ENDS, item
+from streamtime.sql.columns import expression
 from streamtime.sql.conditions import split
 from streamtime.sql.errors import CallError
+from streamtime.sql.names import Names
 from streamtime.sql.text import quoted
 from streamtime.sql.tokens import Source, Span
 
@@ -46,7 +48,7 @@ def needed(statement: Statement, call: Call, on: str | None) -> bool:
         after < len(statement.tokens) and statement.tokens[after].name and statement.word(after) not in ENDS
     ):
         return False  # its alias has taken their place
-    names = {name for rows in call.tables for name, _ in relations(statement, rows)}
+    names = {name.lower() for rows in call.tables for name, _ in relations(statement, rows) if name}
     tokens = [(i, t) for i, t in enumerate(statement.tokens) if not call.span[0] <= t.start < call.span[1]]
     if any(t.name in names and statement.word(i + 1) == "." for i, t in tokens):
         return True
@@ -57,7 +59,7 @@ def relations(statement: Statement, rows: Rows) -> list[tuple[str | None, Span]]
     """The tables that a TABLE argument reads whole, by the names that qualify their columns, and where they stand."""
     inside = [i for i, t in enumerate(statement.tokens) if rows.inside[0] <= t.start < rows.inside[1]]
     if rows.is_name or statement.word(inside[0]) not in ("SELECT", "FROM"):
-        return [(statement.tokens[inside[-1]].name, rows.inside)] if rows.is_name else []
+        return [(statement.tokens[inside[-1]].spelled, rows.inside)] if rows.is_name else []
     if statement.words(inside[0], 3) != ["SELECT", "*", "FROM"]:
         return []
     return beside(statement, inside[0] + 2, inside[-1] + 1)
@@ -69,9 +71,9 @@ def beside(source: Source, start: int, end: int) -> list[tuple[str | None, Span]
     for i in source.level(start, end):
         if source.word(i) in ("FROM", "JOIN", ","):
             at = item(source, i + 1)
-            name = source.tokens[at.after - 1].name if at.named and not at.alias else None
+            name = source.tokens[at.after - 1].spelled if at.named and not at.alias else None
             if at.alias:
-                name = next(t.name for t in source.within([at.alias]))
+                name = next(t.spelled for t in source.within([at.alias]))
             found.append((name, source.span(at.start, at.after)))
         elif i > start and source.word(i) in ENDS_FROM:
             break
@@ -86,38 +88,40 @@ def columns(df: DataFrame, tables: Sequence[tuple[str | None, Span]], known: Map
             found += known[span]
         elif table is not None:
             found += [Column(table, n) for n in (names if len(tables) == 1 else df.select(f"{quoted(table)}.*").columns)]
-    return tuple(found) if [c.name.lower() for c in found] == [n.lower() for n in names] else tuple(Column(None, n) for n in names)
+    same = Names(df.sparkSession).same
+    matching = len(found) == len(names) and all(same(c.name, n) for c, n in zip(found, names, strict=True))
+    return tuple(found) if matching else tuple(Column(None, n) for n in names)
 
 
 def with_tables(df: DataFrame, having: Columns) -> tuple[DataFrame, Columns]:
     """A result with the tables of its columns as struct columns, and what its columns are then."""
     plain = [f"c{i}" for i in range(len(having))]  # equal names are told apart by their places
-    named = [(F.col(p).alias(c.name), c) for p, c in zip(plain, having, strict=True)]
-    new = _new(having)
+    named = [(F.col(quoted(p)).alias(c.name), c) for p, c in zip(plain, having, strict=True)]
+    new = _new(having, Names(df.sparkSession))
     structs = [F.struct(*[ref for ref, c in named if c.table == t and not c.whole]).alias(t) for t in new]
     return df.toDF(*plain).select(*[ref for ref, _ in named], *structs), (*having, *[Column(t, t, whole=True) for t in new])
 
 
 def carried(df: DataFrame, having: Columns, apart: Sequence[str]) -> tuple[DataFrame, Columns]:
     """A side with its tables as struct columns, without the columns `apart`; and what its columns are then."""
-    outside = {name.lower() for name in apart}
-    fields = {t: [F.col(c.text).alias(c.name) for c in having if c.table == t and c.name.lower() not in outside] for t in _new(having)}
+    known = Names(df.sparkSession)
+    inner = [c for c in having if not known.among(c.name, apart)]
+    fields = {t: [expression(c.text).alias(c.name) for c in inner if c.table == t] for t in _new(having, known)}
     structs = [F.struct(*inside).alias(t) for t, inside in fields.items() if inside]
     made = [Column(t, t, whole=True) for t, inside in fields.items() if inside]
     return (df.select("*", *structs) if structs else df), (*having, *made)
 
 
-def _new(having: Columns) -> list[str]:
+def _new(having: Columns, known: Names) -> list[str]:
     """The tables that no column stands for yet, and none is called."""
-    taken = {c.name.lower() for c in having}
-    return [t for t in dict.fromkeys(c.table for c in having if not c.whole) if t is not None and t not in taken]
+    taken = [c.name for c in having]
+    return [t for t in dict.fromkeys(c.table for c in having if not c.whole) if t is not None and not known.among(t, taken)]
 
 
-def joined(left: Columns, right: Columns, using: Sequence[str]) -> Columns:
+def joined(left: Columns, right: Columns, using: Sequence[str], known: Names) -> Columns:
     """The columns of a join: those of USING first and once, then the rest of the left side, then of the right."""
-    shared = [u.lower() for u in using]
-    first = [next(c for c in left if c.name.lower() == u) for u in shared]
-    return (*first, *[c for c in left if c not in first], *[c for c in right if c.name.lower() not in shared])
+    first = [next(c for c in left if known.same(c.name, u)) for u in using]
+    return (*first, *[c for c in left if c not in first], *[c for c in right if not known.among(c.name, using)])
 
 
 def stars(statement: Statement, call: Call, columns: Columns) -> dict[Span, str]:

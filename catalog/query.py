@@ -24,14 +24,16 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streamtime import constants, qualifiers
+from streamtime import constants, hints, qualifiers
 from streamtime.calls import Call, Item, Malformed, Rows, Statement, statements
 from streamtime.shelf import FUNCTIONS
 from streamtime.sparks import knows_asof_join
 from streamtime.sql import as_of_rewrite
 from streamtime.sql.as_of_clauses import Refusal
 from streamtime.sql.call import Expression, Sort, Table, Value, bind
+from streamtime.sql.classes import refuse_foreign
 from streamtime.sql.errors import CallError
+from streamtime.sql.names import Names
 from streamtime.sql.spec import Spec
 from streamtime.sql.tokens import Span, Token, blank
 
@@ -80,14 +82,16 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
     than plain literals ('rows', true, 5, INTERVAL 10 MINUTES, ARRAY('k')). The statement itself takes one, as with `spark.sql`.
     """
     if ";" not in text and not MENTIONED.search(text) and not as_of_rewrite.mentioned(text):
-        return _sql(spark, text, args)
+        with hints.explained(text):
+            return _sql(spark, text, args)
     given = iter(args) if isinstance(args, list) else None
     result: DataFrame | None = None
     for piece in statements(text):
         run = _Run(spark, Statement(_with_calls(spark, piece)), args)
         if given is not None:
             run.positional = {t.start: value for t, value in zip((t for t in run.statement.tokens if t.text == "?"), given, strict=False)}
-        result = run.result()
+        with hints.explained(run.statement.text):
+            result = run.result()
     assert result is not None
     return result
 
@@ -167,6 +171,8 @@ class _Run:
         options = constants.values(self.statement, call, self.sql)
         try:
             tables = [Table(self._rows(call, r), *self._clauses(call, r)) for r in call.tables]
+            for table in tables:
+                refuse_foreign(table.frame, spec.name)
             if spec.tables == len(tables) == 2:
                 return self._joined(call, spec, tables, options)
             return spec.plan(bind(spec, tables, options, self.spark))
@@ -181,16 +187,16 @@ class _Run:
         given = {name: value.python for name, value in options}
         if given.get("output", "rows") != "rows" or not qualifiers.needed(self.statement, call, given.get("on")):
             return spec.plan(bind(spec, tables, options, self.spark))
-        using = given.get("using") or ()
+        using, known = given.get("using") or (), Names(self.spark)
         asked = [qualifiers.relations(self.statement, rows) for rows in call.tables]
         having = [qualifiers.columns(t.frame, r, self.columns) for t, r in zip(tables, asked, strict=True)]
         if "history" in given:
             result = spec.plan(bind(spec, tables, options, self.spark))
-            result, self.columns[call.span] = qualifiers.with_tables(result, qualifiers.joined(having[0], having[1], using))
+            result, self.columns[call.span] = qualifiers.with_tables(result, qualifiers.joined(having[0], having[1], using, known))
             return result
         apart = ((), using)  # columns of USING belong to the left side
         sides = [qualifiers.carried(t.frame, h, a) for t, h, a in zip(tables, having, apart, strict=True)]
-        self.columns[call.span] = qualifiers.joined(sides[0][1], sides[1][1], using)
+        self.columns[call.span] = qualifiers.joined(sides[0][1], sides[1][1], using, known)
         return spec.plan(bind(spec, [replace(t, frame=df) for t, (df, _) in zip(tables, sides, strict=True)], options, self.spark))
 
     def _rows(self, call: Call, rows: Rows) -> DataFrame:

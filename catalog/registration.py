@@ -13,7 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
 from pyspark.sql.udtf import UserDefinedTableFunction
 
+from streamtime import workers
 from streamtime.analyzer import AnalyzerDoor
+from streamtime.callbacks import guard
 from streamtime.describe import describe
 from streamtime.parser import ParserDoor
 from streamtime.query import is_remote
@@ -38,6 +40,7 @@ class Registration:
     spark: str
     already: bool
     doors: tuple[str, ...] = ("analyzer", "query", "python")
+    workers: str = ""  # what was done about the Python of Spark's workers
 
     def __str__(self) -> str:
         """One line for people."""
@@ -51,7 +54,8 @@ class Registration:
         elif "analyzer" not in self.doors:
             state = "are not registered in this session's server"
             help_ = 'Use streamtime.query(spark, "SELECT ..") in place of spark.sql, or register in the process of the server'
-        return f"streamtime: {', '.join(self.functions)} {state} (Spark {self.spark}). Doors: {', '.join(self.doors)}. {help_}"
+        said = f"{self.workers} " if self.workers else ""
+        return f"streamtime: {', '.join(self.functions)} {state} (Spark {self.spark}). Doors: {', '.join(self.doors)}. {said}{help_}"
 
     __repr__ = __str__
 
@@ -59,7 +63,8 @@ class Registration:
 def register(spark: SparkSession, door: str | None = None) -> Registration:
     """Make the functions callable in `spark.sql`, in views, over JDBC: everywhere that Spark's analyzer works.
 
-    For the session at hand and every session opened later in this driver. Calling it again changes nothing. No Spark setting is changed.
+    For the session at hand and every session opened later in this driver. Calling it again changes nothing. No Spark setting is changed;
+    but where nothing says which Python Spark's workers run, on a local master they run this process's from now on, and a line says so.
     A Spark Connect client cannot register anything in its server; for its session, this says which doors to the functions are open.
 
     With `door='udtf'` they become Python UDTFs of this one session, of whatever kind: many times slower, batch only, without views that
@@ -82,6 +87,8 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
         raise TypeError(f"streamtime.register: expected a Spark session, got {type(spark).__module__}.{type(spark).__name__}.")
     doors = _doors.get(id(spark.sparkContext._gateway))
     already = doors is not None and all(doors[0].has(spark, n) for n in names) and doors[1].has(spark)
+    guard(spark.sparkContext._gateway)
+    said = workers.settle(spark.sparkContext)
     if not already:
         if doors is None:
             doors = _opened(AnalyzerDoor(spark))
@@ -93,10 +100,11 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
             _close(doors, spark)
             raise
         _doors[id(spark.sparkContext._gateway)] = doors
-    return Registration(names, spark.version, already)
+    return Registration(names, spark.version, already, workers=said)
 
 
 def _register_udtfs(spark: SparkSession) -> Registration:
+    said = "" if is_remote(spark) else workers.settle(spark.sparkContext)
     kernels.ship_by_value()
     specs = [s for s in FUNCTIONS if s.name in udtf.LOCAL]
     for name in [m for m in sys.modules if m.startswith("streamtime.sql.")]:
@@ -105,7 +113,7 @@ def _register_udtfs(spark: SparkSession) -> Registration:
         # rows one by one are 3 times faster than Arrow here, since every group of rows would pay for a batch of its own
         spark.udtf.register(one.name, cast(UserDefinedTableFunction, make_udtf(udtf.handler(one), useArrow=False)))
     _with_udtfs.add(spark)
-    return Registration(tuple(s.name for s in specs), spark.version, already=False, doors=("udtf", "query", "python"))
+    return Registration(tuple(s.name for s in specs), spark.version, already=False, doors=("udtf", "query", "python"), workers=said)
 
 
 def unregister(spark: SparkSession) -> None:

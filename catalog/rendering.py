@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from tabulate import tabulate
 from wcwidth import wcswidth, wcwidth
 
+from streamtime.sql.errors import CONTROLS
+
 FORMATS = ("table", "vertical", "csv", "json", "markdown")
 STREAMED = ("csv", "json")  # formats that need no row but the one at hand
 NARROWEST = 12  # a column of text is not cut below this many characters
@@ -18,8 +20,7 @@ GAP = 2
 
 Row = Sequence[str | None]
 
-# A cell is one line, and what it holds must not steer the terminal
-CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {9: "\\t", 10: "\\n", 13: "\\r"}
+# A cell is one line
 LINES = {code: text for code, text in CONTROLS.items() if code not in (9, 10)}
 
 

@@ -15,6 +15,8 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import completion_is_selected, has_completions
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.shortcuts import clear
+from sqlglot.errors import TokenError
 
 from streamtime import manual
 from streamtime.batch import Unreadable, split
@@ -23,21 +25,24 @@ from streamtime.connection import Connection
 from streamtime.console import Console, Failed, Gone
 from streamtime.rendering import FORMATS
 from streamtime.running import Cancelled
-from streamtime.script import finished
-from streamtime.sql.errors import did_you_mean
+from streamtime.script import finished, tokens
+from streamtime.sql.errors import did_you_mean, unlogged
 
 PROMPT = "streamtime> "
 CONTINUED = "       ...> "
 HELP = f"""\
-A statement ends with `;` and may take several lines. Tab completes; Ctrl-C cancels a query or clears the line; Ctrl-D leaves.
+A statement ends with `;` and may take several lines. Tab completes; Ctrl-C cancels a query or clears what was typed; Ctrl-D leaves.
 
   help            this, and the functions of the pack
   help NAME       the reference page of a function, such as help DEDUPLICATE
   format [NAME]   how results are written: {", ".join(FORMATS)}
   limit [N]       the rows that are shown of a result; `limit none` shows all
-  quit            leave
+  clear           drop a statement that is not finished; else clear the screen
+  quit            leave; also exit and \\q, on a line of their own in the middle of a statement too
 """
-COMMANDS = ("help", "format", "limit", "quit", "exit")
+COMMANDS = ("help", "format", "limit", "clear", "quit", "exit")
+LEAVING = "\\q"
+WITHIN = ("quit", "exit", "clear")  # commands on a line of their own in an unfinished statement too
 READING = ("select", "with", "show", "describe", "desc", "explain", "values", "from", "table")  # statements that make no new table
 
 
@@ -50,11 +55,13 @@ class Shell:
 
     def __init__(self, console: Console, history: Path | None = None) -> None:
         self.console = console
-        self.vocabulary = Vocabulary(commands=COMMANDS)
+        self.vocabulary = Vocabulary(commands=COMMANDS, columns=self._columns)
+        self.known: dict[str, list[str]] = {}
         self.session: PromptSession[str] = PromptSession(
             history=FileHistory(history or history_file()),
             completer=SqlCompleter(self.vocabulary),
             complete_while_typing=False,
+            complete_in_thread=True,  # columns are asked for
             multiline=True,
             prompt_continuation=CONTINUED,
             key_bindings=_keys(),
@@ -79,6 +86,10 @@ class Shell:
         """Do what was typed: a command of the shell, or statements."""
         if not text.strip():
             return
+        if (command := last_line(text)) is not None:
+            if command != "clear":
+                raise Leave
+            return
         word, _, argument = text.strip().rstrip(";").strip().partition(" ")
         try:
             if is_command(text):
@@ -94,7 +105,7 @@ class Shell:
             print(problem, file=sys.stderr, flush=True)
 
     def _commands(self) -> dict[str, Callable[[str], None]]:
-        return {"help": self._help, "format": self._format, "limit": self._limit, "quit": _leave, "exit": _leave}
+        return {"help": self._help, "format": self._format, "limit": self._limit, "clear": _clear, "quit": _leave, "exit": _leave}
 
     def _help(self, name: str) -> None:
         width = shutil.get_terminal_size().columns
@@ -122,8 +133,19 @@ class Shell:
 
     def _learn(self, everything: bool = False) -> None:
         """Fetch the names that completion offers, while the user types."""
+        self.known = {}
         self.learning = threading.Thread(target=self._ask, args=(everything,), daemon=True)
         self.learning.start()
+
+    def _columns(self, table: str) -> list[str]:
+        """Asked for once, until a statement may have changed them."""
+        if table not in self.known:
+            try:
+                with unlogged():
+                    self.known[table] = self.console.connection.spark.table(table).columns
+            except Exception:  # what cannot be had is not offered
+                self.known[table] = []
+        return self.known[table]
 
     def _ask(self, everything: bool) -> None:
         """What cannot be had is not offered."""
@@ -145,7 +167,7 @@ class SqlCompleter(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """The candidates at the cursor."""
-        for candidate in self.vocabulary.complete(document.text_before_cursor):
+        for candidate in self.vocabulary.complete(document.text_before_cursor, document.text_after_cursor):
             yield Completion(candidate.text, start_position=-candidate.replaces, display_meta=candidate.meaning)
 
 
@@ -157,7 +179,22 @@ def is_command(text: str) -> bool:
 
 def complete(text: str) -> bool:
     """Whether Enter sends the text off, or begins another line."""
-    return not text.strip() or is_command(text) or finished(text)
+    return not text.strip() or is_command(text) or last_line(text) is not None or finished(text)
+
+
+def last_line(text: str) -> str | None:
+    """`\\q` at the end of whatever was typed; `quit`, `exit` or `clear` as the last line of an unfinished statement."""
+    before, _, last = text.rstrip().rpartition("\n")
+    word = last.strip().lower()
+    if word == LEAVING:
+        return word
+    if word not in WITHIN or not before.strip():
+        return None
+    try:
+        tokens(before)
+    except TokenError:  # text of a string or a comment
+        return None
+    return word
 
 
 def history_file() -> Path:
@@ -189,6 +226,10 @@ def _keys() -> KeyBindings:
 
 def _names(connection: Connection, sql: str, column: str) -> list[str]:
     return [row[column] for row in connection.sql(sql).collect()]
+
+
+def _clear(_argument: str) -> None:
+    clear()
 
 
 def _leave(_argument: str) -> None:

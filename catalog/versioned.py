@@ -7,8 +7,10 @@ gives each row its end. A put is one transaction, a MERGE on key and time (`stre
 from __future__ import annotations
 
 import datetime
+import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 from delta.tables import DeltaTable
@@ -19,15 +21,23 @@ from pyspark.sql import types as T
 from streamtime.api import versions
 from streamtime.puts import Layout, Report, Values, writer
 from streamtime.query import is_remote
-from streamtime.sql.columns import direct, orderable
-from streamtime.sql.declared import PREFIX, asked, declared, name_parts, read, spelled
+from streamtime.session import DELTA
+from streamtime.sparks import spark_version
+from streamtime.sql.columns import direct, named, orderable
+from streamtime.sql.declared import PREFIX, as_name, asked, declared, name_parts, read, spelled
 from streamtime.sql.errors import CallError, did_you_mean, listed
 from streamtime.sql.spec import MICROSECOND
-from streamtime.sql.text import literal, microseconds, quoted
+from streamtime.sql.text import ddl, field_names, literal, microseconds, quoted, unquoted
 
 NAME = "VersionedTable"
 DELETED = "_deleted"
+UNMAPPED = re.compile(r"[ ,;{}()\n\t=]")
 QUERY = "sql.streaming.queryId"
+NO_DELTA = (
+    "Use streamtime.session(), or start your own session with spark.jars.packages = io.delta:delta-spark_{}_2.13:{}, "
+    "spark.sql.extensions = io.delta.sql.DeltaSparkSessionExtension and "
+    "spark.sql.catalog.spark_catalog = org.apache.spark.sql.delta.catalog.DeltaCatalog."
+)
 Length = str | datetime.timedelta | None
 
 
@@ -42,14 +52,14 @@ class VersionedTable:
             raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
         self.spark = spark
         self.table = _qualified(spark, table)
-        declaration = declared(spark, self.table, NAME)
+        with _delta(spark):
+            declaration = declared(spark, self.table, NAME)
         if declaration is None or not declaration.versioned:
             fix = f"Use ALTER TABLE {self.table} SET TBLPROPERTIES ('{PREFIX}key' = 'id', '{PREFIX}time' = 'ts'), or {NAME}.create."
             raise CallError(NAME, None, f"the table {self.table} does not declare that it is versioned", fix)
-        asked(self.table, NAME, lambda: DeltaTable.forName(spark, self.table))
-        schema, mark = spark.table(self.table).schema, (declaration.deleted or "").strip("`")
-        marks = [f.name for f in schema if f.name.lower() == mark.lower() and isinstance(f.dataType, T.BooleanType)]
-        self._layout = Layout(declaration, schema, marks[0] if marks else None)
+        with _delta(spark):
+            asked(self.table, NAME, lambda: DeltaTable.forName(spark, self.table))
+        self._layout = Layout(declaration, spark.table(self.table).schema, declaration.mark)
         self._writer = writer(spark, self.table)
 
     @classmethod
@@ -63,17 +73,26 @@ class VersionedTable:
         `retention` and `grace` are lengths such as `'7 days'` or a `datetime.timedelta`, or None, which is unlimited.
         """
         given = cast(T.StructType, T.StructType.fromDDL(schema)) if isinstance(schema, str) else schema
+        if any(name.lower() == DELETED for name in given.names):
+            raise CallError(NAME, "`schema`", f"has a column `{DELETED}`, which is added to it", "Leave it out.")
         columns = T.StructType([*given.fields, T.StructField(DELETED, T.BooleanType())])
-        properties = {"key": ", ".join(map(quoted, [key] if isinstance(key, str) else key)), "time": time, "deleted": DELETED}
+        keys = [key] if isinstance(key, str) else key
+        properties = {"key": ", ".join(map(as_name, keys)), "time": as_name(time), "deleted": DELETED}
         for name, length in (("retention", retention), ("grace", grace)):
             if length is not None:
                 properties[name] = length if isinstance(length, str) else spelled(length // MICROSECOND)
         name, properties = _qualified(spark, table), {PREFIX + p: value for p, value in properties.items()}
         read(name, properties, columns, NAME)
-        ddl = ", ".join(f"{quoted(c.name)} {c.dataType.simpleString()}{'' if c.nullable else ' NOT NULL'}" for c in columns)
+        if UNMAPPED.search("".join(field_names(columns))):
+            properties["delta.columnMapping.mode"] = "name"  # files cannot have such names
         settings = ", ".join(f"{literal(p)} = {literal(value)}" for p, value in properties.items())
-        spark.sql(f"CREATE TABLE {name} ({ddl}) USING delta TBLPROPERTIES ({settings})")
-        return cls(spark, table)
+        with _delta(spark):
+            spark.sql(f"CREATE TABLE {name} ({ddl(columns)}) USING delta TBLPROPERTIES ({settings})")
+        try:
+            return cls(spark, table)
+        except BaseException:
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
+            raise
 
     # -- writing
 
@@ -192,7 +211,7 @@ class VersionedTable:
         """The rows with the columns of the table, and `reason`, by the rows alone."""
         layout = self._layout
         given = {n.lower(): n for n in df.columns}
-        ordering = {o.strip("`").lower() for o in order_by}
+        ordering = {unquoted(o).lower() for o in order_by}
         self._known(n for n in df.columns if n.lower() not in ordering)
         columns = [
             (F.col(quoted(given[f.name.lower()])) if f.name.lower() in given else F.lit(None)).cast(f.dataType).alias(f"c{i}")
@@ -208,7 +227,7 @@ class VersionedTable:
             "output": "all",
         }
         found = _versions(renamed, options, layout.declaration.grace)
-        return found.select(*[F.col(p).alias(n) for n, p in place.items()], "reason")
+        return found.select(*[named(p).alias(n) for n, p in place.items()], "reason")
 
     # -- reading
 
@@ -253,7 +272,7 @@ class VersionedTable:
         if retention is None:
             return F.lit(True)
         oldest = F.col("__clock") - retention
-        return F.col(micros) > oldest if beyond else F.col(micros) >= oldest
+        return named(micros) > oldest if beyond else named(micros) >= oldest
 
     def _of(self, key: Any, df: DataFrame, at: Any) -> DataFrame:
         """The versions of a key, and in `__at` this time in microseconds."""
@@ -313,8 +332,19 @@ class VersionedTable:
 
 
 def _versions(df: DataFrame, options: dict[str, Any], grace: int | None = None, retention: int | None = None) -> DataFrame:
-    lengths = {n: micros * MICROSECOND for n, micros in (("grace", grace), ("retention", retention)) if micros is not None}
-    return versions(df, **options, **lengths)
+    grace_, retention_ = (None if micros is None else micros * MICROSECOND for micros in (grace, retention))
+    return versions(df, grace=grace_, retention=retention_, **options)
+
+
+@contextmanager
+def _delta(spark: SparkSession) -> Iterator[None]:
+    """Errors of a session without Delta Lake, or half set up for it, say what to do."""
+    try:
+        yield
+    except Exception as error:
+        if "DELTA_CONFIGURE_SPARK" not in str(error) and "data source: delta" not in str(error) and "JavaPackage" not in str(error):
+            raise
+        raise CallError(NAME, None, "this session has no Delta Lake", NO_DELTA.format(spark_version(spark.version).minor, DELTA)) from None
 
 
 def _qualified(spark: SparkSession, table: str) -> str:

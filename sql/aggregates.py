@@ -16,6 +16,7 @@ from streamtime.sql.call import Expression
 from streamtime.sql.columns import has_arrow_form, has_collation, orderable
 from streamtime.sql.errors import did_you_mean
 from streamtime.sql.frame import PREFIX
+from streamtime.sql.names import is_reserved
 from streamtime.udfs.aggregates import KINDS, Aggregate, aggregate
 
 if TYPE_CHECKING:
@@ -54,9 +55,10 @@ def parse(call: Bound) -> list[Asked]:
     except SqlglotError as error:
         raise call.refuse(ARGUMENT, f"is not SQL: {str(error).splitlines()[0]}", SHAPE) from None
     asked = [_one(call, text, item) for item in _items(tokens)]
-    names = [a.name.lower() for a in asked]
-    if twice := next((n for n in names if names.count(n) > 1), None):
-        raise call.refuse(ARGUMENT, f"two aggregates are named `{twice}`", "Give them different names.")
+    if reserved := next((a.name for a in asked if is_reserved(a.name)), None):
+        raise call.refuse(ARGUMENT, f"`{reserved}` is a reserved name", "Choose another one.")
+    if twice := call.names.twice([a.name for a in asked]):
+        raise call.refuse(ARGUMENT, f"two aggregates are named `{twice[0]}`", "Give them different names.")
     return asked
 
 
@@ -98,7 +100,7 @@ def _one(call: Bound, text: str, tokens: list[Token]) -> Asked:
     if len(rest) != 1:
         fix = f"Add AS and a name: {text[tokens[0].start : tokens[close].end + 1]} AS {function}."
         raise call.refuse(
-            ARGUMENT, f"expected a name after `{text[tokens[0].start : tokens[close].end + 1]}`, got `{_rest(text, rest)}`", fix
+            ARGUMENT, f"expected a name after `{text[tokens[0].start : tokens[close].end + 1]}`, got {_rest(text, rest)}", fix
         )
     if len([*_items(inside)]) != 1 or not inside:
         raise call.refuse(ARGUMENT, f"expected one argument in `{written}`", SHAPE)
@@ -109,7 +111,7 @@ def _one(call: Bound, text: str, tokens: list[Token]) -> Asked:
 
 
 def _rest(text: str, rest: list[Token]) -> str:
-    return text[rest[0].start : rest[-1].end + 1] if rest else "nothing"
+    return f"`{text[rest[0].start : rest[-1].end + 1]}`" if rest else "none"
 
 
 def arguments(asked: list[Asked]) -> tuple[Expression, ...]:

@@ -18,7 +18,7 @@ from streamtime.sql.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.columns import expression, named, sorted_by
 from streamtime.sql.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.lookup import IS_RIGHT, MATCH, both, checked, next_right
-from streamtime.sql.text import microseconds, quoted
+from streamtime.sql.text import FAR, microseconds, quoted
 from streamtime.udfs.as_of_join import EXPIRED, KnownAsOf
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from streamtime.sql.call import Bound
     from streamtime.sql.sides import Sides
 
-ARRIVAL, NUMBER, DELETED, RELEASE, HELD, WAITS, LIMIT = (
-    f"{PREFIX}{n}" for n in ("arrival", "number", "deleted", "release", "held", "waits", "limit")
+ARRIVAL, NUMBER, DELETED, RELEASE, HELD, WAITS, LIMIT, LAPSED = (
+    f"{PREFIX}{n}" for n in ("arrival", "number", "deleted", "release", "held", "waits", "limit", "lapsed")
 )
 
 
 def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Frame, dict[str, str], Column]:
-    """The left side's frame with MATCH, the right columns that are not in it but equal a left one, and why a row found nothing where
-    that is not for want of a version.
+    """The left side's frame with MATCH, the right columns that are not in it but equal a left one, and why a row may not see its MATCH;
+    null where it may.
 
     `clocks` are the numbers of the keys by which the clocks run.
     """
@@ -48,7 +48,7 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     gone = F.coalesce(deleted[0].column, F.lit(False)) if deleted else F.lit(False)
     joined = both(sides, {ARRIVAL: (at, sides.right.extras["arrival"][0].column), DELETED: (F.lit(False), gone)} | waits, ())
     frame, clock = joined.frame, F.lit(None).cast(T.TimestampType())
-    places = [*waits, ARRIVAL, IS_RIGHT]  # of equal arrivals, the left row does not know the right one
+    places = [*waits, ARRIVAL, IS_RIGHT, frame.time.name]  # of equal arrivals, the left row does not know the right one
     arrivals = [Order(Ref(name, frame.df.schema[name].dataType, name), True, True) for name in places]
     frame = replace(frame, order=(*arrivals, *joined.ties))
     if call["retention"] is not None:
@@ -59,15 +59,17 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     kernel = KnownAsOf(call["retention"], call["allow_exact"] is not False)
     columns = [named(IS_RIGHT), named(DELETED), frame.time.column, clock, *map(named, identity)]
     df = kernels.with_column(frame.df, NUMBER, kernel, columns, T.LongType())
+    expired = named(NUMBER) <= EXPIRED
+    df = df.withColumns({LAPSED: expired, NUMBER: F.when(expired, EXPIRED - named(NUMBER)).otherwise(named(NUMBER))})
     within = Window.partitionBy(*map(named, identity), named(NUMBER)).orderBy(
         sorted_by(quoted(IS_RIGHT), ascending=False, nulls_first=False)
     )
     seen = F.when(named(NUMBER) >= 0, next_right("lag", within))
     df = df.withColumn(MATCH, seen).where(~named(IS_RIGHT))
     df = df.withColumn(MATCH, checked(call, joined.frame.time, sides.right))
-    kept_back = named(HELD) if call["at_end"] == "hold" else F.lit(False)
-    why = F.when(kept_back, "held").when(named(NUMBER) == EXPIRED, "expired")
-    return sides.left.with_df(df.withColumn(MATCH, F.when(~kept_back, named(MATCH)))), joined.shared, why
+    hidden = F.when(named(LAPSED), "expired")
+    hidden = F.when(named(HELD), "held").otherwise(hidden) if call["at_end"] == "hold" else hidden
+    return sides.left.with_df(df), joined.shared, hidden
 
 
 def _released(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Sides, Column, Column]:
@@ -75,7 +77,7 @@ def _released(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Sides
     none came before the input ended.
 
     A row is released as soon as the largest left time reaches its own time and `grace`, and it is a left row that brings it there: so it
-    is the first to arrive of all left rows whose time is that large.
+    is the first to arrive of all left rows whose time is that large. A row without an arrival is looked up before anything has arrived.
     """
     left = sides.left
     arrival, time = left.extras["arrival"][0], left.time
@@ -86,7 +88,7 @@ def _released(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Sides
     names = frame.df.columns
     nothing = [F.lit(None).cast(f.dataType).alias(f.name) if f.name not in identity else named(f.name) for f in frame.df.schema]
     waiting = frame.df.select(
-        "*", (at + call["grace"]).alias(LIMIT), F.lit(None).cast(arrival.type).alias(RELEASE), F.lit(False).alias(WAITS)
+        "*", (at + min(call["grace"], FAR)).alias(LIMIT), F.lit(None).cast(arrival.type).alias(RELEASE), F.lit(False).alias(WAITS)
     )
     every = waiting.unionAll(releasing.select(*nothing, *moves))
     down = Window.partitionBy(*map(named, identity)).orderBy(
@@ -95,6 +97,6 @@ def _released(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Sides
     first = F.min(named(RELEASE)).over(down.rowsBetween(Window.unboundedPreceding, 0))
     df = every.withColumn(RELEASE, first).where(~named(WAITS)).drop(WAITS)
     waits = named(RELEASE).isNull() & time.column.isNotNull() & arrival.column.isNotNull() & left.has_key
-    released = F.when(waits, arrival.column).otherwise(F.greatest(named(RELEASE), arrival.column))
+    released = F.when(arrival.column.isNotNull(), F.greatest(named(RELEASE), arrival.column))
     df = df.withColumns({WAITS: waits, RELEASE: released}).select(*map(named, names), named(WAITS), named(RELEASE))
     return replace(sides, left=left.with_df(df)), named(RELEASE), named(WAITS)

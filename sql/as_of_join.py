@@ -1,6 +1,13 @@
 """Joins each row with the version of another table's row that was valid at its own time.
 
-"What did this look like at that moment", for each row of a table.
+"What did this look like at that moment", for each row of a table. For the price when the order came, write the first of these over any
+table, or the second over a Delta table that declares its versions (docs/versioned.md):
+
+    FROM orders o LEFT ASOF JOIN prices p MATCH_CONDITION (o.ts >= p.ts) ON o.product = p.product
+    FROM orders o LEFT JOIN prices FOR SYSTEM_TIME AS OF o.ts p ON o.product = p.product
+
+Over a Delta table that declares nothing, the second one asks what the table held by the times of its **commits**: events older than its
+first commit find nothing.
 
 ## Semantics
 
@@ -37,8 +44,9 @@
 
 A null key or a null time on the left never matches: an inner join drops such a row (`null_key`, `null_time`), a left join keeps it (J3).
 Right rows with a null key or time are no versions. Without `arrival` nothing is late. A null `arrival` on the left has seen nothing; on the
-right it never arrived. Rows that are dropped for other reasons are `no_match`, `expired` (only `retention` hid a match) or `held`
-(`at_end => 'hold'`). Keys of both sides are compared as `=` does; their types must be equal, or both numbers. Times must be of one type.
+right it never arrived. Rows that are dropped for other reasons are `no_match`, `expired` (only `retention` hid a match), `held`
+(`at_end => 'hold'`), or `before_history` (a table is looked up by its commits, and the time lies before the first of them). Keys of both
+sides are compared as `=` does; their types must be equal, or both numbers. Times must be of one type.
 Empty input on the left gives empty output, on the right no match.
 
 ## On a stream
@@ -81,8 +89,9 @@ from streamtime.sql.errors import gist, unlogged
 from streamtime.sql.frame import PREFIX
 from streamtime.sql.lookup import BACKWARD, FORWARD, MATCH, NEAREST, field, looked_up
 from streamtime.sql.outcome import REPORT, lateness, outcome
-from streamtime.sql.sides import Sides, clock_keys, sides
+from streamtime.sql.sides import Sides, clock_keys, sides, without_tables
 from streamtime.sql.spec import CLOCK_BY, COMMON, Choice, Duration, Example, Flag, Option, Spec, Text, Texts
+from streamtime.sql.text import microseconds, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -91,7 +100,8 @@ if TYPE_CHECKING:
     from streamtime.sql.frame import Frame
 
 REASONS = ("null_time", "null_key", "no_match", "expired", "held")
-FLAG = f"{PREFIX}flag"
+BEFORE = "before_history"  # a time before the first commit, where commits are asked
+FLAG, WHY = f"{PREFIX}flag", f"{PREFIX}why"
 NEEDS_ARRIVAL = {
     "retention": "what was retained depends on what had arrived",
     "grace": "in batch, what a row waits for is what arrives after it",
@@ -128,16 +138,21 @@ def plan(call: Bound) -> DataFrame:
     streaming = over_stream(call)
     found = sides(call)
     shared: dict[str, str] = {}
-    why = F.lit(None).cast("string")
+    why = hidden = F.lit(None).cast("string")
     if streaming:
         left = looked_up_in_stream(call, found)
     elif call["arrival"]:
-        left, shared, why = known_as_of(call, found, clock_keys(call, found))
+        left, shared, hidden = known_as_of(call, found, clock_keys(call, found))
     else:
         left, shared = looked_up(call, found)
+        if found.begins is not None:
+            why = F.when(expression(f"{microseconds(quoted(left.time.name), left.time.type)} < {found.begins}L"), BEFORE)
     rights = _right_columns(found, shared)
     if found.rest:
         left = _where(call, found, left, rights)
+    if call["arrival"]:  # a row that would have found nothing anyway did not lose it to `retention` (J2)
+        df = left.df.withColumn(WHY, F.when(named(MATCH).isNotNull() | (hidden == "held"), hidden))
+        left, why = left.with_df(df.withColumn(MATCH, F.when(hidden.isNull(), named(MATCH)))), named(WHY)
     return _outcome(call, found, left, rights, why)
 
 
@@ -145,16 +160,26 @@ def _where(call: Bound, found: Sides, left: Frame, rights: list[Column]) -> Fram
     """With MATCH only where the rest of ON holds, which reads the columns of both sides by their own names (rule J1)."""
     names = left.df.columns
     inside = [named(n).alias(f"{PREFIX}kept_{i}") for i, n in enumerate(names)]
-    both_sides = left.df.select(*left.original(), *rights, *inside)
-    places = [(0, i) for i in range(len(left.originals))] + [(1, i) for i in range(len(rights))]
-    try:
+    columns = left.original(), rights
+    places = [(side, i) for side in (0, 1) for i in range(len(columns[side]))]
+
+    def flagged(rest: str, others: dict[Place, str]) -> DataFrame:
+        copies = [columns[side][i].alias(name) for (side, i), name in others.items()]
+        both_sides = call.as_inputs(left.df.select(*columns[0], *columns[1], *inside, *copies), places, False)
         with unlogged():
-            flagged = call.as_inputs(both_sides, places, False).select("*", expression(found.rest).alias(FLAG))
-            flagged.schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
+            judged = both_sides.select("*", expression(rest).alias(FLAG)).drop(*others.values())
+            judged.schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
+        return judged
+
+    try:
+        judged = flagged(found.rest, {})
     except AnalysisException as error:
-        raise call.refuse("`on`", f"Spark cannot resolve `{found.rest}` over the two sides: {gist(error)}") from None
+        try:
+            judged = flagged(*without_tables(call, found))
+        except AnalysisException:
+            raise call.refuse("`on`", f"Spark cannot resolve `{found.rest}` over the two sides: {gist(error)}") from None
     outside = [f"{PREFIX}out_{i}" for i in range(len(places))]
-    df = flagged.toDF(*outside, *names, FLAG).drop(*outside)
+    df = judged.toDF(*outside, *names, FLAG).drop(*outside)
     return left.with_df(df.withColumn(MATCH, F.when(named(FLAG), named(MATCH))))
 
 
@@ -175,12 +200,11 @@ def _outcome(call: Bound, found: Sides, left: Frame, rights: list[Column], why: 
     elif call["at_end"] == "hold":
         reason = F.when(why == "held", why)
     if wanted in ("dropped", "metrics"):
-        return outcome(call, left, reason, clock, REASONS, {}, {})
-    shared = [u.lower() for u in found.using]
-    own = [n.lower() for n in left.originals]
-    first = [own.index(u) for u in shared]
-    order: list[Place] = [(0, i) for i in first + [i for i in range(len(own)) if i not in first]]
-    order += [(1, i) for i, n in enumerate(found.right.originals) if n.lower() not in shared]
+        reasons = REASONS if found.begins is None else (*REASONS, BEFORE)
+        return outcome(call, left, reason, clock, reasons, {}, {})
+    first = [call.names.among(u, left.originals)[0] for u in found.using]
+    order: list[Place] = [(0, i) for i in first + [i for i in range(len(left.originals)) if i not in first]]
+    order += [(1, i) for i, n in enumerate(found.right.originals) if not call.names.among(n, found.using)]
     columns = left.original(), rights
     picked = [columns[table][i] for table, i in order]
     if wanted == "all":
@@ -281,8 +305,8 @@ SPEC = Spec(
     ),
     adds={
         "'rows'": "the right side's columns, after the left side's; those of `using` once, and first",
-        "'dropped'": "after the left side's columns: `reason` STRING (`null_time`, `null_key`, `no_match`, `expired`, `held`), "
-        "`stream_time` (the row's own time), `lateness` DOUBLE (seconds)",
+        "'dropped'": "after the left side's columns: `reason` STRING (`null_time`, `null_key`, `no_match`, `expired`, `held`, "
+        "`before_history`), `stream_time` (the row's own time), `lateness` DOUBLE (seconds)",
         "'all'": "those of `'rows'`, null where there is no match, then those of `'dropped'`, null where the row passed",
         "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
     },

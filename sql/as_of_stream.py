@@ -49,6 +49,7 @@ def looked_up_in_stream(call: Bound, sides: Sides) -> Frame:
     left = sides.left if call["grace"] is None else _waited(call, sides.left)
     direction, exact = meaning(call, sides)
     right, deleted = candidates(call, sides.right, direction)
+    # a null key has no versions (J3): these joins are not null-safe on purpose
     same = [key.column == named(name) for key, name in zip(left.keys, _key_names(right), strict=True)]
     inside = _inside(left.time.column, direction, exact)
     df = left.df.join(_intervals(call, right, direction), functools.reduce(operator.and_, [*same, inside]), "left_outer")
@@ -65,7 +66,7 @@ def _waited(call: Bound, frame: Frame) -> Frame:
         call,
         frame,
         Grace(call["grace"], frame.time.name),
-        [k.column for k in frame.keys],
+        [k.name for k in frame.keys],
         aside=F.lit(None).cast("string"),
         reasons=(),
         columns=names,

@@ -7,7 +7,7 @@ one bucket each. Spark cannot sort a stream's rows, so they are sorted here. Not
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,12 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streamtime.udfs import groups
+from streamtime.udfs import groups, keys
 from streamtime.udfs.blobs import Packer, encoded, only
 from streamtime.udfs.ordering import By, one, sorted_rows
 from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Slices, Transition, grouped
 
-PLACE, SECOND = "__streamtime_place", "__streamtime_second"  # the two halves of a key's hash
+PLACE = "__streamtime_place"  # a hash of the key, for nothing but its bucket
 ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; above: it is dropped, for that reason
 REASON, CLOCK = "__streamtime_reason", "__streamtime_stream_time"
 TAKES_PART = -1
@@ -31,10 +31,11 @@ BUCKETS = 1 << BUCKET_BITS
 PACKED = T.StructType().add("bucket", T.IntegerType()).add("data", T.BinaryType())
 NEVER = groups.LOWEST
 FAR = 2**62  # no moment that comes
+STATE, STATE_FORM = "function state", "2"  # how the state is laid out, among the options it depends on; 1 told keys apart by xxhash64
 
 
 def blobs(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Rows bucket by bucket, one blob of each. The bucket is the upper bits of the first half of the key's hash."""
+    """Rows bucket by bucket, one blob of each. The bucket is the upper bits of the key's hash."""
     bucket = (groups.as_ints(one(table, PLACE)) >> (64 - BUCKET_BITS)) & (BUCKETS - 1)
     order = np.argsort(bucket.astype(np.uint8), kind="stable")
     (batch,) = table.take(pa.array(order)).combine_chunks().to_batches()
@@ -62,6 +63,7 @@ class Plan:
 
     function: str
     transition: Transition
+    keys: tuple[str, ...]  # the columns that tell keys apart
     options: dict[str, str]  # those that the state depends on, as people read them
     roles: tuple[str, ...]  # the columns that the transition asks for, the event time first
     order: tuple[By, ...]  # the processing order ..
@@ -69,6 +71,7 @@ class Plan:
     reasons: tuple[str, ...]  # why a row can be dropped: 1, 2, ..
     results: tuple[str, ...]  # names for the transition's result columns, all of them event times
     output: str  # rows, dropped or all
+    offset: tuple[str, ...] = ()  # the columns that tell source records apart, where the transition asks for two numbers of them
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -117,6 +120,13 @@ class Bucket(StatefulProcessor):
         index = Index.load(bytes(found[0]) if found else None)
         if not index.options:
             index.options = self.options
+        if index.options.get(STATE) != self.options.get(STATE):
+            raise StateError(
+                f"{self.function}: the query's checkpoint was written by another version of streamtime, whose state cannot be read: "
+                "keys are told apart in another way since. Start the query with a new checkpoint location."
+            )
+        if not index.secret:
+            index.secret = keys.new_secret()
         if index.options != self.options:
             changed = [
                 f"{name} was {index.options.get(name, 'not given')} and is {self.options.get(name, 'not given')}"
@@ -137,7 +147,7 @@ class Bucket(StatefulProcessor):
         if index.slices and wakes < FAR and (index.timer is None or at < index.timer):
             index.timer = at
             self.handle.registerTimer(at)
-        if index.slices or index.timer is not None:
+        if index.slices or index.timer is not None or index.clock > NEVER:
             self.index.update((index.dump(),))
         else:
             self.index.clear()
@@ -176,12 +186,16 @@ class Judge(Bucket):
         times = one(table, self.plan.roles[0])
         reasons, results = np.maximum(aside, 0), [pa.nulls(table.num_rows, times.type)] * len(self.plan.results)
         if len(taking):
-            keys = np.stack([groups.as_ints(one(table, half)) for half in (PLACE, SECOND)])[:, taking]
             taken = table if len(taking) == table.num_rows else table.take(pa.array(taking))
-            order = sorted_rows(list(keys), self.plan.order, self.plan.ties, taken)
+            told = numbers(taken, self.plan.keys, state.index.secret)
+            order = sorted_rows(list(told), self.plan.order, self.plan.ties, taken)
             rows = taking[order]
-            group, distinct = grouped(keys[:, order])
-            columns = [one(taken, role).take(pa.array(order)) for role in self.plan.roles]
+            group, distinct = grouped(told[:, order])
+            columns = [one(taken, role) for role in self.plan.roles]
+            if self.plan.offset:
+                known = groups.valid([one(taken, c) for c in self.plan.offset], len(taking))
+                columns += [pa.array(half, mask=~known) for half in numbers(taken, self.plan.offset, f"offset {state.index.secret}")]
+            columns = [column.take(pa.array(order)) for column in columns]
             threshold = self.transition.threshold(watermark)
             owner, held = live(state, distinct, threshold)
             step = self.transition.step(group, columns, owner, held.matrix[KEY:], watermark)
@@ -191,7 +205,7 @@ class Judge(Bucket):
             place[rows] = np.arange(len(rows))
             results = [r.take(pa.array(place, mask=place < 0)) for r in step.results]
         counts = [*totals(reasons, times, self.plan.reasons, watermark).values()]
-        table = table.drop_columns([PLACE, SECOND, ASIDE])
+        table = table.drop_columns([PLACE, ASIDE, *self.plan.keys, *self.plan.offset])
         if self.plan.output != "rows":
             table = reported(table, reasons, self.plan.reasons, watermark, times.type)
         for name, result in zip(self.plan.results, results, strict=True):
@@ -207,6 +221,7 @@ class Keep:
 
     function: str
     holder: Holder
+    keys: tuple[str, ...]  # the columns that tell keys apart
     options: dict[str, str]  # those that the state depends on, as people read them
     time: str  # the event time
     order: tuple[By, ...]  # the processing order ..
@@ -227,9 +242,9 @@ class Keeper(Bucket):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Release what is due, then take the rows of a bucket."""
-        clock = self._clock(timerValues)
-        threshold = self.holder.threshold(clock)
         state = Slices(self, self.load(), KEY + self.holder.width)
+        clock = self._clock(timerValues, state.index)
+        threshold = self.holder.threshold(clock)
         due = state.due(threshold)
         released = [self.holder.release(due.without_keys(), clock)] if len(due) else []
         table = unblobbed(rows)
@@ -239,15 +254,15 @@ class Keeper(Bucket):
         taking = np.flatnonzero(aside == TAKES_PART)
         out = [] if self.plan.output == "rows" else [self._aside(table, aside, clock)]
         if len(taking):
-            keys = np.stack([groups.as_ints(one(table, half)) for half in (PLACE, SECOND)])[:, taking]
             taken = table if len(taking) == table.num_rows else table.take(pa.array(taking)).combine_chunks()
-            order = sorted_rows(list(keys), self.plan.order, self.plan.ties, taken)
-            group, distinct = grouped(keys[:, order])
-            ordered = taken.take(pa.array(order)).drop_columns([PLACE, SECOND, ASIDE])
+            told = numbers(taken, self.plan.keys, state.index.secret)
+            order = sorted_rows(list(told), self.plan.order, self.plan.ties, taken)
+            group, distinct = grouped(told[:, order])
+            ordered = taken.take(pa.array(order)).drop_columns([PLACE, ASIDE, *self.plan.keys])
             owner, held = live(state, distinct, threshold)
             step = self.holder.take(ordered, group, np.full(len(group), clock), owner, held.without_keys())
-            numbers = np.concatenate((distinct[:, step.groups], step.entries.matrix))
-            state.put(Entries(numbers, step.entries.payload), threshold)
+            matrix = np.concatenate((distinct[:, step.groups], step.entries.matrix))
+            state.put(Entries(matrix, step.entries.payload), threshold)
             out.append(step.out)
             counts = together(counts, step.counts)
         yield self._blob([*released, *out], counts)
@@ -255,9 +270,9 @@ class Keeper(Bucket):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """Release what is due."""
-        clock = self._clock(timerValues)
-        threshold = self.holder.threshold(clock)
         state = Slices(self, self.load(), KEY + self.holder.width)
+        clock = self._clock(timerValues, state.index)
+        threshold = self.holder.threshold(clock)
         due = state.due(threshold)
         if len(due):
             yield self._blob([self.holder.release(due.without_keys(), clock)], self._counted(due, clock))
@@ -270,7 +285,7 @@ class Keeper(Bucket):
         return self.holder.counted(due.without_keys(), clock) if len(due) and isinstance(self.holder, Counting) else {}
 
     def _aside(self, table: pa.Table, aside: groups.Ints, clock: int) -> pa.Table:
-        left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([PLACE, SECOND, ASIDE])
+        left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([PLACE, ASIDE, *self.plan.keys])
         kind = one(table, self.plan.time).type
         report = reported(left, aside[aside != TAKES_PART], self.plan.reasons, clock, kind)
         for name, result in self.plan.results:
@@ -278,8 +293,12 @@ class Keeper(Bucket):
             report = report.append_column(name, pa.nulls(report.num_rows, kind if zoned else result))
         return report
 
-    def _clock(self, timer_values: Any) -> int:
-        return int(timer_values.getCurrentProcessingTimeInMs()) * 1000 if self.plan.wall else micros(timer_values)
+    def _clock(self, timer_values: Any, index: Index) -> int:
+        """Stream time, which never goes back: a clock on the wall does, when it is set or another machine takes over."""
+        if not self.plan.wall:
+            return micros(timer_values)
+        index.clock = max(time_of_day(timer_values), index.clock)
+        return index.clock
 
     def _wakes(self, state: Slices) -> int:
         return min((s.lowest for s in state.index.slices if s.lowest < FAR), default=FAR) - self.holder.threshold(0)
@@ -294,6 +313,11 @@ def together(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
     """Numbers added up, but for the smallest of something."""
     shared = {name: (counts[name], count) for name, count in more.items() if name in counts}
     return counts | more | {name: min(pair) if name.endswith("_min") else sum(pair) for name, pair in shared.items()}
+
+
+def numbers(table: pa.Table, columns: Sequence[str], secret: str) -> Matrix:
+    """The two numbers of each row's key, of these columns."""
+    return np.stack(keys.halves([one(table, c) for c in columns], table.num_rows, secret))
 
 
 def live(state: Slices, distinct: Matrix, threshold: int) -> tuple[groups.Ints, Entries]:
@@ -327,8 +351,13 @@ def totals(reasons: groups.Ints, times: pa.Array, names: tuple[str, ...], clock:
     moments = groups.micros(times)[groups.valid([times], len(times))]
     behind = np.maximum(clock - moments, 0) if clock != NEVER else np.zeros(1, np.int64)
     counts = np.bincount(reasons, minlength=len(names) + 1)[1:].tolist()
-    numbers = [len(reasons), *counts, len(moments), int(behind.sum()), int(behind.max(initial=0))]
-    return dict(zip(counted(names), numbers, strict=True))
+    found = [len(reasons), *counts, len(moments), int(behind.sum()), int(behind.max(initial=0))]
+    return dict(zip(counted(names), found, strict=True))
+
+
+def time_of_day(timer_values: Any) -> int:
+    """The clock on the wall when the micro-batch began."""
+    return int(timer_values.getCurrentProcessingTimeInMs()) * 1000
 
 
 def micros(timer_values: Any) -> int:

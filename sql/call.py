@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from streamtime.sql.errors import CallError, did_you_mean, listed
+from streamtime.sql.names import Names
 from streamtime.sql.spec import Refused, Spec
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Bound:
     options: dict[str, Any] = field(default_factory=dict)
     session: Any = None
     as_inputs: Callable[[DataFrame, Sequence[Place], bool], DataFrame] = _as_they_are
+    names: Names = field(default_factory=Names)  # when two names of columns are the same
 
     def __getitem__(self, option: str) -> Any:
         """The value of an option, its default where the call did not give it."""
@@ -120,18 +122,19 @@ def bind(
     """Check the call against the SPEC. Raises CallError."""
     if len(tables) != spec.tables:
         fix = f"Write it as {spec.name}({', '.join(spec.leading)})." if spec.leading else None
-        raise CallError(spec.name, None, f"expected {spec.tables or 'no'} TABLE argument, got {len(tables) or 'none'}", fix)
+        expected = f"expected {spec.tables or 'no'} TABLE argument{'s' * (spec.tables > 1)}, got {len(tables) or 'none'}"
+        raise CallError(spec.name, None, expected, fix)
     given: dict[str, Any] = {}
     places = iter(spec.positional)
     for written, value in options:
         name = written or next(places, None)
         if name is None:
-            fix = f"Options are: {listed(o.name for o in spec.options)}." if spec.options else None
+            fix = f"Options are: {listed(o.name for o in spec.options)}." if spec.options else f"Write {spec.name}(): it takes none."
             raise CallError(spec.name, None, f"expected named options (name => value), got {value.text} without a name", fix)
         option = spec.option(name)
         if option is None:
             known = [o.name for o in spec.options]
-            fix = did_you_mean(name, known) or (f"Options are: {listed(known)}." if known else None)
+            fix = did_you_mean(name, known) or (f"Options are: {listed(known)}." if known else f"Write {spec.name}(): it takes none.")
             raise CallError(spec.name, f"`{name}`", "no such option", fix)
         if option.name in given:
             raise CallError(spec.name, f"`{option.name}`", "given twice", "Leave one out.")
@@ -139,11 +142,12 @@ def bind(
     for option in spec.options:
         if option.required and given.get(option.name) is None:
             leads = option.name in spec.positional
-            fix = f"Write it as {spec.name}({', '.join(spec.leading)})." if leads else f"Add {option.name} => {option.kind.sql}."
+            fix = f"Write it as {spec.name}({', '.join(spec.leading)})." if leads else f"Add {option.name} => {option.example}."
             raise CallError(spec.name, f"`{option.name}`", f"is required: {option.help}", fix)
     for table in tables:
         _check_clauses(spec, table, given)
-    bound = Bound(spec, tuple(tables), {o.name: given.get(o.name, o.default) for o in spec.options}, session, as_inputs)
+    known_options = {o.name: given.get(o.name, o.default) for o in spec.options}
+    bound = Bound(spec, tuple(tables), known_options, session, as_inputs, Names(session))
     if spec.check is not None:
         spec.check(bound)
     return bound
@@ -154,7 +158,8 @@ def _read(spec: Spec, name: str, value: Value) -> Any:
     assert option is not None
     try:
         if value.python is None and value.type != "INTERVAL":
-            raise Refused(f"a constant {option.kind.sql}", "Leave the option out for its default.")
+            instead = f"Write {name} => {option.example}." if option.required else "Leave the option out for its default."
+            raise Refused(f"a constant {option.kind.sql}", instead)
         return option.kind.read(value)
     except Refused as refused:
         expected, fix = refused.args

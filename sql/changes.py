@@ -19,11 +19,10 @@ from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.sorting import hash_of, prefix
 from streamtime.sql.spec import COMMON, OUTPUT, Choice, Duration, Option, Text
 from streamtime.sql.streaming import is_stream, kept, marked
-from streamtime.sql.text import quoted
+from streamtime.sql.text import plus, quoted
 from streamtime.sql.windows import clocked
 from streamtime.udfs.aggregates import KINDS
 from streamtime.udfs.changes import DELETED, Layout, PerRow, Sorted, Updates
-from streamtime.udfs.groups import HIGHEST
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -42,6 +41,7 @@ AGGREGATES = Option(
     f"what to compute, each with AS and a name: {', '.join(KINDS)}",
     required=True,
     default_text="'count(*) AS n'",
+    example="'count(*) AS n'",
 )
 EMIT = Option(
     "emit",
@@ -130,21 +130,19 @@ def plan(
     takes_part = frame.has_time & frame.has_key
     frame = frame.with_df(frame.df.where(takes_part))
     frame, clock = clocked(frame, F.lit(True))
-    clock_name = frame.time.name if frame.in_time_order else next(c for c in frame.df.columns if named(c) is clock)
-    columns = list(dict.fromkeys([*needed, clock_name, *identity]))
+    columns = list(dict.fromkeys([*needed, clock, *identity]))
     clock_by = frame.extras.get("clock_by", ())
     hashed = bool(identity) and (frame.in_time_order or not clock_by)
     one_clock = {c.name for c in clock_by} <= {k.name for k in frame.keys}
-    run = Sorted(updates, tuple(identity), clock_name, one_clock, HASH if hashed else "")
-    rows = frame.by_key(identity, frame.sort(), [prefix(identity, clock_name, frame.time.type)] if hashed else [])
+    run = Sorted(updates, tuple(identity), clock, one_clock, HASH if hashed else "")
+    rows = frame.by_key(identity, frame.sort(), [prefix(identity, clock, frame.time.type)] if hashed else [])
     taken = {name: named(name) for name in columns} | ({HASH: hash_of(identity)} if hashed else {})
     if beside:
         return _beside(rows, PerRow(run, tuple(taken), ()), list(taken.values()), carried, fields)
-    kernels.ship_by_value()
-    made = rows.select(*[c.alias(name) for name, c in taken.items()]).mapInArrow(run.run, T.StructType(fields))
+    made = kernels.mapped(rows.select(*[c.alias(name) for name, c in taken.items()]), run.run, T.StructType(fields))
     if not final:
         return made
-    return emitted(call, made, frame, clock, steps(call))
+    return emitted(call, made, frame, named(clock), steps(call))
 
 
 def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], carried: Sequence[str], fields: Sequence[T.StructField]) -> DataFrame:
@@ -155,7 +153,7 @@ def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], carried: Seq
         results["change_time"] = expression(end)
     if isinstance(fields[-1 - len(CHANGE)].dataType, T.TimestampType):
         after = int(updates.close(np.zeros(1, np.int64))[0])
-        results[CLOSE] = expression(f"timestamp_micros(least(unix_micros({end}), {HIGHEST - after}L) + {after}L)")
+        results[CLOSE] = expression(f"timestamp_micros({plus(f'unix_micros({end})', after)})")
     made = T.StructType([T.StructField(f.name, f.dataType) for f in fields[len(carried) :] if f.name not in results])
     made = made.add(DELETED, T.BooleanType())
     df = kernels.with_column(rows, CHANGES, replace(kernel, made=tuple(made.names)), columns, T.ArrayType(made))
@@ -183,7 +181,7 @@ def _streaming(
         call,
         frame,
         updates,
-        [named(i) for i in identity],
+        identity,
         aside=frame.left_out,
         reasons=("null_time", "null_key"),
         columns=needed,
@@ -211,8 +209,8 @@ def carried_columns(call: Bound, frame: Frame) -> tuple[list[str], list[str]]:
         if not has_arrow_form(ref.type):
             kind = ref.type.simpleString().upper()
             raise call.refuse(role, f"`{ref.text}` has type {kind}, which cannot travel to Python", "Cast it in the TABLE argument.")
-    names = list(dict.fromkeys(r.name for _, r in roles if r.name.lower() not in CHANGE))
-    return names, list(dict.fromkeys(r.name for _, r in ordered if r.name.lower() not in CHANGE))
+    names = list(dict.fromkeys(r.name for _, r in roles if not call.names.among(r.name, CHANGE)))
+    return names, list(dict.fromkeys(r.name for _, r in ordered if not call.names.among(r.name, CHANGE)))
 
 
 def fields_of(
@@ -225,10 +223,9 @@ def fields_of(
     added += [T.StructField(CLOSE, kind, True, {GRACE_KEY: call["grace"]})]
     added += [T.StructField("change_type", T.StringType()), T.StructField("change_time", kind), T.StructField("change_seq", T.LongType())]
     names = [*carried, *(f.name for f in added), *([EMIT_TIME, EMIT_REASON] if call["emit"] == "final" else [])]
-    lower = [n.lower() for n in names]
-    if twice := next((n for n in names if lower.count(n.lower()) > 1), None):
-        where = ARGUMENT if any(t.kernel.name.lower() == twice.lower() for t in typed) else None
+    if twice := call.names.twice(names):
+        where = ARGUMENT if call.names.among(twice[0], [t.kernel.name for t in typed]) else None
         raise call.refuse(
-            where, f"two columns of the result would be named `{twice}`", "Rename one, in `aggregates` or in the TABLE argument."
+            where, f"two columns of the result would be named `{twice[0]}`", "Rename one, in `aggregates` or in the TABLE argument."
         )
     return [*(schema[n] for n in carried), *added]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+import operator
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -44,26 +46,44 @@ def expression(text: str) -> Column:
 
 @functools.lru_cache(maxsize=4096)
 def _expression(text: str, _context: SparkContext | None) -> Column:
-    return F.expr(text)
+    return _last(F.expr(text))
 
 
 def remembered(what: Hashable, columns: Sequence[Column], make: Callable[[], Column]) -> Column:
-    """What `make` gives, made once for these very columns."""
+    """What `make` gives, made once for these very columns; every time where one of them is itself made for this analysis alone."""
+    if not all(map(lasts, columns)):
+        return make()
     key = (what, *map(id, columns))
     known = _remembered.get(key)
     if known is None:
         if len(_remembered) > 1024:
             _remembered.clear()
-        known = _remembered[key] = (list(columns), make())
+        known = _remembered[key] = (list(columns), _last(make()))
     return known[1]
 
 
+def lasts(column: Column) -> bool:
+    """Whether later analyses may meet this very column, so that something may be kept with it. Others may hold on to whole queries."""
+    return _lasting.get(id(column)) is column
+
+
+def _last(column: Column) -> Column:
+    _lasting[id(column)] = column
+    return column
+
+
+_lasting: weakref.WeakValueDictionary[int, Column] = weakref.WeakValueDictionary()
 _remembered: dict[Hashable, tuple[list[Column], Column]] = {}  # what is remembered is held, so that an id stays its own
 
 
 def named(name: str) -> Column:
     """The column of exactly that name."""
     return expression(quoted(name))
+
+
+def together(pairs: Mapping[str, str]) -> Column:
+    """The condition of a join in which columns are equal as GROUP BY says: a null is a value like any other."""
+    return functools.reduce(operator.and_, [named(one).eqNullSafe(named(other)) for one, other in pairs.items()], F.lit(True))
 
 
 def sorted_by(text: str, ascending: bool = True, nulls_first: bool = True) -> Column:
@@ -75,8 +95,8 @@ def sorted_by(text: str, ascending: bool = True, nulls_first: bool = True) -> Co
 def _sorted_by(text: str, ascending: bool, nulls_first: bool, _context: SparkContext | None) -> Column:
     column = F.expr(text)
     if ascending:
-        return column.asc_nulls_first() if nulls_first else column.asc_nulls_last()
-    return column.desc_nulls_first() if nulls_first else column.desc_nulls_last()
+        return _last(column.asc_nulls_first() if nulls_first else column.asc_nulls_last())
+    return _last(column.desc_nulls_first() if nulls_first else column.desc_nulls_last())
 
 
 def orderable(kind: T.DataType) -> bool:

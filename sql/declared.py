@@ -4,8 +4,10 @@
         'streamtime.key' = 'product', 'streamtime.time' = 'ts', 'streamtime.retention' = '30 days', 'streamtime.grace' = '1 day')
 
 `streamtime.key` names one column or several (`'shop, product'`), `streamtime.time` the event time. `streamtime.retention` and
-`streamtime.grace` are unlimited where they are missing. `streamtime.deleted` is a condition over the columns that marks tombstones. A table
-with a key alone is not versioned: `TABLE_HISTORY` takes the key from there.
+`streamtime.grace` are unlimited where they are missing. `streamtime.deleted` is a simple condition that marks tombstones, such as the name
+of a BOOLEAN column. A table with a key alone is not versioned: `TABLE_HISTORY` takes the key from there.
+
+What a table says is data, whoever wrote it: nothing of it becomes SQL that is not parsed here, and written anew (`streamtime.sql.marks`).
 """
 
 from __future__ import annotations
@@ -16,8 +18,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 
+from streamtime.sql.classes import refuse_foreign
 from streamtime.sql.columns import TIMES
-from streamtime.sql.errors import CallError, did_you_mean, gist, listed, unlogged
+from streamtime.sql.errors import CallError, NoHistory, did_you_mean, echoed, gist, listed, unlogged
+from streamtime.sql.marks import NoMark, mark
+from streamtime.sql.names import plain
 from streamtime.sql.text import quoted
 
 if TYPE_CHECKING:
@@ -34,12 +39,19 @@ PIECE = re.compile(r"'?([0-9]{1,15})'?\s+([a-z]+?)s?\b\s*")
 THROUGH = re.compile(r"^ *(\+- )?(SubqueryAlias|View|Project|Filter)\b")
 READS = re.compile(r"^ *(\+- )?(Relation [^\s\[]+\[|RelationV2\[)")  # the change data feed of a table has no name there
 ALIAS = re.compile(r"^ *(?:\+- )?SubqueryAlias (.+)$")
+NAMED = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^`,]*[^`,\s])?))\s*(?:,|$)")
+REDACTED = "*********(redacted)"  # what SHOW TBLPROPERTIES has for a value, or of a name, such as `token`, `url` or `secret`
+MOST = 60  # the characters that are shown of a property
+FARTHEST = 1 << 62  # microseconds: no sum of it with a time overflows
 PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([\w$-]+))\s*")
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """A table's key columns, its event time (None: a key alone is declared), retention and grace in microseconds (None: unlimited)."""
+    """A table's key columns, its event time (None: a key alone is declared), retention and grace in microseconds (None: unlimited).
+
+    `deleted` is SQL that was made here, `mark` the BOOLEAN column where it is no more than one.
+    """
 
     table: str
     key: tuple[str, ...]
@@ -47,6 +59,7 @@ class Declaration:
     retention: int | None = None
     grace: int | None = None
     deleted: str | None = None
+    mark: str | None = None
 
     @property
     def versioned(self) -> bool:
@@ -60,7 +73,7 @@ def declared(session: Any, table: str, function: str = "versioned table") -> Dec
     properties = properties_of(session, name, function)
     if not any(p.startswith(PREFIX) for p in properties):
         return None
-    return read(name, properties, asked(name, function, lambda: session.table(name).schema), function)
+    return read(name, properties, schema_of(session, name, function), function)
 
 
 def versioned_source(df: Any, function: str = "versioned table") -> Declaration | None:
@@ -74,12 +87,13 @@ def versioned_source(df: Any, function: str = "versioned table") -> Declaration 
     if table is None:
         return None
     try:
-        properties = properties_of(df.sparkSession, table, function)
+        name = table_name(table, function)  # the plan is text too
+        properties = properties_of(df.sparkSession, name, function)
     except CallError:  # a table of another kind, which has no properties
         return None
     if PREFIX + "time" not in properties:
         return None
-    return read(table, properties, asked(table, function, lambda: df.sparkSession.table(table).schema), function)
+    return read(table, properties, schema_of(df.sparkSession, name, function), function)
 
 
 def reads_plans(reader: Callable[[Any], str | None]) -> None:
@@ -122,7 +136,19 @@ def name_parts(text: str, function: str) -> list[str]:
 def properties_of(session: Any, name: str, function: str) -> dict[str, str]:
     """The properties of a table."""
     rows = asked(name, function, lambda: session.sql(f"SHOW TBLPROPERTIES {name}").collect())
-    return {r[0]: r[1] for r in rows}
+    shown = {r[0]: r[1] for r in rows}
+    if any(value == REDACTED for p, value in shown.items() if p.startswith(PREFIX)):  # this other question has Delta read all of its log
+        (row,) = asked(name, function, lambda: session.sql(f"DESCRIBE DETAIL {name}").select("properties").collect())
+        shown |= row.properties
+    return shown
+
+
+def schema_of(session: Any, name: str, function: str) -> T.StructType:
+    """The columns of a table."""
+    df = asked(name, function, lambda: session.table(name))
+    refuse_foreign(df, function)
+    found: T.StructType = asked(name, function, lambda: df.schema)
+    return found
 
 
 def asked(name: str, function: str, question: Any) -> Any:
@@ -132,12 +158,14 @@ def asked(name: str, function: str, question: Any) -> Any:
             return question()
     except AnalysisException as error:
         condition = error.getCondition() or ""
+        if condition.startswith("DELTA_CONFIGURE_SPARK"):  # of the session, and says itself what to do
+            raise
         if condition.startswith(("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST")):
             raise CallError(function, None, f"there is no table {name}", "Name it with its schema, as SHOW TABLES does.") from None
         if condition.startswith("EXPECT_TABLE_NOT_VIEW"):
-            raise CallError(function, None, f"{name} is a view, and a view has no versions of its own", "Name its table.") from None
+            raise NoHistory(function, None, f"{name} is a view, and a view has no versions of its own", "Name its table.") from None
         if condition.startswith(("DELTA_", "UNSUPPORTED_FEATURE", "NOT_A_")) or "Delta" in str(error):
-            raise CallError(function, None, f"{name} is not a Delta table", "Only Delta tables keep their history.") from None
+            raise NoHistory(function, None, f"{name} is not a Delta table", "Only Delta tables keep their history.") from None
         raise CallError(function, None, f"{name} cannot be read: {gist(error)}") from None
 
 
@@ -147,13 +175,15 @@ def read(table: str, properties: dict[str, str], schema: T.StructType, function:
     known = {f.name.lower(): f for f in schema.fields}
 
     def wrong(name: str, problem: str, fix: str | None = None) -> CallError:
-        return CallError(function, f"property `{PREFIX}{name}` of {table}", problem, fix)
+        return CallError(function, f"property `{PREFIX}{echoed(name, MOST)}` of {table}", problem, fix)
 
     def column(name: str, text: str) -> T.StructField:
         found = known.get(text.lower())
         if found is None:
             names = [f.name for f in schema.fields]
-            raise wrong(name, f"no column `{text}` in the table", did_you_mean(text, names) or f"The table has {listed(names)}.")
+            raise wrong(
+                name, f"no column `{echoed(text, MOST)}` in the table", did_you_mean(text, names) or f"The table has {listed(names)}."
+            )
         return found
 
     for name in given:
@@ -164,12 +194,15 @@ def read(table: str, properties: dict[str, str], schema: T.StructType, function:
         raise wrong(first, f"`{PREFIX}key` is missing", f"Add it with ALTER TABLE {table} SET TBLPROPERTIES ('{PREFIX}key' = 'id').")
     key = tuple(column("key", part).name for part in columns(given["key"]))
     if not key:
-        raise wrong("key", f"expected names of columns, got '{given['key']}'", "Write it as 'id', or 'shop, product'.")
+        raise wrong("key", f"expected names of columns, got '{echoed(given['key'], MOST)}'", "Write it as 'id', or 'shop, product'.")
     if "time" not in given and (rest := next((p for p in ("retention", "grace") if p in given), None)):
         raise wrong(rest, f"needs `{PREFIX}time`", f"Add it with ALTER TABLE {table} SET TBLPROPERTIES ('{PREFIX}time' = 'ts').")
     time = None
     if "time" in given:
-        field = column("time", given["time"].strip().strip("`"))
+        names = columns(given["time"])
+        if len(names) != 1:
+            raise wrong("time", f"expected the name of a column, got '{echoed(given['time'], MOST)}'", "Write it as 'ts'.")
+        field = column("time", names[0])
         if not isinstance(field.dataType, TIMES):
             kind = field.dataType.simpleString().upper()
             raise wrong("time", f"expected a column of TIMESTAMP, TIMESTAMP_NTZ or DATE, got {kind} (`{field.name}`)")
@@ -180,13 +213,31 @@ def read(table: str, properties: dict[str, str], schema: T.StructType, function:
             try:
                 durations[name] = duration(given[name])
             except ValueError as error:
-                raise wrong(name, f"expected an interval of days to seconds, got '{given[name]}'", str(error)) from None
-    return Declaration(table, key, time, durations["retention"], durations["grace"], given.get("deleted"))
+                raise wrong(name, f"expected an interval of days to seconds, got '{echoed(given[name], MOST)}'", str(error)) from None
+    deleted = alone = None
+    if "deleted" in given:
+        try:
+            deleted, alone = mark(given["deleted"], schema)
+        except NoMark as error:
+            raise wrong("deleted", error.problem, error.fix) from None
+    return Declaration(table, key, time, durations["retention"], durations["grace"], deleted, alone)
 
 
 def columns(text: str) -> list[str]:
-    """The names in a list with commas; names with commas or blanks in backquotes."""
-    return [(a or b).replace("``", "`").strip() for a, b in re.findall(r"`((?:[^`]|``)+)`|([^`,]+)", text) if (a or b).strip()]
+    """The names in a list with commas; names with commas or backquotes in backquotes. None of them for what is no such list."""
+    names, at = [], 0
+    while at < len(text):
+        found = NAMED.match(text, at)
+        if found is None:
+            return []
+        names.append(found[1].replace("``", "`") if found[1] else found[2])
+        at = found.end()
+    return names
+
+
+def as_name(name: str) -> str:
+    """A name as a property, or as SQL, in backquotes only where it needs them: the reverse of `columns`."""
+    return name if re.fullmatch(r"\w+", name, re.ASCII) and plain(name) == name else quoted(name)
 
 
 def duration(text: str) -> int:
@@ -207,6 +258,8 @@ def duration(text: str) -> int:
         at = piece.end()
     if not rest:
         raise ValueError("Write it as '7 days'.")
+    if total > FARTHEST:
+        raise ValueError("It is longer than time itself: leave it out.")
     return total
 
 

@@ -11,7 +11,8 @@
   **all** keys; `clock_by` runs it separately per value.
 - **D6** A late row (older than stream time - `within`) with no live kept row passes but is not remembered: two late duplicates both pass.
 - **D7** `offset` names what identifies a source record: a row with the offset of the kept row is a redelivery and passes again. A null
-  offset is always deduplicated. Over several partitions use `offset => 'struct(partition, offset)'`.
+  offset is always deduplicated. Over several partitions use `offset => 'struct(partition, offset)'`. Such a row leaves the kept time where
+  it is, also with `refresh`.
 - **D8** `keep => 'last'` keeps the last row instead: the rules over the rows in reverse order with negated times, so that `stream_time`
   is then the smallest event time from the row on. `keep => 'unique'` keeps rows that neither are dropped nor cause a drop; where a row
   causes one, its `kept_time` is its own time.
@@ -33,7 +34,7 @@ input's own counts, else one without delay. The watermark lags exact stream time
 micro-batches arrive in processing order and rows in event-time order, batch and stream agree, and every dropped row has a passed one
 within `within` (C5). With an input's own watermark, a filter inside `TABLE(..)` slides below it. `keep => 'last'` and `'unique'`,
 `clock_by`, `output => 'metrics'`, keys with a collation and columns of year-month intervals are errors. Metrics are in `observedMetrics`
-of the query's progress. An option changed on an old checkpoint is an error that names it. Keys are told apart by hashes of 128 bits.
+of the query's progress. An option changed on an old checkpoint is an error that names it. Keys are told apart, whoever chose them.
 
 ## Guarantees
 
@@ -49,6 +50,9 @@ Only key and times travel to it. Exact stream time, where `time` differs from `O
 On a stream: 24 bytes for each key that lives (40 with `offset`), in 128 buckets, rewritten a logarithmic number of times; without
 `within`, keys live for ever. The rows of a bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like
 bound it.
+
+A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
+its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
 """
 
 from __future__ import annotations
@@ -118,19 +122,15 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
         raise call.refuse("`keep`", f"'{call['keep']}' is not possible on a stream (C5)", fix)
     frame, identity = frame.comparable(frame.keys)
     frame, offset = frame.comparable(frame.extras.get("offset", ()))
-    halves = [f"{PREFIX}offset_{i}" for i in range(2)] if offset else []
-    known = expression(" AND ".join(f"{quoted(o)} IS NOT NULL" for o in offset) or "true")
-    hashes = {half: F.when(known, F.xxhash64(F.lit(i), *map(named, offset))) for i, half in enumerate(halves)}
-    frame = frame.with_df(frame.df.withColumns(hashes)) if hashes else frame
     within, refresh = HIGHEST if call["within"] is None else call["within"], bool(call["refresh"])
     frame = judged(
         call,
         frame,
-        Deduplicate(within=within, refresh=refresh, offsets=len(halves)),
-        [named(i) for i in identity],
+        Deduplicate(within=within, refresh=refresh, offsets=2 if offset else 0),
+        identity,
         aside=F.when(~frame.has_time, "null_time").when(~frame.has_key, ""),
         reasons=REASONS,
-        asked=halves,
+        offset=offset,
         results=T.StructType().add(KEPT, frame.time.type),
         options={"within": call["within"], "refresh": refresh, "offset": call["offset"]},
     )

@@ -28,7 +28,10 @@ the watermark under which a micro-batch runs (C3): `watermark` sets its delay; w
 So a stream may accept a row that batch calls late, never the reverse; where micro-batches arrive in processing order and rows in
 event-time order, both agree (C5). `clock_by`, `output => 'metrics'`, keys with a collation and columns of year-month intervals are
 errors. Metrics are in `observedMetrics` of the query's progress. An option changed on an old checkpoint is an error that names it. Keys
-are told apart by hashes of 128 bits.
+are told apart, whoever chose them.
+
+Fewer rows than in batch? They came late: a row is late where its window or session closed before its micro-batch began. The page of
+WINDOW_UPDATES shows where late rows are (`output => 'dropped'`), and how to get equal numbers (`watermark`, `grace`, the order of files).
 
 ## Guarantees
 
@@ -42,11 +45,13 @@ keeps the live sessions of one key. Exact stream time, where `time` differs from
 
 On a stream: 24 bytes for each key and open window, 32 for each live session, in 128 buckets. The rows of a bucket in one micro-batch lie
 in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
+
+A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
+its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
 """
 
 from __future__ import annotations
 
-import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -55,12 +60,13 @@ from pyspark.sql import types as T
 
 from streamtime.sql.buckets import CLOCK
 from streamtime.sql.call import Expression
-from streamtime.sql.columns import named
-from streamtime.sql.frame import prepare
+from streamtime.sql.columns import expression, named
+from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome
 from streamtime.sql.spec import COMMON, Duration, Example, Option, Spec
 from streamtime.sql.streaming import is_stream, judged, verdict
-from streamtime.sql.windows import END, START, VERDICT, clocked, closed, in_sessions, moments, windowed
+from streamtime.sql.text import microseconds, plus, quoted
+from streamtime.sql.windows import END, START, VERDICT, clocked, closed, in_sessions, windowed
 from streamtime.udfs.sessions import FirstInSession
 from streamtime.udfs.windows import FirstInWindow
 
@@ -71,6 +77,7 @@ if TYPE_CHECKING:
     from streamtime.sql.frame import Frame
     from streamtime.udfs.state import Transition
 
+BEFORE = f"{PREFIX}before"
 REASONS = ("null_time", "null_key", "late", "duplicate")
 
 
@@ -78,20 +85,15 @@ def check(call: Bound) -> None:
     """Options that do not go together."""
     size, slide, gap = call["size"], call["slide"], call["gap"]
     if (size is None) == (gap is None):
-        came = "neither" if size is None else "both"
-        raise call.refuse(
-            None,
-            f"expected either `size` (time windows) or `gap` (session windows), got {came}",
-            "Add size => INTERVAL 10 MINUTES, or gap => ...",
-        )
+        came, fix = "both", "Leave one out."
+        if size is None:
+            came, fix = "neither", "Add size => INTERVAL 10 MINUTES, or gap => INTERVAL 30 MINUTES."
+        raise call.refuse(None, f"expected either `size` (time windows) or `gap` (session windows), got {came}", fix)
     if slide is not None and size is None:
         raise call.refuse("`slide`", "goes with `size`; sessions do not slide", "Leave it out.")
     if slide is not None and slide > size:
-        raise call.refuse(
-            "`slide`",
-            "expected an interval of at most `size`, got a larger one",
-            "Rows between the windows would be lost.",
-        )
+        fix = "Make it no longer: rows between the windows would be lost."
+        raise call.refuse("`slide`", "expected an interval of at most `size`, got a larger one", fix)
 
 
 def plan(call: Bound) -> DataFrame:
@@ -111,24 +113,23 @@ def plan(call: Bound) -> DataFrame:
     elif frame.in_time_order and identity:
         frame = _sessions_in_order(call, frame, takes_part, identity)
     else:
-        frame = in_sessions(frame, takes_part, clock, names, call["gap"], call["grace"])
+        frame = in_sessions(frame, takes_part, named(clock), names, call["gap"], call["grace"])
     verdict = named(VERDICT)
     if not rows_only:
         verdict = F.coalesce(frame.left_out, verdict)
     bounds = {"window_start": F.when(takes_part, named(START)), "window_end": F.when(takes_part, named(END))}
-    return outcome(call, frame, verdict, clock, REASONS, bounds, bounds)
+    return outcome(call, frame, verdict, named(clock), REASONS, bounds, bounds)
 
 
 def _streaming(call: Bound, frame: Frame) -> DataFrame:
     """The first row of a key and window, from micro-batch to micro-batch."""
-    frame, names = frame.comparable(frame.keys)
-    identity = [named(n) for n in names]
+    frame, identity = frame.comparable(frame.keys)
     takes_part = frame.has_time & frame.has_key
     results = T.StructType()
     transition: Transition
     if call["size"] is not None:
         frame = windowed(frame, takes_part, call["size"], call["slide"] or call["size"])
-        identity, transition, asked, carried = [*identity, named(START)], FirstInWindow(call["grace"]), [END], [START]
+        identity, transition, asked, carried = [*identity, START], FirstInWindow(call["grace"]), [END], [START]
     else:
         transition, asked, carried = FirstInSession(call["gap"], call["grace"]), [], []
         results = results.add(START, frame.time.type).add(END, frame.time.type)
@@ -149,7 +150,7 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
     return outcome(call, frame, verdict(call), named(CLOCK), REASONS, bounds, bounds)
 
 
-def _time_windows(call: Bound, frame: Frame, takes_part: Column, clock: Column, identity: list[Column]) -> Frame:
+def _time_windows(call: Bound, frame: Frame, takes_part: Column, clock: str, identity: list[Column]) -> Frame:
     df, late = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]).df, closed(frame, clock, call["grace"])
     if call["output"] == "rows":
         df, apart = df.where(~late), []
@@ -165,11 +166,10 @@ def _sessions_in_order(call: Bound, frame: Frame, takes_part: Column, identity: 
     """Nothing is late and nothing merges two sessions: a gap to the row before opens one."""
     apart = [] if call["output"] == "rows" else [takes_part]
     order = Window.partitionBy(*identity, *apart).orderBy(*frame.sort())
-    time, gap = frame.time.column, F.lit(datetime.timedelta(microseconds=call["gap"]))
-    before = F.lag(time).over(order)
-    kind = moments(frame)
-    opened = before.isNull() | (time.cast(kind) > before.cast(kind) + gap)
-    df = frame.df.withColumn(START, F.when(opened, time))
+    time = frame.time.column
+    at, before = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, BEFORE))
+    opened = named(BEFORE).isNull() | expression(f"{at} > {plus(before, call['gap'])}")
+    df = frame.df.withColumn(BEFORE, F.lag(time).over(order)).withColumn(START, F.when(opened, time))
     if call["output"] == "rows":
         return frame.with_df(df.where(named(START).isNotNull()).withColumns({END: time, VERDICT: F.lit(None)}))
     verdict = F.when(named(START).isNull(), "duplicate")

@@ -10,24 +10,51 @@ from contextlib import contextmanager
 
 from pyspark.logger import PySparkLogger
 
+# What is shown is one line, and must not steer a terminal or turn its text around
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {9: "\\t", 10: "\\n", 13: "\\r"}
+TURNING = {code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+MOST = 400  # the characters of a problem or a fix; more are no longer read
+TOO_DEEP = "is nested too deeply for Spark's parser"
+
+
+def echoed(text: str, most: int = MOST) -> str:
+    """Text with something of the user's in it, as an error shows it: one line; short ones as they are, long ones without their middle."""
+    if len(text) > most:
+        head, tail = most * 2 // 3, most // 4
+        text = f"{text[:head]} .. {len(text) - head - tail:,} characters .. {text[-tail:]}"
+    return text.translate(CONTROLS | TURNING)
+
 
 class CallError(ValueError):
     """A call of a function is wrong. Raised when the query is analysed, never while it runs.
 
-    `function` is the SQL name, `argument` the option or clause at fault (or None for the call as a whole).
+    `function` is its name as the caller writes it, `argument` the option or clause at fault (or None for the call as a whole).
     """
 
     def __init__(self, function: str, argument: str | None, problem: str, fix: str | None = None) -> None:
+        argument = None if argument is None else echoed(argument, 120)
+        problem, fix = echoed(problem), None if fix is None else echoed(fix)
         self.function, self.argument, self.problem, self.fix = function, argument, problem, fix
         where = f"{function}, {argument}" if argument else function
         super().__init__(f"{where}: {problem}{'' if problem.endswith(('.', '?')) else '.'}{' ' + fix if fix else ''}")
 
 
+class NoHistory(CallError):
+    """A table keeps no history that could be asked."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """The closest known name as a question, or None when nothing is close."""
-    by_lower = {k.lower(): k for k in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f"Did you mean `{by_lower[close[0]]}`?" if close else None
+    if len(name) > MOST:
+        return None
+    spellings: dict[str, list[str]] = {}
+    for k in known:
+        spellings.setdefault(k.lower(), []).append(k)
+    close = difflib.get_close_matches(name.lower(), spellings, n=1, cutoff=0.6)
+    if not close:
+        return None
+    likeliest = max(spellings[close[0]], key=lambda k: difflib.SequenceMatcher(None, name, k).ratio())
+    return f"Did you mean `{likeliest}`?"
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
@@ -41,6 +68,12 @@ def gist(error: Exception, most: int = 160) -> str:
     """The first line of an error that says something, cut to a readable length."""
     line = next((text.strip() for text in str(error).splitlines() if text.strip()), type(error).__name__)
     return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + " .."
+
+
+def too_deep(error: BaseException) -> bool:
+    """Whether the JVM's stack was too small for an expression."""
+    thrown = getattr(error, "java_exception", None)
+    return thrown is not None and thrown.getClass().getSimpleName() == "StackOverflowError"
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,10 +12,11 @@ from pyspark.sql import types as T
 
 from streamtime.sql import kernels
 from streamtime.sql.buckets import CLOCK, REASON
-from streamtime.sql.columns import named
+from streamtime.sql.columns import expression, named
 from streamtime.sql.frame import PREFIX
 from streamtime.sql.outcome import lateness, refuse_clash
 from streamtime.sql.streaming import judged
+from streamtime.sql.text import HIGHEST, floor_div, microseconds, moment, plus, quoted
 from streamtime.sql.windows import END, START, moments
 from streamtime.udfs.session_steps import EDGES, SessionSteps
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NULL_TIME = "null_time: its event time or its first ORDER BY value is null, so it has no place in time"
 NULL_KEY = "null_key: its key is null, so it belongs to no key and does not move stream time"
-SESSION, LATE, NUMBER = (f"{PREFIX}{name}" for name in ("session", "late", "number"))
+SESSION, LATE, NUMBER, NOW, END_THEN = (f"{PREFIX}{name}" for name in ("session", "late", "number", "now", EDGES[-1]))
 SECONDS = " seconds ahead of the row"
 UNITS = (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000), ("microsecond", 1))
 
@@ -82,7 +82,7 @@ def explained_in_stream(call: Bound, frame: Frame, grace: int | None, options: d
         replace(call, options=call.options | {"output": "all"}),
         frame,
         SessionSteps(call["gap"], grace, closes=True),
-        [named(i) for i in identity],
+        identity,
         aside=frame.left_out,
         reasons=("null_time", "null_key", "late"),
         results=steps(frame),
@@ -98,7 +98,8 @@ def steps(frame: Frame) -> T.StructType:
 
 
 def _in_sentences(call: Bound, frame: Frame, clock: Column, apart: Column, late: Column, grace: int | None) -> DataFrame:
-    gap = call["gap"]
+    gap, kind = call["gap"], frame.time.type
+    frame = frame.with_df(frame.df.withColumn(NOW, clock))
     was_start, was_end, start, end = (named(f.name) for f in steps(frame))
     word = F.when(late, "late").when(was_start.isNull(), "opened").when(was_start > was_end, "merged").otherwise("joined")
     moved = (
@@ -106,7 +107,7 @@ def _in_sentences(call: Bound, frame: Frame, clock: Column, apart: Column, late:
         .when(end > was_end, F.concat(F.lit(" and moved its end from "), was_end.cast("string"), F.lit(" to "), end.cast("string")))
         .otherwise(F.concat(F.lit(" and ends at "), end.cast("string"), F.lit("; its bounds stay")))
     )
-    closes = later(end, gap + (grace or 0))
+    closes = later(END_THEN, frame.time.type, gap + (grace or 0))
     sentences: dict[str, list[Column | str]] = {
         "opened": [f"opened a session: no live session of its key lay within {in_words(gap)} of it"],
         "joined": ["joined the session that began at ", was_start, moved],
@@ -114,7 +115,8 @@ def _in_sentences(call: Bound, frame: Frame, clock: Column, apart: Column, late:
     }
     sentences["merged"] += ["; it began at ", start, " and ends at ", end]
     if grace is not None:
-        short = F.ceil(lateness(frame, clock) - F.lit(gap / 1e6)).cast("long")
+        behind = f"coalesce(try_subtract({microseconds(quoted(NOW), kind)}, {microseconds(quoted(frame.time.name), kind)}), {HIGHEST}L)"
+        short = expression(f"-{floor_div(f'{gap}L - {behind}', 1_000_000)}")
         sentences["late"] = ["late: its session would have ended at ", end, ", and was closed once stream time passed ", closes]
         sentences["late"] += ["; stream time is ", clock, ". A grace of ", short, " seconds would have let it in"]
     elif frame.df.isStreaming:
@@ -131,7 +133,7 @@ def explained_windows(
     frame = frame.with_df(frame.df.withColumn(NUMBER, F.row_number().over(order)))
     window = F.concat(F.lit("the window from "), named(START).cast("string"), F.lit(" to "), named(END).cast("string"))
     outcome = F.when(late, "late").when(named(NUMBER) == 1, "opened").otherwise("joined")
-    behind, closes = lateness(frame, clock), later(named(END).cast(moments(frame)), lasts)
+    behind, closes = lateness(frame, clock), later(END, moments(frame), lasts)
     sentences: dict[str, list[Column | str]] = {
         "opened": ["opened ", window, ": it is the first row of its key there"],
         "joined": ["joined ", window, " as row ", named(NUMBER), " of its key"],
@@ -150,6 +152,7 @@ def in_words(micros: int) -> str:
     return " ".join(parts) or "0 seconds"
 
 
-def later(moment: Column, micros: int) -> Column:
-    """That much later; of a date, counted from its midnight."""
-    return moment + F.lit(datetime.timedelta(microseconds=micros))
+def later(name: str, kind: T.DataType, micros: int) -> Column:
+    """That much later than the time in a column, or the end of TIMESTAMP; of a date, counted from its midnight."""
+    at = T.TimestampType() if isinstance(kind, T.TimestampType) else T.TimestampNTZType()
+    return expression(moment(plus(microseconds(quoted(name), kind), micros), at))

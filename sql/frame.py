@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from streamtime.sql.call import Expression
 from streamtime.sql.columns import TIMES, direct, equality, expression, named, orderable, sorted_by, tie_break
-from streamtime.sql.errors import CallError, did_you_mean, gist, listed, unlogged
-from streamtime.sql.text import quoted, unquoted
+from streamtime.sql.errors import TOO_DEEP, CallError, did_you_mean, gist, listed, too_deep, unlogged
+from streamtime.sql.names import RESERVED, is_reserved, parts, plain
+from streamtime.sql.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql import types as T
 
     from streamtime.sql.call import Bound
 
-PREFIX = "__streamtime_"
+PREFIX = RESERVED
 
 
 @dataclass(frozen=True)
@@ -150,49 +151,57 @@ def _roles(call: Bound, df: DataFrame, columns: tuple[Ref, ...], originals: tupl
         if role == "ORDER BY" and not orderable(ref.type):
             raise call.refuse(role, f"values of type {_sql(ref.type)} cannot be ordered (`{ref.text}`)", "Use a field of it.")
     if not isinstance(time.type, TIMES):
-        where, fix = ("`time`", f"Convert it, for example with timestamp_millis({time.text}).")
-        if not times:
-            where, fix = "ORDER BY", "Event time is the first ORDER BY expression unless you name it: add time => 'ts'."
-        raise call.refuse(
-            where,
-            f"expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got {_sql(time.type)} (`{time.text}`)",
-            fix,
-        )
+        problem = f"expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got {_sql(time.type)} (`{time.text}`)"
+        raise call.refuse("`time`" if times else "ORDER BY", problem, _as_time(time, bool(times)))
     extras: dict[str, tuple[Ref, ...]] = {}
     for role, ref in refs:
         if role.startswith("`") and role != "`time`":
-            extras[role.strip("`")] = (*extras.get(role.strip("`"), ()), ref)
+            extras[role[1:-1]] = (*extras.get(role[1:-1], ()), ref)
     return Frame(df, columns, originals, keys, order, time, extras)
+
+
+def _as_time(ref: Ref, named_so: bool) -> str:
+    """How to come to an event time from a column of another type."""
+    another = "time => 'ts'"
+    if isinstance(ref.type, T.StringType):
+        cast = f"Cast it, here or in the TABLE argument: to_timestamp({ref.text})"
+        return f"{cast}." if named_so else f"{cast}; or name another column: {another}."
+    if isinstance(ref.type, T.IntegralType):
+        convert = f"onvert it, here or in the TABLE argument: timestamp_millis({ref.text}), or timestamp_seconds({ref.text})."
+        return f"C{convert}" if named_so else f"Name the event time: {another}; or, if this is it, c{convert}"
+    return f"Name a column of one of these types: {another}."
 
 
 def _unique(call: Bound) -> tuple[tuple[str, ...], list[str]]:
     """The names that the input's columns came with, and distinct ones for the frame."""
     names = call.tables[0].frame.columns
-    if reserved := [n for n in names if n.startswith(PREFIX)]:
-        raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it.")
-    counts = Counter(n.lower() for n in names)
-    return tuple(names), [n if counts[n.lower()] == 1 else f"{PREFIX}input_{i}" for i, n in enumerate(names)]
+    if reserved := [n for n in names if is_reserved(n)]:
+        raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it in the TABLE argument.")
+    twice = call.names.twice(names)
+    return tuple(names), [n if n not in twice else f"{PREFIX}input_{i}" for i, n in enumerate(names)]
 
 
 def _resolve(call: Bound, columns: list[str], wanted: list[tuple[str, Expression]]) -> tuple[DataFrame, list[tuple[str, Ref]]]:
     """Each expression as a column of the frame: itself where it is one, a helper column where it is computed."""
     df = call.tables[0].frame
-    by_name = {n.lower(): n for n in columns if not n.startswith(PREFIX)}
+    originals = df.columns
     names: list[str] = []
     helpers: dict[str, Expression] = {}
     for role, asked in wanted:
-        name = unquoted(asked.text)
-        if [n.lower() for n in df.columns].count(name.lower()) > 1:
-            raise _ambiguous(call, role, name)
-        plain = by_name.get(name.lower())
-        if plain is None:
-            same = next((h for h, e in helpers.items() if e.text == asked.text), None)
-            plain = same or f"{PREFIX}{len(helpers)}"
-            helpers[plain] = asked
-        names.append(plain)
+        name = plain(asked.text)
+        places = call.names.among(name, originals)
+        if len(places) > 1:
+            raise _ambiguous(call, role, name or "")
+        if places:
+            names.append(columns[places[0]])
+            continue
+        same = next((h for h, e in helpers.items() if e.text == asked.text), None)
+        helper = same or f"{PREFIX}{len(helpers)}"
+        helpers[helper] = asked
+        names.append(helper)
     if helpers:
         df = _add(call, df, helpers, wanted, names)  # before columns are renamed: an expression may tell equal names apart by their tables
-    if columns != call.tables[0].frame.columns:
+    if columns != originals:
         df = df.toDF(*columns, *helpers)
     schema = df.schema
     return df, [(role, Ref(n, schema[n].dataType, e.text)) for (role, e), n in zip(wanted, names, strict=True)]
@@ -205,7 +214,9 @@ def _add(call: Bound, df: DataFrame, helpers: dict[str, Expression], wanted: lis
             added = df.select("*", *[F.coalesce(e.column()).alias(h) for h, e in helpers.items()])
             added.schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
             return added
-    except AnalysisException:
+    except (AnalysisException, Py4JJavaError) as error:
+        if not isinstance(error, AnalysisException) and not too_deep(error):
+            raise
         for helper, wrong in helpers.items():
             _try(call, df, wanted[names.index(helper)][0], wrong)
         raise
@@ -215,19 +226,32 @@ def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
     try:
         with unlogged():
             df.select("*", F.coalesce(expression.column())).schema  # noqa: B018 - as above
+    except Py4JJavaError as error:
+        if not too_deep(error):
+            raise
+        raise call.refuse(role, f"`{expression.text}` {TOO_DEEP}", "Compute it in the TABLE argument, step by step.") from None
     except AnalysisException as error:
         condition = error.getCondition() or ""
         parameters = error.getMessageParameters() or {}
         known = list(dict.fromkeys(call.tables[0].frame.columns))
-        name = parameters.get("objectName", expression.text).strip("`")
-        if condition.startswith("AMBIGUOUS") or [k.lower() for k in call.tables[0].frame.columns].count(name.lower()) > 1:
-            raise _ambiguous(call, role, name) from None
+        said = parts(parameters.get("objectName", expression.text)) or [expression.text]
+        if condition.startswith("AMBIGUOUS") or len(call.names.among(said[0], call.tables[0].frame.columns)) > 1:
+            raise _ambiguous(call, role, ".".join(said)) from None
         if condition.startswith("UNRESOLVED_COLUMN"):
-            fix = did_you_mean(name.split("`.`")[-1], known) or f"The input has {listed(known)}."
-            raise CallError(call.spec.name, role, f"no column `{name.replace('`.`', '.')}` in the input", fix) from None
+            fix = did_you_mean(said[-1], known) or f"The input has {listed(known)}."
+            raise CallError(call.spec.name, role, f"no column `{'.'.join(said)}` in the input", fix) from None
         if condition == "MISSING_GROUP_BY":
             problem = f"an aggregate cannot stand here (`{expression.text}`)"
             raise CallError(call.spec.name, role, problem, "Compute it in the TABLE argument.") from None
+        if condition.startswith("UNSUPPORTED_GENERATOR"):
+            problem = f"several rows for each cannot stand here (`{expression.text}`)"
+            raise CallError(call.spec.name, role, problem, "Compute it in the TABLE argument.") from None
+        if condition == "UNRESOLVED_ROUTINE":
+            name = ".".join(parts(parameters.get("routineName", "")) or [expression.text])
+            raise CallError(call.spec.name, role, f"Spark has no function `{name}` (`{expression.text}`)", "Check its spelling.") from None
+        if condition == "PARSE_SYNTAX_ERROR":
+            why = gist(error).removeprefix("[PARSE_SYNTAX_ERROR] ").partition(" SQLSTATE")[0]
+            raise CallError(call.spec.name, role, f"`{expression.text}` is not a SQL expression: {why}") from None
         raise CallError(call.spec.name, role, f"Spark cannot resolve `{expression.text}` over the input: {gist(error)}") from None
 
 

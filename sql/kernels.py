@@ -15,11 +15,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
-from pyspark import SparkContext, cloudpickle
+from pyspark import cloudpickle
 from pyspark.sql.pandas import functions as pandas_functions
 
 from streamtime.sql import plain
 from streamtime.sql.columns import named, remembered
+from streamtime.udfs.blobs import Named
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -43,21 +44,27 @@ def with_column(df: DataFrame, name: str, kernel: Kernel, columns: list[Column],
     if arrow_udf is None:
         ship_by_value()
         return plain.with_column(df, name, kernel, columns, returns)
-    function = _function(kernel, len(columns) == 1, returns, SparkContext._active_spark_context)
+    function = _function(kernel, len(columns) == 1, returns, plain.application())
     return df.withColumn(name, remembered(function, columns, lambda: function(*columns)))
+
+
+def mapped(df: DataFrame, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: T.StructType) -> DataFrame:
+    """`mapInArrow` over columns of any names: PySpark's own takes each for SQL, and knows none with a dot or a backquote."""
+    ship_by_value()
+    columns = df.columns
+    return df.toDF(*[f"c{i}" for i in range(len(columns))]).mapInArrow(Named(run, tuple(columns)).run, schema)
 
 
 def packed(df: DataFrame, packer: Packer, blobs: T.StructType) -> DataFrame:
     """The rows as blobs. As a column, since mapInArrow measures from Spark 4.1 on the whole batch anew with each row that it sends."""
     if arrow_udf is None:
-        ship_by_value()
-        return df.mapInArrow(packer.pack, blobs)
+        return mapped(df, packer.pack, blobs)
     made = with_column(df, BLOB, replace(packer, names=tuple(df.columns)), [named(c) for c in df.columns], blobs)
     return made.where(named(BLOB).isNotNull()).select(f"{BLOB}.*")
 
 
 @functools.lru_cache(maxsize=256)
-def _function(kernel: Kernel, single: bool, returns: T.DataType, _context: SparkContext | None) -> Callable[..., Column]:
+def _function(kernel: Kernel, single: bool, returns: T.DataType, _application: Hashable) -> Callable[..., Column]:
     """The Spark function of a kernel: made once per application, since to pickle it takes as long as a small query."""
     ship_by_value()
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.columns import named
+from streamtime.sql.text import HIGHEST
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -46,12 +49,12 @@ def outcome(
 
 def refuse_clash(call: Bound, frame: Frame, added: tuple[str, ...]) -> None:
     """An input column with the name of an added one is an error (rule C9)."""
-    taken = {n.lower(): n for n in frame.originals}
     for name in added:
-        if name in taken:
+        taken = call.names.find(name, frame.originals)
+        if taken is not None:
             raise call.refuse(
                 None,
-                f"the input already has a column `{taken[name]}`, which this call adds",
+                f"the input already has a column `{taken}`, which this call adds",
                 "Rename it in the TABLE argument.",
             )
 
@@ -62,9 +65,10 @@ def lateness(frame: Frame, clock: Column) -> Column:
     if isinstance(frame.time.type, T.DateType):
         behind = F.abs(F.datediff(clock, time)) * 86_400.0
     elif isinstance(frame.time.type, T.TimestampType):
-        behind = F.abs(F.unix_micros(clock) - F.unix_micros(time)) / 1e6
+        now, then = F.unix_micros(clock), F.unix_micros(time)
+        behind = F.abs(F.coalesce(F.try_subtract(now, then) / 1e6, now / 1e6 - then / 1e6))
     else:  # no function counts its microseconds without asking for a time zone
-        apart = F.abs(clock - time)
+        apart = F.abs(F.try_subtract(clock, time))
         sizes = (("DAY", 86_400), ("HOUR", 3_600), ("MINUTE", 60), ("SECOND", 1))
         days, hours, minutes, seconds = (F.extract(F.lit(unit), apart).cast("double") * size for unit, size in sizes)
         behind = days + hours + minutes + seconds
@@ -82,10 +86,11 @@ def _metrics(call: Bound, frame: Frame, reason: Column, clock: Column, reasons: 
         low.alias("low"),
         high.alias("high"),
     )
-    span = F.unix_micros(F.col("high").cast("timestamp")) - F.unix_micros(F.col("low").cast("timestamp"))
+    highest, lowest = (F.unix_micros(named(name).cast("timestamp")) for name in ("high", "low"))
+    span = F.when(highest >= lowest, F.coalesce(F.try_subtract(highest, lowest), F.lit(HIGHEST)))  # null where no row has a time
     rows = []
     for r in reasons:
-        total = F.col(f"{r}_drop_total").cast("double")
+        total = named(f"{r}_drop_total").cast("double")
         rows.append((f"{r}_drop_total", total, "rows"))
         rows.append((f"{r}_drop_rate", F.when(span > 0, total / (span / 1e6)), "rows per second of event time"))
     rows += [

@@ -7,7 +7,7 @@ JVM, and rows stay in place, exactly as with an Arrow function.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import pandas_udf
 
-from streamtime.sql.columns import expression
+from streamtime.sql.columns import expression, named
 from streamtime.udfs import plain
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ DAY, HOUR, MINUTE, SECOND = (seconds * 1_000_000 for seconds in (86_400, 3_600, 
 def with_column(df: DataFrame, name: str, kernel: Kernel, columns: list[Column], returns: T.DataType) -> DataFrame:
     """The rows with the kernel's result. Spark is asked for the columns' types, which costs an analysis."""
     kinds = [f.dataType for f in df.select(*[c.alias(f"c{i}") for i, c in enumerate(columns)]).schema]
-    function = _function(kernel, tuple(map(_arrow, kinds)), returns, SparkContext._active_spark_context)
+    function = _function(kernel, tuple(map(_arrow, kinds)), returns, application())
     result = f"{name}_integers"
     run = df.withColumn(result, function(*[part for c, kind in zip(columns, kinds, strict=True) for part in _sent(c, kind)]))
     # a second projection, since the function would run once for each field that is read from its result
-    return run.withColumn(name, _arrived(F.col(result), returns)).drop(result)
+    return run.withColumn(name, _arrived(named(result), returns)).drop(result)
 
 
 def _arrow(kind: T.DataType) -> pa.DataType:
@@ -84,8 +84,14 @@ def _arrived(column: Column, kind: T.DataType) -> Column:
     return column.cast(kind)
 
 
+def application() -> Hashable:
+    """What a function that was made for Spark holds on to: it knows the Python that its workers are to run."""
+    context = SparkContext._active_spark_context
+    return context, getattr(context, "pythonExec", None)
+
+
 @functools.lru_cache(maxsize=256)
-def _function(kernel: Kernel, kinds: tuple[pa.DataType, ...], returns: T.DataType, _context: SparkContext | None) -> Callable[..., Column]:
+def _function(kernel: Kernel, kinds: tuple[pa.DataType, ...], returns: T.DataType, _application: Hashable) -> Callable[..., Column]:
     cloudpickle.register_pickle_by_value(plain)  # type: ignore[no-untyped-call]
 
     def over(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:

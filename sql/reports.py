@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.buckets import CLOCK
-from streamtime.sql.columns import named
+from streamtime.sql.columns import expression, named
 from streamtime.sql.explain import LATE, explained_sessions, explained_windows, stepped, steps
 from streamtime.sql.outcome import outcome
 from streamtime.sql.streaming import judged, verdict
-from streamtime.sql.windows import END, START, clocked, closed, moments, windowed
+from streamtime.sql.text import microseconds, moment, plus, quoted
+from streamtime.sql.windows import END, START, clocked, closed, ending, moments, windowed
 from streamtime.udfs.session_steps import SessionSteps
 from streamtime.udfs.windows import FirstInWindow
 
@@ -30,45 +30,44 @@ def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame
     """Rows, each once per window that contains it; with `difference` once, with the window that ends at it."""
     takes_part = frame.has_time & frame.has_key
     stream = frame.df.isStreaming
-    clock = frame.time.column
+    clock = frame.time.name
     if not stream:
         frame, clock = clocked(frame, takes_part)
     if call["size"] is not None:
         frame, lasts = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]), 0
     else:  # a row is late when the last window that could hold it is closed
-        kind, lasts = moments(frame), call["difference"] + 1
-        end = frame.time.column.cast(kind)
-        frame = frame.with_df(frame.df.withColumns({END: end, START: end - F.lit(datetime.timedelta(microseconds=call["difference"]))}))
+        frame, lasts = ending(frame, call["difference"]), call["difference"] + 1
     if stream:
         until = f"{END}_until"
-        frame = frame.with_df(frame.df.withColumn(until, named(END) + F.lit(datetime.timedelta(microseconds=lasts))))
+        kind = moments(frame)
+        frame = frame.with_df(frame.df.withColumn(until, expression(moment(plus(microseconds(quoted(END), kind), lasts), kind))))
         options = {name: call[name] for name in ("size", "slide", "difference", "grace")}
-        identity = [*(k.column for k in frame.keys), named(START)]
+        frame, keys = frame.comparable(frame.keys)
         frame = judged(
-            call, frame, FirstInWindow(call["grace"], duplicates=False), identity, aside=frame.left_out, reasons=REASONS, asked=[until],
-            carried=[START, END], results=T.StructType(), options=options,
+            call, frame, FirstInWindow(call["grace"], duplicates=False), [*keys, START], aside=frame.left_out, reasons=REASONS,
+            asked=[until], carried=[START, END], results=T.StructType(), options=options,
         )  # fmt: skip
         return _reported(call, frame, verdict(call), named(CLOCK), names)
     late = closed(frame, clock, call["grace"] + lasts)
     if call["output"] == "explain":
         frame, keys = frame.comparable(frame.keys)
-        return explained_windows(call, frame, keys, clock, late, call["grace"] + lasts, names)
+        return explained_windows(call, frame, keys, named(clock), late, call["grace"] + lasts, names)
     reason = F.coalesce(frame.left_out, F.when(late, "late"))
-    return _reported(call, frame, reason, clock, names)
+    return _reported(call, frame, reason, named(clock), names)
 
 
 def sessions(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame:
     """Rows with their session as it stood right after them, or as it would have been."""
-    takes_part, clock, stream = frame.has_time & frame.has_key, named(CLOCK), frame.df.isStreaming
-    if not stream:
-        frame, clock = clocked(frame, takes_part)
+    takes_part, stream = frame.has_time & frame.has_key, frame.df.isStreaming
+    frame, stream_time = (frame, CLOCK) if stream else clocked(frame, takes_part)
+    clock = named(stream_time)
     frame, identity = frame.comparable(frame.keys)
     time, kernel = F.when(takes_part, frame.time.column), SessionSteps(call["gap"], call["grace"])
     if call["output"] == "explain":
         return explained_sessions(call, frame, identity, time, clock, call["grace"])
     if stream:
         frame = judged(
-            call, frame, kernel, [named(i) for i in identity], aside=frame.left_out, reasons=REASONS, results=steps(frame),
+            call, frame, kernel, identity, aside=frame.left_out, reasons=REASONS, results=steps(frame),
             options={name: call[name] for name in ("gap", "grace")},
         )  # fmt: skip
         return _reported(call, frame, verdict(call), clock, names)

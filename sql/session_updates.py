@@ -45,6 +45,9 @@ differ in their last digits, as the order of rows does. `clock_by`, `at_end => '
 with a collation are errors. With `emit => 'final'`, `emit_time` is the column that a following stateful function or window sees (S8);
 else it is `change_time`.
 
+Fewer rows than in batch? They came late: a row is late where its window or session closed before its micro-batch began. The page of
+WINDOW_UPDATES shows where late rows are (`output => 'dropped'`), and how to get equal numbers (`watermark`, `grace`, the order of files).
+
 ## Guarantees
 
 The result is a function of the set of input rows (C4). Late, null and accepted rows together are the input (C6). With dates as event
@@ -55,6 +58,9 @@ time, bounds and `change_time` are TIMESTAMP_NTZ.
 A kernel adds up the live sessions of one key at a time, whatever the number of rows; `collect_list` keeps its values. Keys whose times
 never fall are added up all at once, others row by row. Final rows in batch are joined with stream time by a second, smaller sort. On a
 stream, state is one entry for each live session, in 128 buckets.
+
+A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
+its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
 """
 
 from __future__ import annotations
@@ -93,7 +99,13 @@ SPEC = Spec(
     plan=plan,
     check=changes.check,
     options=(
-        Option("gap", Duration(), "the largest distance between neighbours in a session, included", required=True),
+        Option(
+            "gap",
+            Duration(),
+            "the largest distance between neighbours in a session, included",
+            required=True,
+            example="INTERVAL 30 MINUTES",
+        ),
         *changes.OPTIONS,
     ),
     adds=changes.adds(BOUNDS, "'upsert', 'delete'", "`opened`, `joined`, `merged`, `late`"),

@@ -44,7 +44,10 @@ The same call over a streaming input keeps rows in RocksDB until their session i
   function with state in a stream: a window aggregate that follows is refused by Spark, for want of a watermark, and loses nothing.
 
 `clock_by`, `output => 'metrics'`, keys with a collation and columns of year-month intervals are errors. Metrics are in `observedMetrics`
-of the query's progress. An option changed on an old checkpoint is an error that names it. Keys are told apart by hashes of 128 bits.
+of the query's progress. An option changed on an old checkpoint is an error that names it. Keys are told apart, whoever chose them.
+
+Fewer rows than in batch? They came late: a row is late where its window or session closed before its micro-batch began. The page of
+WINDOW_UPDATES shows where late rows are (`output => 'dropped'`), and how to get equal numbers (`watermark`, `grace`, the order of files).
 
 ## Guarantees
 
@@ -64,6 +67,9 @@ make their session be taken row by row.
 On a stream: each row that waits, and 40 bytes beside it, in 128 buckets; with `'dropped'` and `'explain'` 32 bytes for each live session. A
 key's waiting rows are written anew with each micro-batch that has rows of it: a session that never ends grows dearer with each. The rows
 of a bucket in one micro-batch, and those that wait for its keys, lie in a Python worker's memory.
+
+A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
+its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
 """
 
 from __future__ import annotations
@@ -160,7 +166,7 @@ def _waiting(call: Bound, frame: Frame) -> DataFrame:
         call,
         frame,
         SessionRows(call["gap"], call["grace"], frame.time.name, (START, END), (REASON, CLOCK) if everything else ()),
-        [named(i) for i in identity],
+        identity,
         aside=frame.left_out,
         reasons=REASONS[:2],
         columns=names,
@@ -183,7 +189,7 @@ def _reported(call: Bound, frame: Frame) -> DataFrame:
         call,
         frame,
         SessionSteps(call["gap"], call["grace"], closes=True),
-        [named(i) for i in identity],
+        identity,
         aside=frame.left_out,
         reasons=REASONS,
         results=steps(frame),
@@ -221,7 +227,13 @@ SPEC = Spec(
     page=__doc__,
     plan=plan,
     options=(
-        Option("gap", Duration(), "the largest distance between neighbours in a session, included", required=True),
+        Option(
+            "gap",
+            Duration(),
+            "the largest distance between neighbours in a session, included",
+            required=True,
+            example="INTERVAL 30 MINUTES",
+        ),
         Option(
             "grace",
             Duration(),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,18 +12,20 @@ from pyspark.sql import types as T
 from streamtime.sql.call import Bound, Expression, Sort, Table
 from streamtime.sql.conditions import Conjunct, comparison, split
 from streamtime.sql.errors import CallError, did_you_mean, listed, unlogged
-from streamtime.sql.frame import prepare
-from streamtime.sql.past import past, table_columns, tombstones
-from streamtime.sql.text import quoted, unquoted
+from streamtime.sql.frame import PREFIX, prepare
+from streamtime.sql.names import parts, pieces, plain
+from streamtime.sql.past import column, declaring, past, table_columns, tombstones
+from streamtime.sql.text import quoted
+from streamtime.sql.tokens import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from streamtime.sql.call import Place
     from streamtime.sql.frame import Frame
     from streamtime.sql.past import Past
 
 NUMBERS = (T.NumericType,)
-NAME = re.compile(r"(\w+|`[^`]+`)(\.(\w+|`[^`]+`))*")
 Extras = dict[str, tuple[Expression, ...]]
 LEFT, RIGHT = "left", "right"
 
@@ -42,7 +42,8 @@ class Key:
 @dataclass(frozen=True)
 class Sides:
     """What is joined. `using` are names of key columns that both sides share and the result has once; `rest` is the condition that applies
-    after a version is picked. `forward` and `exact` are what the comparison of times says, None where there was none.
+    after a version is picked. `forward` and `exact` are what the comparison of times says, None where there was none. `begins` is the first
+    commit, by time or number, where commits are asked.
     """
 
     left: Frame
@@ -51,6 +52,7 @@ class Sides:
     rest: str = ""
     forward: bool | None = None
     exact: bool | None = None
+    begins: int | None = None
 
 
 def sides(call: Bound) -> Sides:
@@ -85,7 +87,8 @@ def sides(call: Bound) -> Sides:
     if looked_back is not None and looked_back.until:
         own = table_columns(right_frame.originals)
         right_frame = replace(right_frame, columns=right_frame.columns[:own], originals=right_frame.originals[:own])
-    found = Sides(left_frame, right_frame, tuple(call["using"] or ()), rest, forward, exact)
+    begins = looked_back.begins if looked_back is not None else None
+    found = Sides(left_frame, right_frame, tuple(call["using"] or ()), rest, forward, exact, begins)
     _check_types(call, found)
     return found
 
@@ -120,19 +123,49 @@ def _past(call: Bound, keys: list[Key], others: list[Conjunct]) -> Past | None:
     clash = next((n for n in ("match", "order_by", "arrival", "deleted", "direction") if call[n]), None)
     if clash or any(t.order_by for t in call.tables):
         raise call.refuse(f"`{clash}`" if clash else "ORDER BY", "given beside `history`, which has its own time", "Leave one out.")
-    return past(call, keys, others, _plain(call.tables[0].frame, call["at"]))
+    return past(call, keys, others, _plain(call, call.tables[0].frame, call["at"]))
 
 
 def clock_keys(call: Bound, found: Sides) -> tuple[int, ...]:
     """The numbers of the keys that `clock_by` names (rule J5)."""
     places = []
     for text in call["clock_by"] or ():
-        names = [unquoted(k.text).lower() for k in found.left.keys]
-        if unquoted(text).lower() not in names:
+        names = [plain(k.text) or k.text for k in found.left.keys]
+        among = call.names.among(plain(text) or text, names)
+        if not among:
             fix = f"The keys of the left side are {listed(k.text for k in found.left.keys)}." if names else "Add PARTITION BY."
             raise call.refuse("`clock_by`", f"`{text}` is not among the left side's keys (J5)", fix)
-        places.append(names.index(unquoted(text).lower()))
+        places.append(among[0])
     return tuple(places)
+
+
+def without_tables(call: Bound, found: Sides) -> tuple[str, dict[Place, str]]:
+    """The rest of ON for doors behind which a join has no tables: columns that it names with their table, by names of their own."""
+    source = Source(found.rest)
+    others: dict[Place, str] = {}
+    text, at = "", 0
+    for i, token in enumerate(source.tokens):
+        if token.name is None or source.is_field(i):
+            continue
+        ends = range(i + 3, source.name_end(i) + 1, 2)
+        of_table = next(((place, end) for end in ends if (place := _of_table(call, found, source, i, end)) is not None), None)
+        if of_table is not None:
+            place, end = of_table
+            name = others.setdefault(place, f"{PREFIX}side_{len(others)}")
+            text, at = text + source.text[at : token.start] + name, source.tokens[end - 1].end
+    return text + source.text[at:], others
+
+
+def _of_table(call: Bound, found: Sides, source: Source, start: int, end: int) -> Place | None:
+    """The one column that these tokens name with its table."""
+    first, last = source.tokens[start].spelled or "", source.tokens[end - 1].spelled
+    places = []
+    for side, frame in enumerate((found.left, found.right)):
+        rows, among = call.tables[side].frame, call.names.among(last, frame.originals)
+        has_fields = any(call.names.same(f.name, first) and not isinstance(f.dataType, T.AtomicType) for f in rows.schema)
+        if len(among) == 1 and not has_fields and _resolves(rows, source.slice(start, end)):
+            places.append((side, among[0]))
+    return places[0] if len(places) == 1 else None
 
 
 def _side(call: Bound, name: str, table: Table, extras: Extras) -> Frame:
@@ -182,7 +215,7 @@ def _of_condition(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: l
         if turned is None:
             rest.append(conjunct)
         else:
-            left, right = _plain(frames[0], turned.left), _plain(frames[1], turned.right)
+            left, right = _plain(call, frames[0], turned.left), _plain(call, frames[1], turned.right)
             if conjunct.operator == "<=>":  # structs are never null, and equal where their fields are, nulls included
                 left, right = (Expression.parse(f"struct({text})") for text in (turned.left, turned.right))
             pairs.append(Key(left, right, conjunct))
@@ -196,9 +229,9 @@ def _of_condition(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: l
 def _refuse_unknown(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: list[Conjunct]) -> None:
     """For the first name in a comparison that neither side has."""
     for text in (t.strip() for c in conjuncts for t in (c.left, c.right)):
-        if NAME.fullmatch(text) and not any(_resolves(f, text) for f in frames):
+        if parts(text) and not any(_resolves(f, text) for f in frames):
             known = list(dict.fromkeys(c for f in frames for c in f.columns))
-            fix = did_you_mean(text.rpartition(".")[2].strip("`"), known) or f"The sides have {listed(known)}."
+            fix = did_you_mean(parts(text)[-1], known) or f"The sides have {listed(known)}."
             raise call.refuse("`on`", f"no column `{text}` on either side", fix)
 
 
@@ -215,15 +248,14 @@ def _orders(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[tupl
     if turned is None:
         expected = "a comparison of the two times with >=, >, <= or <"
         raise call.refuse("`match`", f"expected {expected}, got {call['match']}", "Write it as 'l.ts >= r.ts'.")
-    times = [Sort(_plain(f, text)) for f, text in zip(frames, (turned.left, turned.right), strict=True)]
+    times = [Sort(_plain(call, f, text)) for f, text in zip(frames, (turned.left, turned.right), strict=True)]
     return [(time,) for time in times], turned.operator.startswith("<"), turned.operator.endswith("=")
 
 
 def _turned(call: Bound, frames: tuple[DataFrame, DataFrame], compared: Conjunct, argument: str) -> Conjunct | None:
     """The comparison with the left side's expression at its left; None where it does not compare the sides."""
     for text in (compared.left, compared.right):
-        name = text.strip().strip("`").lower()
-        if all(name in (c.lower() for c in f.columns) for f in frames):
+        if all(call.names.among(plain(text), f.columns) for f in frames):
             raise call.refuse(argument, f"column `{text.strip()}` is ambiguous: both sides have it", "Write the table before it: l.k.")
     if _resolves(frames[0], compared.left) and _resolves(frames[1], compared.right):
         return compared
@@ -232,13 +264,12 @@ def _turned(call: Bound, frames: tuple[DataFrame, DataFrame], compared: Conjunct
     return None
 
 
-def _plain(frame: DataFrame, text: str) -> Expression:
+def _plain(call: Bound, frame: DataFrame, text: str) -> Expression:
     """`o.k` as `k` where that can only mean the same: the frame then needs no second copy of the column."""
-    head, _, name = text.strip().rpartition(".")
-    known = Counter(c.lower() for c in frame.columns)
-    if head.replace("_", "").isalnum() and known[head.lower()] == 0 and known[name.strip("`").lower()] == 1:
-        return Expression.parse(name)
-    return Expression.parse(text)
+    named = parts(text)
+    qualified = len(named) > 1 and not any(call.names.among(n, frame.columns) for n in named[:-1])
+    known = qualified and len(call.names.among(named[-1], frame.columns)) == 1
+    return Expression.parse(pieces(text)[-1] if known else text)
 
 
 def _resolves(frame: DataFrame, text: str) -> bool:
@@ -255,10 +286,11 @@ def _check_types(call: Bound, found: Sides) -> None:
     if type(left.time.type) is not type(right.time.type):
         problem = f"the times have different types: {left.time.type.simpleString().upper()} (`{left.time.text}`) on the left, "
         problem += f"{right.time.type.simpleString().upper()} (`{right.time.text}`) on the right"
-        by_commit = f" {call['history']} declares no event time (`streamtime.time`), so the times of its commits are asked."
-        raise call.refuse(
-            "AS OF (`at`)" if call["at"] else "ORDER BY", problem, f"Cast one of them (C11).{by_commit if 'until' in right.extras else ''}"
-        )
+        fix = "Cast one of them (C11)."
+        if found.begins is not None:
+            fix = f"{call['history']} declares no event time, so the times of its commits are asked. Cast the time, or declare its own: "
+            fix += f"{declaring(call, [column(k.text) for k in right.keys])}."
+        raise call.refuse("AS OF (`at`)" if call["at"] else "ORDER BY", problem, fix)
     for a, b in zip(left.keys, right.keys, strict=True):
         if a.type != b.type and not (isinstance(a.type, NUMBERS) and isinstance(b.type, NUMBERS)):
             kinds = f"`{a.text}` ({a.type.simpleString().upper()}) and `{b.text}` ({b.type.simpleString().upper()})"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from streamtime.sql.errors import did_you_mean
 
@@ -23,9 +23,10 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Kind:
-    """The type of an option: its SQL type for people, and `read`, from a constant to the value a plan uses."""
+    """The type of an option: its SQL type for people, its type in Python, and `read`, from a constant to the value a plan uses."""
 
     sql: str
+    python: ClassVar[Any] = object
 
     def read(self, value: Value) -> Any:
         """The value a plan uses. Raises Refused(expected, fix)."""
@@ -37,6 +38,7 @@ class Duration(Kind):
     """A day-time interval, read as whole microseconds."""
 
     sql: str = "INTERVAL DAY TO SECOND"
+    python = datetime.timedelta
     positive: bool = False
 
     def read(self, value: Value) -> int:
@@ -56,6 +58,7 @@ class Count(Kind):
     """A whole number, not negative."""
 
     sql: str = "BIGINT"
+    python = int
 
     def read(self, value: Value) -> int:
         """The number."""
@@ -69,6 +72,7 @@ class Choice(Kind):
     """One of a few words."""
 
     sql: str = "STRING"
+    python = str
     words: tuple[str, ...] = ()
 
     def read(self, value: Value) -> str:
@@ -87,11 +91,12 @@ class Flag(Kind):
     """True or false."""
 
     sql: str = "BOOLEAN"
+    python = bool
 
     def read(self, value: Value) -> bool:
         """The flag."""
         if not isinstance(value.python, bool):
-            raise Refused("true or false", "")
+            raise Refused("true or false", "Write it without quotes." if str(value.python).lower() in ("true", "false") else "")
         return value.python
 
 
@@ -100,6 +105,7 @@ class Text(Kind):
     """A string; where `expression` is set, a SQL expression over the input's columns."""
 
     sql: str = "STRING"
+    python = str
     expression: bool = True
 
     def read(self, value: Value) -> str:
@@ -115,6 +121,7 @@ class Texts(Kind):
     """Several SQL expressions over the input's columns."""
 
     sql: str = "ARRAY<STRING>"
+    python = str | Sequence[str]
 
     def read(self, value: Value) -> tuple[str, ...]:
         """The texts."""
@@ -136,6 +143,7 @@ class Option:
     default: Any = None
     default_text: str = ""
     required: bool = False
+    example: str = ""  # a value, as SQL; each option that is required has one
 
 
 @dataclass(frozen=True)
@@ -197,6 +205,7 @@ ORDER_BY = Option(
     Texts(),
     "the processing order, where the ORDER BY clause cannot be written",
     default_text="the ORDER BY clause",
+    example="ARRAY('ts')",
 )
 TIME = Option("time", Text(), "event time: TIMESTAMP, TIMESTAMP_NTZ or DATE", default_text="the first ORDER BY expression")
 CLOCK_BY = Option(

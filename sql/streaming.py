@@ -22,7 +22,8 @@ from streamtime.sql.buckets import (
     PACKER,
     PLACE,
     REASON,
-    SECOND,
+    STATE,
+    STATE_FORM,
     TAKES_PART,
     Judge,
     Keep,
@@ -33,6 +34,7 @@ from streamtime.sql.buckets import (
 )
 from streamtime.sql.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.frame import PREFIX
+from streamtime.sql.keys import told_apart
 from streamtime.sql.text import collated, microseconds, quoted
 from streamtime.udfs.ordering import By
 
@@ -73,12 +75,13 @@ def judged(
     call: Bound,
     frame: Frame,
     transition: Transition,
-    identity: Sequence[Column],
+    identity: Sequence[str],
     *,
     aside: Column,
     reasons: Sequence[str],
     asked: Sequence[str] = (),
     carried: Sequence[str] = (),
+    offset: Sequence[str] = (),
     results: T.StructType,
     options: dict[str, Any],
 ) -> Frame:
@@ -86,12 +89,18 @@ def judged(
 
     `identity` is what a key's state belongs to; `aside` is null where a row takes part, and else the reason for which it is dropped, or
     '' if it passes; `asked` names columns that the transition needs beside the event time, `carried` others that are needed afterwards,
-    `results` the transition's result columns; the state is valid for these `options` and keys alone.
+    `offset` those of a source record; `identity` and `offset` are comparable; `results` the transition's result columns; the state is valid
+    for these `options` and keys alone.
     """
-    packed, schema = _packed(call, frame, identity, aside, reasons, [*(c.name for c in frame.columns), *asked, *carried])
+    told = told_apart(identity, frame.df.schema)
+    offsets = told_apart(offset, frame.df.schema, "offset") if offset else {}
+    columns = [*(c.name for c in frame.columns), *asked, *carried]
+    packed, schema = _packed(call, frame, told | offsets, identity, aside, reasons, columns)
     plan = Plan(
         function=call.spec.name,
         transition=transition,
+        keys=tuple(told),
+        offset=tuple(offsets),
         options=_pinned(frame, options),
         roles=(frame.time.name, *asked),
         order=tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order),
@@ -102,14 +111,14 @@ def judged(
     )
     blobs = _run(call, packed, Judge(plan), plan.counts, "EventTime")
     made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, frame.time.type)]
-    return frame.with_df(blobs.mapInArrow(unpack, T.StructType([*schema, *made, *results])))
+    return frame.with_df(kernels.mapped(blobs, unpack, T.StructType([*schema, *made, *results])))
 
 
 def kept(
     call: Bound,
     frame: Frame,
     holder: Holder,
-    identity: Sequence[Column],
+    identity: Sequence[str],
     *,
     aside: Column,
     reasons: Sequence[str],
@@ -125,10 +134,12 @@ def kept(
     `columns` travel to the holder, with the event time and the processing order. Rows that are set `aside` for one of `reasons` never reach
     it; in a report they have `REASON`, `CLOCK` and nulls for `results`. `counts` are the holder's own numbers.
     """
-    packed, _ = _packed(call, frame, identity, aside, reasons, columns)
+    told = told_apart(identity, frame.df.schema)
+    packed, _ = _packed(call, frame, told, identity, aside, reasons, columns)
     plan = Keep(
         function=call.spec.name,
         holder=holder,
+        keys=tuple(told),
         options=_pinned(frame, options),
         time=frame.time.name,
         order=tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order),
@@ -140,7 +151,7 @@ def kept(
         wall=wall,
     )
     blobs = _run(call, packed, Keeper(plan), plan.counts, "ProcessingTime" if wall else "EventTime")
-    return blobs.mapInArrow(unpack, T.StructType(list(fields)))
+    return kernels.mapped(blobs, unpack, T.StructType(list(fields)))
 
 
 def marked(call: Bound, field: T.StructField) -> T.StructField:
@@ -176,9 +187,15 @@ def verdict(call: Bound) -> Column:
 
 
 def _packed(
-    call: Bound, frame: Frame, identity: Sequence[Column], aside: Column, reasons: Sequence[str], columns: Sequence[str]
+    call: Bound,
+    frame: Frame,
+    told: dict[str, Column],
+    identity: Sequence[str],
+    aside: Column,
+    reasons: Sequence[str],
+    columns: Sequence[str],
 ) -> tuple[DataFrame, list[T.StructField]]:
-    """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked."""
+    """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked. `told` tells keys apart."""
     for key in frame.keys:
         if collated(key.type):
             fix = f"Use collate({key.text}, 'UTF8_BINARY'), or lower({key.text}), in the TABLE argument."
@@ -187,9 +204,8 @@ def _packed(
     kept = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
     code = F.coalesce(*(F.when(aside == reason, i) for i, reason in enumerate(("", *reasons))), F.lit(TAKES_PART))
     alone = F.xxhash64(frame.time.column, F.lit(1))  # rows aside belong to no key: they are spread evenly
-    place = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *identity))
-    rows = df.withColumn(ASIDE, code.cast("int")).withColumns({PLACE: place, SECOND: F.xxhash64(F.lit(7), *identity)})
-    rows = rows.select(*map(named, kept), PLACE, SECOND, ASIDE)
+    place = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *map(named, identity)))
+    rows = df.withColumns({ASIDE: code.cast("int"), PLACE: place} | told).select(*map(named, kept), PLACE, *told, ASIDE)
     schema = [f for f in rows.schema.fields if f.name in kept]
     for field in schema:
         if not has_arrow_form(field.dataType):
@@ -239,7 +255,7 @@ def _pinned(frame: Frame, options: dict[str, Any]) -> dict[str, str]:
     shown = {n: str(datetime.timedelta(microseconds=v)) if type(v) is int else str(v).lower() for n, v in options.items() if v is not None}
     keys = ", ".join(f"{k.text} {k.type.simpleString()}" for k in frame.keys)
     time = f"{frame.time.text} {frame.time.type.simpleString()}"
-    return {"function state": "1", "PARTITION BY": keys, "event time": time, **shown}
+    return {STATE: STATE_FORM, "PARTITION BY": keys, "event time": time, **shown}
 
 
 def _observed(counts: Sequence[str]) -> list[Column]:

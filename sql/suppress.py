@@ -19,12 +19,13 @@ from streamtime.sql.call import Expression
 from streamtime.sql.changes import CLOSE, GRACE_KEY
 from streamtime.sql.columns import expression, has_arrow_form, has_collation, named
 from streamtime.sql.declared import versioned_source
-from streamtime.sql.frame import prepare
+from streamtime.sql.frame import PREFIX, prepare
+from streamtime.sql.keys import counted, digest
 from streamtime.sql.outcome import outcome, refuse_clash
 from streamtime.sql.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, WATERMARK, Choice, Count, Option, Text
 from streamtime.sql.streaming import is_stream
 from streamtime.sql.suppress_stream import streamed
-from streamtime.sql.text import microseconds, quoted
+from streamtime.sql.text import literal, microseconds, quoted
 from streamtime.udfs import buffer, counts
 from streamtime.udfs.blobs import Packer
 from streamtime.udfs.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, EMIT_TIME, OUTCOME, Suppress
@@ -69,8 +70,8 @@ CLOCK = Option(
     default="event",
     default_text="'event'",
 )
+DIGEST = f"{PREFIX}digest"  # of the key
 NUMBERED = (T.BooleanType, T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType, T.BinaryType)
-COUNTED = (T.BooleanType, T.IntegralType, T.DateType, T.TimestampType, T.TimestampNTZType)  # keys that the kernel tells apart itself
 BLOBS = T.StructType().add(FIRST, T.LongType()).add(DATA, T.BinaryType())
 COUNTS = T.StructType([T.StructField(n, T.DoubleType() if n in counts.FLOATS else T.LongType()) for n in counts.COUNTED])
 COMMON = (KEYS, ORDER_BY, TIME, CLOCK_BY, WATERMARK, OUTPUT, NAME)
@@ -123,7 +124,7 @@ def prepared(call: Bound, **times: str) -> Frame:
         if not isinstance(ref.type, (T.BooleanType, T.NullType)):
             kind = ref.type.simpleString().upper()
             raise call.refuse("`deleted`", f"expected a condition, got {kind} (`{ref.text}`)", "Write it as 'value IS NULL'.")
-    preimages = text_column(_typed(frame), "_change_type")
+    preimages = text_column(call, _typed(frame), "_change_type")
     if preimages is not None:  # what a row was before an update is no row of the changelog (rule C10)
         frame = frame.with_df(frame.df.where(F.coalesce(named(preimages) != "update_preimage", F.lit(True))))
     return frame
@@ -143,15 +144,17 @@ def _versioned(call: Bound, what: str) -> CallError:
 
 def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
     """An expression of a time, and how long after it a window closes, in microseconds (rules S2, S7, W6)."""
-    given, grace, gap = next((f for f in schema.fields if f.name.lower() == CLOSE), None), call["grace"] or 0, call["gap"]
+    given, grace, gap = next((f for f in schema.fields if call.names.same(f.name, CLOSE)), None), call["grace"] or 0, call["gap"]
     if call["window_end"] is None:
         if given is None:
             fix = "Add window_end => 'window_end' and the grace of the window function (for sessions also its gap)."
             raise call.refuse("`window_end`", f"is missing, and the input has no column `{CLOSE}`: when a window closes is not known", fix)
         return quoted(given.name), 0
-    if given is not None and grace < int(given.metadata.get(GRACE_KEY, 0)):
-        made = int(given.metadata[GRACE_KEY]) / 1e6
-        problem = f"{grace / 1e6:g} s is less than the {made:g} s that made `{given.name}`: a window could change after it came out (S7)"
+    made = given.metadata.get(GRACE_KEY) if given is not None else None
+    if given is not None and type(made) is int and grace < made:  # anybody can write into the metadata of a column
+        problem = (
+            f"{grace / 1e6:g} s is less than the {made / 1e6:g} s that made `{given.name}`: a window could change after it came out (S7)"
+        )
         raise call.refuse("`grace`", problem, f"Leave window_end and grace out: `{given.name}` is used then.")
     return call["window_end"], grace + (gap + 1 if gap is not None else 0)
 
@@ -168,7 +171,10 @@ def planned(call: Bound, frame: Frame, until: Until) -> DataFrame:
     frame, identity = frame.comparable(frame.keys)
     columns = [c.name for c in frame.columns]
     kept = columns if wanted == "rows" else list(dict.fromkeys([*columns, frame.time.name, frame.order[0].ref.name]))
-    helpers = _helpers(call, frame, identity, has_time)
+    told, helpers = identity, _helpers(call, frame, has_time)
+    if not counted(identity, frame.df.schema):
+        told = [DIGEST]
+        helpers[DIGEST] = digest(identity, frame.df.schema)
     clock_columns = [named(c) for c in clocks]
     merging = None if clocks else _merging(frame)
     ordered = frame.df
@@ -185,6 +191,7 @@ def planned(call: Bound, frame: Frame, until: Until) -> DataFrame:
         function=call.spec.name,
         time=frame.time.name,
         keys=tuple(keys),
+        told=tuple(told),
         clocks=tuple(clocks),
         kept=tuple(kept),
         results=tuple(results),
@@ -198,15 +205,14 @@ def planned(call: Bound, frame: Frame, until: Until) -> DataFrame:
         bytes=call["max_bytes"],
         merging=merging,
     )
-    kernels.ship_by_value()
     fields = [f for f in rows.schema.fields if f.name in kept]
     made = [T.StructField(name, kind) for name, kind in results.items()]
     schema = COUNTS if wanted == "metrics" else T.StructType([*fields, *made])
     if merging is None:
-        decided = rows.mapInArrow(kernel.run, schema)
+        decided = kernels.mapped(rows, kernel.run, schema)
     else:
-        blobs = kernels.packed(rows, Packer(merging.blobs, RUN_ROWS, RUN_BYTES), BLOBS)
-        decided = blobs.repartition(1).sortWithinPartitions(FIRST).mapInArrow(kernel.run_merged, schema)
+        blobs = kernels.packed(rows, Packer(merging, RUN_ROWS, RUN_BYTES), BLOBS)
+        decided = kernels.mapped(blobs.repartition(1).sortWithinPartitions(FIRST), kernel.run_merged, schema)
     if wanted == "metrics":
         return _metrics(call, decided)
     frame = frame.with_df(decided)
@@ -223,17 +229,16 @@ def at_end(call: Bound) -> str:
 
 
 def _streamed(call: Bound, frame: Frame, until: Until, has_time: Column) -> DataFrame:
-    frame, names = frame.comparable(frame.keys)
-    identity = [*map(named, names), *(named(n).isNull() for n in names)]  # a null key is a key like any other
-    tombstones = _tombstones(frame)
+    frame, identity = frame.comparable(frame.keys)
+    tombstones = _tombstones(call, frame)
     deleted = None if tombstones is None else expression(tombstones)
     size = expression(size_of(_typed(frame)))
     return streamed(call, frame, identity, has_time, deleted, size, wait=until.wait, close=until.close, after=until.after)
 
 
-def _tombstones(frame: Frame) -> str | None:
+def _tombstones(call: Bound, frame: Frame) -> str | None:
     given = frame.extras.get("deleted", ())
-    return deletions(quoted(given[0].name) if given else None, _typed(frame))
+    return deletions(call, quoted(given[0].name) if given else None, _typed(frame))
 
 
 def _merging(frame: Frame) -> Merging | None:
@@ -244,21 +249,17 @@ def _merging(frame: Frame) -> Merging | None:
     return Merging(order, tuple(By(name) for name in frame.ties(within_key=False)))
 
 
-def _helpers(call: Bound, frame: Frame, identity: list[str], has_time: Column) -> dict[str, Column]:
+def _helpers(call: Bound, frame: Frame, has_time: Column) -> dict[str, Column]:
     """Columns that the kernel needs beside those of the input."""
     found: dict[str, Column] = {}
-    if not all(isinstance(k.type, COUNTED) for k in frame.keys):
-        null = [f"{quoted(i)} IS NULL" for i in identity]  # a hash skips nulls, and a null key is a key like any other
-        hashed = ", ".join([*map(quoted, identity), *null])
-        found |= {buffer.FIRST: expression(f"xxhash64(0, {hashed})"), buffer.SECOND: expression(f"xxhash64(7, {hashed})")}
-    if (deleted := _tombstones(frame)) is not None:
+    if (deleted := _tombstones(call, frame)) is not None:
         found[buffer.DELETED] = expression(deleted)
     if call["max_bytes"] is not None or call["output"] == "metrics":
         found[buffer.BYTES] = expression(size_of(_typed(frame)))
     if call["output"] != "rows":
         found[buffer.ASIDE] = ~has_time
     if call["output"] == "explain":
-        fields = ", ".join(f"'{o.ref.text.replace(chr(39), chr(92) + chr(39))}', {quoted(o.ref.name)}" for o in frame.order)
+        fields = ", ".join(f"{literal(o.ref.text)}, {quoted(o.ref.name)}" for o in frame.order)
         found[buffer.ORDER] = expression(f"to_json(named_struct({fields}), map('ignoreNullFields', 'false'))")
     return found
 
@@ -267,17 +268,17 @@ def _typed(frame: Frame) -> list[tuple[str, T.DataType]]:
     return [(c.name, c.type) for c in frame.columns]
 
 
-def deletions(given: str | None, columns: Sequence[tuple[str, T.DataType]]) -> str | None:
+def deletions(call: Bound, given: str | None, columns: Sequence[tuple[str, T.DataType]]) -> str | None:
     """Whether a row is a tombstone, as SQL text; None: none is (rule S1)."""
     if given is not None:
         return f"coalesce({given}, false)"
-    names = [n for n in (text_column(columns, "change_type"), text_column(columns, "_change_type")) if n is not None]
+    names = [n for n in (text_column(call, columns, "change_type"), text_column(call, columns, "_change_type")) if n is not None]
     return " OR ".join(f"coalesce({quoted(n)} = 'delete', false)" for n in names) or None
 
 
-def text_column(columns: Sequence[tuple[str, T.DataType]], name: str) -> str | None:
-    """The column of text of that name, whatever its case."""
-    return next((c for c, kind in columns if c.lower() == name and isinstance(kind, T.StringType)), None)
+def text_column(call: Bound, columns: Sequence[tuple[str, T.DataType]], name: str) -> str | None:
+    """The column of text of that name."""
+    return next((c for c, kind in columns if isinstance(kind, T.StringType) and call.names.same(c, name)), None)
 
 
 def size_of(columns: Sequence[tuple[str, T.DataType]]) -> str:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from streamtime.sql.call import Bound
     from streamtime.sql.frame import Frame
 
-KEY = ("__streamtime_key_first", "__streamtime_key_second")  # halves of a key's hash, where all keys are one group
 REASONS = ("null_time", "replaced", "tombstone")
 COUNTS = (
     "replaced_drop_total",
@@ -38,7 +37,7 @@ COUNTS = (
 def streamed(
     call: Bound,
     frame: Frame,
-    identity: list[Column],
+    identity: list[str],
     has_time: Column,
     deleted: Column | None,
     size: Column,
@@ -58,12 +57,11 @@ def streamed(
     bounded, kind_of = call["when_full"] in ("fail", "emit_early"), Waiting
     more: dict[str, Any] = {}
     if bounded:  # all rows are one group, in one bucket; with 'spill', the state store holds what is too much
-        halves = {KEY[0]: F.xxhash64(F.lit(0), *identity), KEY[1]: F.xxhash64(F.lit(7), *identity)}
-        frame = frame.with_df(frame.df.withColumns(halves | {BYTES: size.cast("long")}))
+        frame = frame.with_df(frame.df.withColumn(BYTES, size.cast("long")))
         keys = tuple(k.name for k in frame.keys)
-        others, identity = [*others, *keys, *KEY, BYTES], [F.lit(0)]
+        others, identity = [*others, *keys, BYTES], []
         bounds = Bounds(call["max_records"], call["max_bytes"])
-        more = {"function": call.spec.name, "halves": KEY, "keys": keys, "size": BYTES, "bounds": bounds}
+        more = {"function": call.spec.name, "keys": keys, "size": BYTES, "bounds": bounds}
         kind_of, more["early"] = Bounded, call["when_full"] == "emit_early"
     needed = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *others]))
     holder = kind_of(

@@ -42,7 +42,11 @@ intervals are errors. `when_full => 'fail'` and `'emit_early'` bring all keys in
 state store holds the rows, on disk, whatever the bound. Metrics are in `observedMetrics` of the query's progress: drops,
 `suppression_emit_total`, `suppression_overtime_avg` and `_min`, and how many rows entered and left the buffer
 (`suppression_buffer_entered_total`, `_left_total`), whose difference over all micro-batches is what it holds. An option changed on an old
-checkpoint is an error that names it. Keys are told apart by hashes of 128 bits.
+checkpoint is an error that names it. Keys are told apart, whoever chose them.
+
+With `clock => 'wall'` stream time never goes back: where the clock is set back, or another machine's is slower, stream time stays where it
+was until the clock gets there again, and what is due by then comes out at once. Each bucket of keys keeps the latest time that it saw.
+Such a query never ends by itself, since time always passes: start it with a trigger of processing time, not `availableNow`.
 
 ## Guarantees
 
@@ -59,6 +63,9 @@ merge what comes next and gather what comes out. With `'emit_early'` they are de
 
 On a stream: 48 bytes for each held row beside the row itself, in 128 buckets, rewritten a logarithmic number of times. The rows of a
 bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
+
+A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
+its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
 """
 
 from __future__ import annotations

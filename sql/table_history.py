@@ -8,7 +8,9 @@
   `to_version` null or larger, which is the row that `SELECT .. VERSION AS OF v` shows.
 - **Commits** INSERT, UPDATE, DELETE, MERGE, overwrites and RESTORE begin and end versions. A commit that leaves a key's row as it was ends
   nothing, though files were rewritten: OPTIMIZE, an UPDATE to equal values, the rows of an INSERT OVERWRITE or a RESTORE that were there
-  before. A column that was added later is null in older versions; the columns are those of the table at the end of the range.
+  before. A column that was added later is null in older versions; the columns are those of the table at the end of the range. Columns that
+  were renamed or dropped within it stay the columns that they were: Delta reads such a range in pieces only, and the log says what each was
+  called. Where fields within a column were renamed or dropped, it is an error that says by which commit, and what can be read.
 - **Keys** are columns of the table: `keys => ARRAY('id')`, or what the table declares in its property `streamtime.key` (V7); else it is
   an error. A row that is written while an older row of its key is still there takes its place; two rows of a key written by one commit are
   an error when the query runs, which names the key and the version. A deletion ends the version of its key. Rows with a null key are left
@@ -48,11 +50,13 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.columns import has_collation, named, orderable
+from streamtime.sql.change_data import AT, CHANGE, MAY_CHANGE, VERSION, Change, change_data
+from streamtime.sql.columns import expression, has_collation, named, orderable
 from streamtime.sql.declared import asked, declared, properties_of, table_name
-from streamtime.sql.errors import CallError, did_you_mean, listed
+from streamtime.sql.errors import CallError, NoHistory, did_you_mean, listed
+from streamtime.sql.names import Names, is_reserved, plain
 from streamtime.sql.spec import Example, Kind, Option, Refused, Spec, Text, Texts
-from streamtime.sql.text import literal, quoted, unquoted
+from streamtime.sql.text import literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -61,7 +65,6 @@ if TYPE_CHECKING:
 
 NAME = "TABLE_HISTORY"
 FEED = "delta.enableChangeDataFeed"
-CHANGE, VERSION, AT = "_change_type", "_commit_version", "_commit_timestamp"
 ADDED = ("valid_from", "valid_to", "from_version", "to_version")
 WITHOUT_ROWS = (
     "CREATE TABLE",
@@ -81,6 +84,7 @@ class Commit(Kind):
     """The number of a commit, or a time; read as the number, or as SQL text of the time."""
 
     sql: str = "BIGINT or TIMESTAMP"
+    python = int | str | datetime.date
 
     def read(self, value: Value) -> Moment:
         """The number, or the text."""
@@ -104,6 +108,7 @@ class Log:
     start: int
     complete: bool
     why: str
+    changes: tuple[Change, ...]
 
     @property
     def latest(self) -> int:
@@ -111,9 +116,18 @@ class Log:
         return max(self.times)
 
 
+@dataclass(frozen=True)
+class History:
+    """Versions by commit, and the commit that they begin with: its number, and its time in microseconds."""
+
+    rows: DataFrame
+    first: int
+    began: int
+
+
 def plan(call: Bound) -> DataFrame:
     """TABLE_HISTORY as a DataFrame."""
-    return history(call.session, call["table"], call["keys"], call["from"], call["to"])
+    return history(call.session, call["table"], call["keys"], call["from"], call["to"]).rows
 
 
 def history(
@@ -123,21 +137,23 @@ def history(
     first: Moment | None = None,
     last: Moment | None = None,
     apart: str = "Name the columns that tell rows apart: keys => ARRAY(..).",
-) -> DataFrame:
+) -> History:
     """The versions of a Delta table by commit, as a DataFrame that is not run yet.
 
-    `keys` are names of columns (None: those that the table declares); `first` and `last` are commits, both included;
+    `keys` are columns, as SQL names them (None: those that the table declares); `first` and `last` are commits, both included;
     `apart` is what to do where a key has several rows. Raises CallError.
     """
     name = table_name(table, NAME)
     log = _log(session, name)
     start, end = _range(session, name, log, first, last)
-    reader = session.read.option("readChangeFeed", "true").option("startingVersion", start).option("endingVersion", end)
-    feed: DataFrame = asked(name, NAME, lambda: reader.table(name))
+    feed = change_data(session, name, log.changes, start, end, NAME)
     columns = [f for f in feed.schema.fields if f.name not in (CHANGE, VERSION, AT)]
-    if taken := [f.name for f in columns if f.name.lower() in ADDED]:
+    if reserved := [f.name for f in columns if is_reserved(f.name)]:
+        raise CallError(NAME, None, f"the table {name} has a column {listed(reserved)}, a reserved name", "Rename it in the table.")
+    if taken := [f.name for f in columns if Names(session).among(f.name, ADDED)]:
         raise CallError(NAME, None, f"the table {name} has a column {listed(taken)}, which this call adds", "Rename it in the table.")
-    return _versions(name, feed, columns, _keys(session, name, columns, keys), not (log.complete and start == log.start), apart)
+    rows = _versions(name, feed, columns, _keys(session, name, columns, keys), not (log.complete and start == log.start), apart)
+    return History(rows, start, log.times[start])
 
 
 def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: list[str], partial: bool, apart: str) -> DataFrame:
@@ -145,7 +161,7 @@ def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: li
     is_old, row = F.col(CHANGE).isin("delete", "update_preimage"), F.struct(*[named(f.name) for f in columns])
     one = F.min if all(orderable(k) for k in kinds.values()) else lambda c: F.first(c, ignorenulls=True)
     ids = [f"__streamtime_key_{i}" for i in range(len(keys))]
-    by_key = [F.col(i) for i in ids]
+    by_key = [named(i) for i in ids]
     present = feed.where(" AND ".join(f"{quoted(k)} IS NOT NULL" for k in keys))
     commits = (
         present.select("*", *[named(k).alias(i) for k, i in zip(keys, ids, strict=True)])
@@ -179,7 +195,7 @@ def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: li
     none = (F.lit(None).cast("timestamp"), F.col(AT), F.lit(None).cast("long"), F.col(VERSION))
 
     def version(of: str, ends: Sequence[Column]) -> Column:
-        return F.struct(F.col(of).alias("row"), *[b.alias(n) for b, n in zip(ends, ADDED, strict=True)])
+        return F.struct(named(of).alias("row"), *[b.alias(n) for b, n in zip(ends, ADDED, strict=True)])
 
     changes = changes.withColumn("number", F.row_number().over(in_time))
     ended = F.when((F.col("number") == 1) & (F.col("removed") > 0), version("old", none))
@@ -192,8 +208,8 @@ def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: li
 def _same(old: str, new: str, kind: T.DataType) -> Column:
     """Whether two values are the same, to the byte where a collation would call others equal; what cannot be compared goes by its JSON."""
     if orderable(kind) and not has_collation(kind):
-        return F.col(old).eqNullSafe(F.col(new))
-    return F.to_json(F.struct(F.col(old).alias("v"))).eqNullSafe(F.to_json(F.struct(F.col(new).alias("v"))))
+        return expression(old).eqNullSafe(expression(new))
+    return F.to_json(F.struct(expression(old).alias("v"))).eqNullSafe(F.to_json(F.struct(expression(new).alias("v"))))
 
 
 def _keys(session: Any, name: str, columns: list[T.StructField], given: Sequence[str] | None) -> list[str]:
@@ -202,14 +218,13 @@ def _keys(session: Any, name: str, columns: list[T.StructField], given: Sequence
         if declaration is None:
             fix = f"Add keys => ARRAY('id'), or declare it: ALTER TABLE {name} SET TBLPROPERTIES ('streamtime.key' = 'id')."
             raise CallError(NAME, "`keys`", f"is missing, and the table {name} declares no key", fix)
-        given = declaration.key
-    known = {f.name.lower(): f for f in columns}
+        given = [quoted(k) for k in declaration.key]
+    known = {f.name: f for f in columns}
     found = []
     for text in given:
-        field = known.get(unquoted(text).lower())
+        field = known.get(Names(session).find(plain(text), [*known]) or "")
         if field is None:
-            names = [f.name for f in columns]
-            fix = did_you_mean(text, names) or f"The table has {listed(names)}."
+            fix = did_you_mean(text, known) or f"The table has {listed(known)}."
             raise CallError(NAME, "`keys`", f"no column `{text}` in the table {name}", fix)
         if not orderable(field.dataType):
             kind = field.dataType.simpleString().upper()
@@ -225,7 +240,7 @@ def _log(session: Any, name: str) -> Log:
     rows = sorted(asked(name, NAME, lambda: session.sql(describe).selectExpr(*asks).collect()), key=lambda r: r.version)
     if properties_of(session, name, NAME).get(FEED, "").lower() != "true":
         fix = f"Enable it with ALTER TABLE {name} SET TBLPROPERTIES ({FEED} = true); history begins there."
-        raise CallError(NAME, None, f"the table {name} has no change data feed, so its history is not recorded", fix)
+        raise NoHistory(NAME, None, f"the table {name} has no change data feed, so its history is not recorded", fix)
     times = {r.version: r.at for r in rows}
     start, why = _enabled(rows), "the change data feed was enabled there"
     complete = rows[0].version == 0 and all(r.operation in WITHOUT_ROWS for r in rows if r.version < start)
@@ -233,7 +248,8 @@ def _log(session: Any, name: str) -> Log:
         why = "the log of older commits is gone"
     if (kept := _vacuumed(rows)) is not None and kept > start:
         start, complete, why = kept, False, "files of older commits were vacuumed"
-    return Log(times, start, complete, why)
+    changes = tuple(Change(r.version, r.at, r.operation, r.given or {}) for r in rows if r.operation in MAY_CHANGE)
+    return Log(times, start, complete, why, changes)
 
 
 def _enabled(rows: Sequence[Any]) -> int:
@@ -306,7 +322,7 @@ def _written(moment: str) -> str:
 
 
 def _text(micros: int) -> str:
-    return f"{datetime.datetime.fromtimestamp(micros / 1e6, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S} UTC"
 
 
 SPEC = Spec(
@@ -318,7 +334,7 @@ SPEC = Spec(
     tables=0,
     positional=("table",),
     options=(
-        Option("table", Text(expression=False), "the name of a Delta table, 'catalog.schema.table'", required=True),
+        Option("table", Text(expression=False), "the name of a Delta table, 'catalog.schema.table'", required=True, example="'table'"),
         Option("from", Commit(), "the first commit of a range, by number or by time", default_text="the first commit"),
         Option("to", Commit(), "the last commit of a range, by number or by time, included", default_text="the last commit"),
         Option("keys", Texts(), "the columns by which rows are told apart", default_text="the table's property `streamtime.key`"),

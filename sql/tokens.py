@@ -31,11 +31,16 @@ class Token(NamedTuple):
     end: int
 
     @property
-    def name(self) -> str | None:
+    def spelled(self) -> str | None:
         """The identifier, without its quotes; None for anything else."""
         if self.kind == "word":
-            return self.text.lower()
-        return self.text[1:-1].replace("``", "`").lower() if self.kind == "quoted" else None
+            return self.text
+        return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else None
+
+    @property
+    def name(self) -> str | None:
+        """The same in lower case."""
+        return None if self.spelled is None else self.spelled.lower()
 
     @property
     def word(self) -> str:
@@ -104,6 +109,14 @@ class Source:
 def place(text: str, offset: int) -> tuple[int, int]:
     """The line, counted from 1, and the position in it, counted from 0, as Spark's errors have them."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset) - 1
+
+
+def offset(text: str, line: int, position: int) -> int:
+    """Where that place is in the text."""
+    at = 0
+    for _ in range(line - 1):
+        at = text.find("\n", at) + 1
+    return at + position
 
 
 def blank(text: str) -> str:

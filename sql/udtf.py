@@ -18,10 +18,12 @@ from pyspark.sql import types as T
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 
 from streamtime.sql.call import Bound, Table, Value, bind
-from streamtime.sql.errors import CallError, did_you_mean
+from streamtime.sql.errors import CallError, did_you_mean, listed
+from streamtime.sql.names import Names, is_reserved, plain
 from streamtime.sql.session_updates import kernel as sessions_kernel
 from streamtime.sql.spec import Spec
-from streamtime.sql.text import as_text, microseconds, named_by, quoted, time_text
+from streamtime.sql.text import as_text, collated, microseconds, named_by, one_to_one, quoted, time_text
+from streamtime.sql.udtf_rows import Columns, Verdicts
 from streamtime.sql.udtf_suppress import KIND, PREIMAGE, change, needed, suppressed
 from streamtime.sql.udtf_updates import Shape, changed, shape
 from streamtime.sql.udtf_versions import versioned
@@ -36,8 +38,8 @@ from streamtime.udfs.stream_time import StreamTime
 CHANGE = "__streamtime_change"
 WORDS = ("emit_reason", "put_status")  # columns of text among those that come last
 UNREPORTED = ("rows", "puts")  # outputs without reason, stream time and lateness
-NAMES = ("time", "place", "second", "clock", "offset", "named")
-HELPERS = TIME, PLACE, SECOND, CLOCK, OFFSET, NAMED = tuple(f"__streamtime_{name}" for name in NAMES)
+NAMES = ("time", "has_key", "key", "clock", "offset", "named")
+HELPERS = TIME, HAS_KEY, KEY, CLOCK, OFFSET, NAMED = tuple(f"__streamtime_{name}" for name in NAMES)
 
 
 @dataclass
@@ -48,28 +50,6 @@ class Analyzed(AnalyzeResult):
     time_type: T.DataType = field(default_factory=T.TimestampType)
     in_time_order: bool = False
     shape: Shape | None = None  # of changes, where the call makes them
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The rows of one group, in processing order, as numbers. A row's `reason` is set where it takes no part; '' passes."""
-
-    times: Ints
-    keys: Ints
-    stream_time: Ints
-    aside: list[str | None]
-    offsets: pa.Array
-    clocks: Ints
-    changes: list[tuple[Any, ...]]
-
-
-@dataclass(frozen=True)
-class Verdicts:
-    """Which input rows come out, in which order, why not, and what else is known of them (in microseconds, null where masked)."""
-
-    rows: Ints
-    reasons: list[str | None]
-    details: dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -131,6 +111,8 @@ def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str
         raise call.refuse("`output`", "'explain' is not possible in a Python UDTF", "Look at the rows of output => 'all'.")
     schema = table.dataType
     assert isinstance(schema, T.StructType)
+    if reserved := [n for n in schema.names if is_reserved(n)]:
+        raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it in the TABLE argument.")
     for expression in (*call.keys, *(o.expression for o in call.order)):
         _known(call, schema, expression.text)
     first = call.order[0]
@@ -143,7 +125,7 @@ def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str
     in_order = time == first.expression.text and first.ascending
     last = call.options.get("keep") == "last"
     ordering = [OrderingColumn(o.expression.text, o.ascending != last, o.nulls_first != last) for o in call.order]
-    done = {o.expression.text for o in call.order}
+    done = {plain(o.expression.text) for o in call.order}
     ordering += [OrderingColumn(quoted(f.name), not last, not last) for f in schema if f.name not in done and _orderable(f.dataType)]
     keys = [k.text for k in call.keys]
     apart = in_order and bool(keys) and not local.changes and not local.updates
@@ -176,13 +158,14 @@ def _value(spec: Spec, name: str, given: AnalyzeArgument) -> Value:
 
 def _known(call: Bound, schema: T.StructType, text: str) -> None:
     """A plain name must be a column; what is more than a name, Spark checks when it runs."""
-    name = text.strip("`")
-    if name.isidentifier() and name.lower() not in {f.name.lower() for f in schema}:
+    name = plain(text)
+    if name is not None and call.names.find(name, schema.names) is None:
         raise call.refuse(None, f"no column `{name}` in the input", did_you_mean(name, [f.name for f in schema]))
 
 
 def _kind(schema: T.StructType, text: str) -> T.DataType | None:
-    return next((f.dataType for f in schema if f.name.lower() == text.strip("`").lower()), None)
+    name = Names().find(plain(text), schema.names)
+    return None if name is None else schema[name].dataType
 
 
 def _orderable(kind: T.DataType) -> bool:
@@ -190,24 +173,31 @@ def _orderable(kind: T.DataType) -> bool:
 
 
 def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None, changes: bool) -> list[SelectedColumn]:
-    """The call's expressions as numbers: times in microseconds, keys and clocks as hashes; null where they are null."""
+    """The call's expressions: times in microseconds, keys, clocks and the offset as text, one to one; null where they are null."""
     asked = [call.order[0].expression.text, *(needed(call, schema) if changes else ())]
     absent = " OR ".join(f"({text}) IS NULL" for text in asked)
     keys = [k.text for k in call.keys]
-    nested = [f"to_json(named_struct('k', {k}))" for k in keys if isinstance(_kind(schema, k), (T.ArrayType, T.StructType))]
     present = " AND ".join(f"({k}) IS NOT NULL" for k in keys) or "true"
     clocks, offset = call.options.get("clock_by") or (), call.options.get("offset")
     texts = {
         TIME: f"if({absent}, NULL, {microseconds(time, kind or T.TimestampType())})",
-        PLACE: f"if({present}, xxhash64({', '.join(['0', *keys])}), NULL)",
-        SECOND: f"xxhash64({', '.join(['7', *keys, *nested, *(f'({k}) IS NULL' for k in keys)])})",
-        CLOCK: f"xxhash64({', '.join(['0', *clocks])})",
-        OFFSET: f"if(({offset}) IS NULL, NULL, xxhash64({offset}))" if offset else "CAST(NULL AS BIGINT)",
+        HAS_KEY: present,
+        KEY: one_to_one([_told(schema, k) for k in keys]),
+        CLOCK: one_to_one([_told(schema, c) for c in clocks]),
+        OFFSET: _told(schema, offset) if offset else "CAST(NULL AS STRING)",
         NAMED: named_by([as_text(k, _kind(schema, k) or T.StringType()) for k in keys]),
     }
     if changes:
         texts = {CHANGE: change(call, schema, kind)} | texts
     return [SelectedColumn(text, alias) for alias, text in texts.items()]
+
+
+def _told(schema: T.StructType, text: str) -> str:
+    """SQL text for a value as a string, one to one for values that GROUP BY tells apart."""
+    kind = _kind(schema, text)
+    if kind is None:  # what is more than a name has a type that is not known yet
+        return f"to_json(named_struct('k', {text}))"
+    return f"hex(collation_key({text}))" if collated(kind) else as_text(text, kind)
 
 
 def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
@@ -234,18 +224,17 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
         changes = [row[-width - 1] for row in rows]
     if not rows:
         return
-    numbers = [pa.array([row[i - width] for row in rows], pa.int64()) for i in range(len(HELPERS) - 1)]
-    times, place, second, clock, offsets = numbers
-    has_time, has_key = groups.valid([times], len(rows)), groups.valid([place], len(rows))
+    found = {name: [row[i - width] for row in rows] for i, name in enumerate(HELPERS)}
+    times, has_key = pa.array(found[TIME], pa.int64()), np.array(found[HAS_KEY], bool)
+    has_time, clocks, offsets = groups.valid([times], len(rows)), _numbered(found[CLOCK]), pa.array(found[OFFSET], pa.string())
     micros = np.where(has_time, groups.as_ints(times), LOWEST)
     aside = [
         "null_time" if not t else local.without_key if not k else None for t, k in zip(has_time.tolist(), has_key.tolist(), strict=True)
     ]
-    _, keys = np.unique(np.stack([groups.as_ints(place), groups.as_ints(second)]), axis=1, return_inverse=True)
     moves = has_time & has_key if local.without_key else has_time
     last = call.options.get("keep") == "last"
-    stream = micros if result.in_time_order else _stream_time(micros, moves, groups.as_ints(clock), last)
-    columns = Columns(micros, keys.ravel(), stream, aside, offsets, groups.as_ints(clock), changes)
+    stream = micros if result.in_time_order else _stream_time(micros, moves, clocks, last)
+    columns = Columns(micros, _numbered(found[KEY]), stream, aside, offsets, clocks, changes)
     if result.shape is not None and local.updates is not None:
         yield from changed(call, result.shape, local.updates, rows, columns)
         return
@@ -262,6 +251,12 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
             late = abs(int(stream[row]) - int(micros[row])) / 1e6 if known else None
             extra = [reason, _moment(int(stream[row]) if known else None, result.time_type), late, *extra]
         yield (*rows[row][: -width - local.changes], *extra)
+
+
+def _numbered(values: list[str]) -> Ints:
+    """A number for each value."""
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return np.array([numbers[value] for value in values], np.int64)
 
 
 def _stream_time(micros: Ints, moves: groups.Flags, clocks: Ints, last: bool) -> Ints:

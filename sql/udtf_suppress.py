@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql import types as T
 
+from streamtime.sql.names import plain
 from streamtime.sql.suppress import at_end, closing, deletions, refuse_versioned, size_of, text_column
 from streamtime.sql.text import microseconds, quoted
 from streamtime.udfs import groups, suppress
@@ -16,7 +17,7 @@ from streamtime.udfs.ordering import comparable
 
 if TYPE_CHECKING:
     from streamtime.sql.call import Bound
-    from streamtime.sql.udtf import Columns
+    from streamtime.sql.udtf_rows import Columns
 
 CLOSES, KIND, SIZE, KEYS = range(4)  # of a change: when its window closes, what kind it is, its bytes; then its keys
 DELETION, PREIMAGE = 1, 2
@@ -29,13 +30,14 @@ def change(call: Bound, schema: T.StructType, kind: T.DataType | None) -> str:
     if call.options.get("clock") == "wall":
         raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
     columns = [(f.name, f.dataType) for f in schema.fields]
-    preimages, deleted = text_column(columns, "_change_type"), deletions(call["deleted"], columns)
+    preimages, deleted = text_column(call, columns, "_change_type"), deletions(call, call["deleted"], columns)
     kinds = [f"WHEN {quoted(preimages)} = 'update_preimage' THEN {PREIMAGE}"] if preimages else []
     kinds += [f"WHEN {deleted} THEN {DELETION}"] if deleted else []
     closes = "NULL"
     if "window_end" in call.options:
         text, after = closing(call, schema)
-        named = next((f.dataType for f in schema if f.name.lower() == text.strip("`").lower()), kind)
+        name = call.names.find(plain(text), schema.names)
+        named = kind if name is None else schema[name].dataType
         closes = f"if(({text}) IS NULL, NULL, {microseconds(text, named or T.TimestampType())} + {after}L)"
     parts = [closes, f"CASE {' '.join(kinds)} ELSE 0 END" if kinds else "0", size_of(columns), *(k.text for k in call.keys)]
     return f"struct({', '.join(f'{part} AS c{i}' for i, part in enumerate(parts))})"

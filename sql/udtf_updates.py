@@ -15,6 +15,7 @@ from streamtime.sql.aggregates import ARGUMENT, Typed, parse, types
 from streamtime.sql.changes import carried_columns, fields_of, moment
 from streamtime.sql.columns import arrow_type
 from streamtime.sql.final import EMIT_REASON, EMIT_TIME
+from streamtime.sql.names import plain
 from streamtime.sql.text import quoted
 from streamtime.udfs import groups
 from streamtime.udfs.aggregates import aggregate
@@ -23,7 +24,7 @@ from streamtime.udfs.changes import Layout, Sorted, Updates
 if TYPE_CHECKING:
     from streamtime.sql.call import Bound
     from streamtime.sql.frame import Frame, Ref
-    from streamtime.sql.udtf import Columns
+    from streamtime.sql.udtf_rows import Columns
 
 ROW, TIME, KEY, CLOCK = "__row", "__time", "__key", "__clock"
 NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
@@ -43,17 +44,16 @@ class Shape:
 
 def shape(call: Bound, schema: T.StructType, bounds: tuple[str, str], kind: T.DataType | None) -> Shape:
     """What the result looks like. Raises CallError for what a UDTF cannot know before it runs."""
-    by_name = {f.name.lower(): f for f in schema}
 
     def named(name: str, kind_: T.DataType, text: str) -> Ref:  # a Ref itself would bring half of the package to the workers
         return cast("Ref", SimpleNamespace(name=name, type=kind_, text=text))
 
     def ref(role: str, text: str) -> Ref:
-        field = by_name.get(text.strip("`").lower())
-        if field is None:
+        name = call.names.find(plain(text), schema.names)
+        if name is None:
             fix = f"Name it in the TABLE argument: TABLE(SELECT *, {text} AS name FROM ..)."
             raise call.refuse(role, f"expected a column in a Python UDTF, got `{text}`", fix)
-        return named(field.name, field.dataType, text)
+        return named(name, schema[name].dataType, text)
 
     keys = [ref("PARTITION BY", k.text) for k in call.keys]
     order = [SimpleNamespace(ref=ref("ORDER BY", o.expression.text)) for o in call.order]

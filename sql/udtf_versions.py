@@ -12,7 +12,7 @@ from streamtime.udfs.versions import Times
 
 if TYPE_CHECKING:
     from streamtime.sql.call import Bound
-    from streamtime.sql.udtf import Columns
+    from streamtime.sql.udtf_rows import Columns
     from streamtime.udfs.groups import Ints
 
 

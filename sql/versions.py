@@ -64,7 +64,7 @@ from streamtime.sql.frame import PREFIX, prepare
 from streamtime.sql.outcome import outcome, refuse_clash
 from streamtime.sql.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Choice, Duration, Example, Option, Spec
 from streamtime.sql.suppress import DELETED, deletions, text_column
-from streamtime.sql.text import microseconds, quoted
+from streamtime.sql.text import FAR, microseconds, quoted
 from streamtime.udfs.versions import Puts
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ if TYPE_CHECKING:
 
 UNTIL, FINAL, ACCEPTED, TOMBSTONE = (f"{PREFIX}{name}" for name in ("until", "final", "accepted", "tombstone"))
 REASONS = ("null_time", "null_key", "too_old", "overwritten", "expired")
-FAR = 1 << 62  # microseconds: more than any two times lie apart, and no sum of it with a time overflows
 OUTPUT = Option(
     "output",
     Choice(words=("rows", "dropped", "all", "metrics", "puts")),
@@ -121,9 +120,9 @@ def _changes(call: Bound) -> Frame:
             raise call.refuse("`deleted`", f"expected a condition, got {kind} (`{ref.text}`)", "Write it as 'value IS NULL'.")
     columns = [(c.name, c.type) for c in frame.columns]
     df = frame.df
-    if (preimages := text_column(columns, "_change_type")) is not None:
+    if (preimages := text_column(call, columns, "_change_type")) is not None:
         df = df.where(F.coalesce(named(preimages) != "update_preimage", F.lit(True)))
-    tombstones = deletions(quoted(given[0].name) if given else None, columns)
+    tombstones = deletions(call, quoted(given[0].name) if given else None, columns)
     return frame.with_df(df.withColumn(TOMBSTONE, expression(tombstones or "false")))
 
 

@@ -42,6 +42,19 @@ differ in their last digits, as the order of rows does. `clock_by`, `at_end => '
 with a collation are errors. With `emit => 'final'`, `emit_time` is the column that a following stateful function or window sees (S8);
 else it is `change_time`.
 
+## Equal numbers in batch and on a stream
+
+Batch sorts the whole input, so with `ORDER BY ts` nothing is late. A stream takes rows as files bring them: a row is late where its window
+closed before its micro-batch began. One file has rows of 10:00:10 and 10:04:00, the next one of 10:00:50, and `size` is a minute: batch
+counts three rows, the stream two, since after the first file stream time is 10:04:00. Where such rows are, and how to get equal numbers:
+
+- **Where they are**: the same call with `output => 'dropped'` gives the late rows, with stream time and lateness, `'all'` every row with
+  its reason; `late_drop_total` in `observedMetrics` of the query's progress counts them. Run one of these beside the call.
+- **Wait longer**: `watermark => INTERVAL 5 MINUTES` closes every window five minutes later; then the stream counts three. `grace` does so
+  too, and says in batch what would be late where `ORDER BY` is the order of arrival. Either must be as long as the largest lateness.
+- **Read in order**: a stream reads files by the time they were written. With `trigger(availableNow=True)` and files that were written in
+  order of event time no row is late; one micro-batch of all files has no late row either, since stream time moves between micro-batches.
+
 ## Guarantees
 
 The result is a function of the set of input rows (C4). Late, null and accepted rows together are the input (C6). With dates as event
@@ -52,6 +65,9 @@ time, bounds and `change_time` are TIMESTAMP_NTZ.
 A kernel adds up the open windows of one key at a time, whatever the number of rows; `collect_list` keeps its values. Final rows in batch
 are joined with stream time by a second, smaller sort. On a stream, state is one entry for each key and open window, in 128 buckets;
 sliding windows also keep what rows of one key and event time come to.
+
+A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
+its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
 """
 
 from __future__ import annotations
@@ -79,13 +95,15 @@ def check(call: Bound) -> None:
     check_aggregates(call)
     size, slide, difference = call["size"], call["slide"], call["difference"]
     if (size is None) == (difference is None):
-        came = "neither" if size is None else "both"
-        fix = "Add size => INTERVAL 10 MINUTES, or difference => .. for sliding windows."
+        came, fix = "both", "Leave one out."
+        if size is None:
+            came, fix = "neither", "Add size => INTERVAL 10 MINUTES, or difference => INTERVAL 10 MINUTES for sliding windows."
         raise call.refuse(None, f"expected either `size` or `difference`, got {came}", fix)
     if slide is not None and size is None:
         raise call.refuse("`slide`", "goes with `size`: windows with a `difference` begin and end where rows are", "Leave it out.")
     if slide is not None and slide > size:
-        raise call.refuse("`slide`", "expected an interval of at most `size`, got a larger one", "Rows between the windows would be lost.")
+        fix = "Make it no longer: rows between the windows would be lost."
+        raise call.refuse("`slide`", "expected an interval of at most `size`, got a larger one", fix)
 
 
 def kernel(call: Bound, layout: Layout) -> Updates:

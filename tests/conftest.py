@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).parent))
+from jvm import JAVA_OPTIONS, code_cache
 
 
 @pytest.fixture(scope="session")
@@ -25,12 +26,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.shuffle.partitions": "3",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder),
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-            f"-Dlog4j2.configurationFile=file:{_log_settings(folder)}",
+            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dlog4j2.configurationFile=file:{_log_settings(folder)}",
         },
     )
     yield session
+    said = code_cache(session)
     session.stop()
+    assert "stopped_count=0" in said, f"The JVM ran out of room for compiled code, and interpreted what followed:\n{said}"
 
 
 def _log_settings(folder: Path) -> Path:

@@ -1,12 +1,16 @@
-"""A Spark Connect server in a process of its own, without the pack. Lines on stdin: `register` puts the pack in; the end of stdin ends it."""
+"""A Spark Connect server in a process of its own, without the pack. Lines on stdin: `register` puts the pack in; the end of stdin ends it.
+
+What it answers goes to a channel of its own: the JVM writes to stdout, too, when it has something to say.
+"""
 
 import os
 import sys
 
+from jvm import JAVA_OPTIONS, say
 from pyspark.sql import SparkSession
 
 
-def main(port: str, folder: str) -> None:
+def main(channel: str, port: str, folder: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
@@ -14,7 +18,7 @@ def main(port: str, folder: str) -> None:
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": port,
@@ -28,13 +32,13 @@ def main(port: str, folder: str) -> None:
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    print("ready", flush=True)
+    say(channel, "ready")
     for line in sys.stdin:
         if line.strip() == "register":
             import streamtime
 
             streamtime.register(spark)
-            print("registered", flush=True)
+            say(channel, "registered")
     spark.stop()
 
 

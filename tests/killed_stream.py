@@ -1,9 +1,11 @@
-"""A streaming query in a process of its own, to be killed: files of events, through a function, into a Delta table. Prints its progress."""
+"""A streaming query in a process of its own, to be killed: files of events, through a function, into a Delta table. Says its progress."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+
+from jvm import JAVA_OPTIONS, say
 
 import streamtime
 
@@ -14,8 +16,13 @@ CALLS = {
 }
 
 
-def main(folder: Path, function: str) -> None:
-    spark = streamtime.session(cores=2, settings={"spark.sql.shuffle.partitions": "2", "spark.local.dir": str(folder)})
+def main(channel: str, folder: Path, function: str) -> None:
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": str(folder),
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    }
+    spark = streamtime.session(cores=2, settings=settings)
     reader = spark.readStream.schema("k INT, ts TIMESTAMP, id INT").option("maxFilesPerTrigger", "1").option("maxFileAge", "9999d")
     reader.parquet(str(folder / "in")).createOrReplaceTempView("events")
     writer = (
@@ -27,9 +34,9 @@ def main(folder: Path, function: str) -> None:
         progress = query.lastProgress
         if progress is not None and progress.batchId > said:
             said = progress.batchId
-            print(said, flush=True)
-    print("done", flush=True)
+            say(channel, said)
+    say(channel, "done")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

@@ -118,7 +118,7 @@ def deduplicate(
             if not redelivered:
                 this.reason, this.kept_time = "duplicate", live[0] * sign
                 causes.add(id(live[2]))
-            if refresh and time > live[0]:
+            if refresh and not redelivered and time > live[0]:
                 kept[key] = (time, live[1], live[2])
         elif time >= clock - far:
             kept[key] = (time, row[offset] if offset else None, this)

@@ -1,23 +1,50 @@
-"""The slow meaning of AS_OF_JOIN: plain Python, row by row, written from the rules J1 to J6 and V1 to V3 and from nothing else."""
+"""The slow meaning of AS_OF_JOIN: plain Python, row by row, written from the rules J1 to J6 and V1 to V3 and from nothing else.
+
+Rows have a key `k` (None where a part of it is null) and a time `t`; right rows that delete their key have `gone`; arrivals are in `o`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reference import in_processing_order
-
 Row = dict[str, Any]
+By = str | tuple[str, bool, bool]  # a column; or with whether it goes up, and whether nulls come first
 
 
 @dataclass
 class Joined:
-    """A left row, the right row that it found, and why it found none."""
+    """A left row, the right row that it found, and why it found none: with `expired`, the one that retention hid."""
 
     row: Row
     match: Row | None = None
     reason: str | None = None
+    expired: Row | None = None
+
+
+def in_order(rows: Iterable[Row], order: Sequence[By]) -> list[Row]:
+    """C4: by these columns, then by the remaining ones, left to right, ascending, nulls first."""
+    by = [(b, True, True) if isinstance(b, str) else b for b in order]
+
+    def compare(a: Row, b: Row) -> int:
+        named = [name for name, _, _ in by]
+        for name, up, nulls_first in [*by, *((n, True, True) for n in a if n not in named)]:
+            x, y = a[name], b[name]
+            if x == y:
+                continue
+            if x is None or y is None:
+                return -1 if (x is None) == nulls_first else 1
+            return -1 if (x < y) == up else 1
+        return 0
+
+    return sorted(rows, key=functools.cmp_to_key(compare))
+
+
+def without_place(row: Row) -> str | None:
+    """J3, C12: why a left row cannot match anything."""
+    return "null_time" if row["t"] is None else "null_key" if row["k"] is None else None
 
 
 def as_of_join(
@@ -28,61 +55,60 @@ def as_of_join(
     tolerance: int | None = None,
     exact: bool = True,
     ties: str = "last",
-    order: Sequence[str] = ("t",),
+    order: Sequence[By] = ("t",),
 ) -> list[Joined]:
-    """J1 to J4, J6: against complete history. Rows have k, t; a right row with `gone` is a tombstone."""
-    versions: dict[Any, list[Row]] = {}
-    for row in in_processing_order([r for r in right if r["t"] is not None and r["k"] is not None], order):
-        versions.setdefault(row["k"], []).append(row)
+    """J1 to J4, J6: against complete history. `order` is the right side's ORDER BY, its time first."""
+    history: dict[Any, dict[int, list[Row]]] = {}  # of a key: the rows of each time, in order
+    for row in in_order([r for r in right if without_place(r) is None], order):
+        if direction == "backward" or not row["gone"]:  # the others skip tombstones
+            history.setdefault(row["k"], {}).setdefault(row["t"], []).append(row)
     found = []
     for row in left:
-        if row["t"] is None or row["k"] is None:
-            found.append(Joined(row, None, "null_time" if row["t"] is None else "null_key"))
+        joined = Joined(row, None, without_place(row))
+        found.append(joined)
+        if joined.reason:
             continue
-        history = versions.get(row["k"], [])
-        alive = [v for v in history if not v["gone"]]
-        before = [v for v in (history if direction == "backward" else alive) if v["t"] < row["t"] or (exact and v["t"] == row["t"])]
-        after = [v for v in alive if v["t"] > row["t"] or (exact and v["t"] == row["t"])]
-        choices = {"backward": [before], "forward": [after], "nearest": [before, after]}[direction]
-        best: Row | None = None
-        for side in choices:
-            if side:
-                at = (max if side is before else min)(v["t"] for v in side)
-                tied = [v for v in side if v["t"] == at]
-                candidate = tied[-1] if ties == "last" else tied[0]
-                if best is None or abs(candidate["t"] - row["t"]) < abs(best["t"] - row["t"]):
-                    best = candidate
-        if best is not None and (best["gone"] or (tolerance is not None and abs(row["t"] - best["t"]) > tolerance)):
-            best = None
-        found.append(Joined(row, best, None if best else "no_match"))
+        t, times = row["t"], history.get(row["k"], {})
+        behind = [at for at in times if at < t or (exact and at == t)] if direction != "forward" else []
+        ahead = [at for at in times if at > t or (exact and at == t)] if direction != "backward" else []
+        candidates = [*([max(behind)] if behind else []), *([min(ahead)] if ahead else [])]
+        if candidates:
+            at = min(candidates, key=lambda c: abs(c - t))  # the first of equals, which lies behind
+            joined.match = times[at][-1 if ties == "last" else 0]
+            if joined.match["gone"] or (tolerance is not None and abs(t - at) > tolerance):
+                joined.match = None
+        joined.reason = None if joined.match else "no_match"
     return found
 
 
 class Store:
-    """A versioned table (V1 to V3): what was put, by key and time."""
+    """A versioned table that refuses what is older than its stream time less `retention` (V1 to V3, J5)."""
 
     def __init__(self, retention: int | None) -> None:
         self.retention = retention
+        self.stream_time: int | None = None
         self.versions: dict[Any, dict[int, Row]] = {}
-        self.clock: int | None = None
+
+    def too_old(self, t: int) -> bool:
+        return self.retention is not None and self.stream_time is not None and t < self.stream_time - self.retention
 
     def put(self, row: Row) -> None:
-        """V2, with a grace of the retention."""
-        if self.retention is not None and self.clock is not None and row["t"] < self.clock - self.retention:
-            return
-        self.clock = row["t"] if self.clock is None else max(self.clock, row["t"])
-        self.versions.setdefault(row["k"], {})[row["t"]] = row
+        """V2: an equal key and time overwrites."""
+        if not self.too_old(row["t"]):
+            self.stream_time = row["t"] if self.stream_time is None else max(self.stream_time, row["t"])
+            self.versions.setdefault(row["k"], {})[row["t"]] = row
 
-    def get(self, key: Any, t: int, exact: bool) -> tuple[Row | None, str | None]:
-        """V1, V3."""
-        history = self.versions.get(key, {})
-        valid = [at for at in history if at < t or (exact and at == t)]
-        if not valid or history[max(valid)]["gone"]:
-            return None, "no_match"
-        expired = self.retention is not None and self.clock is not None and t < self.clock - self.retention
-        if expired and max(valid) != max(history):
-            return None, "expired"
-        return history[max(valid)], None
+    def look_up(self, joined: Joined, exact: bool, tolerance: int | None) -> None:
+        """V1, V3, J2: `expired` only where nothing but retention hid a match."""
+        t, versions = joined.row["t"], self.versions.get(joined.row["k"], {})
+        at = max((v for v in versions if v < t or (exact and v == t)), default=None)
+        joined.reason = "no_match"
+        if at is None or versions[at]["gone"] or (tolerance is not None and t - at > tolerance):
+            return
+        if self.too_old(t) and at != max(versions):  # the current version never expires
+            joined.reason, joined.expired = "expired", versions[at]
+        else:
+            joined.match, joined.reason = versions[at], None
 
 
 def known_as_of(
@@ -93,44 +119,44 @@ def known_as_of(
     grace: int | None = None,
     at_end: str = "emit",
     exact: bool = True,
-    clock_by: bool = False,
+    tolerance: int | None = None,
+    clock_by: bool | Callable[[Row], Any] = False,
+    order: Sequence[By] = ("t",),
 ) -> list[Joined]:
-    """J5: row by row in order of arrival `o`; of equal arrivals the left row comes first. `clock_by`: clocks run per key."""
+    """J5: one record after the other. `clock_by`: clocks run per key, or per what it says of a row."""
+    clock_of = clock_by if callable(clock_by) else (lambda row: row["k"] if clock_by else None)
     stores: dict[Any, Store] = {}
+    buffers: dict[Any, list[Joined]] = {}
     clocks: dict[Any, int] = {}
-    waiting: list[Joined] = []
-    found = []
+    found = [Joined(row, None, without_place(row)) for row in left]
+    arriving = [j for j in found if j.row["o"] is not None]
 
     def look_up(joined: Joined) -> None:
-        row = joined.row
-        store = stores.setdefault(row["k"] if clock_by else None, Store(retention))
-        joined.match, joined.reason = store.get(row["k"], row["t"], exact)
+        stores.setdefault(clock_of(joined.row), Store(retention)).look_up(joined, exact, tolerance)
 
-    arrivals = [(r["o"], 0, r) for r in left] + [(r["o"], 1, r) for r in in_processing_order(right, ["o"]) if r["o"] is not None]
-    for _, is_right, row in sorted(arrivals, key=lambda a: (a[0] is not None, a[0] or 0, a[1])):
-        clock = row["k"] if clock_by else None
-        if is_right:
-            if row["t"] is not None and row["k"] is not None:
-                stores.setdefault(clock, Store(retention)).put(row)
-            continue
-        joined = Joined(row)
-        found.append(joined)
-        if row["t"] is None or row["k"] is None or row["o"] is None:
-            joined.reason = "null_time" if row["t"] is None else "null_key" if row["k"] is None else "no_match"
-            if row["t"] is None or row["o"] is None:
-                continue  # of those that can match nothing, only a row with a time moves the clock
-        if grace is None:
-            if not joined.reason:
-                look_up(joined)
-            continue
-        clocks[clock] = max(clocks.get(clock, row["t"]), row["t"])
-        waiting += [] if joined.reason else [joined]
-        for other in [w for w in waiting if (w.row["k"] if clock_by else None) == clock and w.row["t"] <= clocks[clock] - grace]:
-            waiting.remove(other)
-            look_up(other)
-    for joined in waiting:
+    puts = in_order([r for r in right if r["o"] is not None and without_place(r) is None], ["o", *order])
+    for at in sorted({j.row["o"] for j in arriving} | {r["o"] for r in puts}):
+        for joined in (j for j in arriving if j.row["o"] == at):  # before the right rows of that arrival: those have not arrived before it
+            clock, t = clock_of(joined.row), joined.row["t"]
+            if grace is None:
+                if joined.reason is None:
+                    look_up(joined)
+            elif t is not None:
+                clocks[clock] = max(clocks.get(clock, t), t)
+                waiting = buffers.setdefault(clock, [])
+                if joined.reason is None:
+                    waiting.append(joined)
+                for due in [w for w in waiting if w.row["t"] <= clocks[clock] - grace]:
+                    waiting.remove(due)
+                    look_up(due)
+        for row in (r for r in puts if r["o"] == at):
+            stores.setdefault(clock_of(row), Store(retention)).put(row)
+    for joined in (w for waiting in buffers.values() for w in waiting):
         if at_end == "hold":
             joined.reason = "held"
         else:
             look_up(joined)
+    for joined in found:  # a null arrival has seen nothing
+        if joined.row["o"] is None and joined.reason is None:
+            joined.reason = "no_match"
     return found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import SparkSession
 
 EVENTS = "(SELECT col1 AS n, col2 AS k, CAST(col3 AS TIMESTAMP) AS ts FROM VALUES (1, 'a', '2024-01-01'), (2, 'a', '2024-01-03'), (3, 'b', '2024-01-09'))"
@@ -114,15 +115,33 @@ def test_several_joins_in_one_query_and_in_a_view(spark: SparkSession, prices: s
     [
         ("JOIN {prices} FOR SYSTEM_TIME AS OF e.ts p ON e.n = p.price", "kept by `k`, and `k` is not compared"),
         ("JOIN {prices} VERSION AS OF e.n p ON e.k = p.k", "counts commits, and .*prices.* is versioned by event time"),
-        ("JOIN {plain} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k", "AS_OF_JOIN, `history`: .*delta.enableChangeDataFeed"),
-        ("JOIN files FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k", "files.* (is a view|is not a Delta table|there is no table)"),
+        (
+            "LEFT JOIN {plain} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k",
+            r"`history`: the table .* has no change data feed.*Write LEFT ASOF JOIN \S+\.plain p MATCH_CONDITION \(e.ts >= p.ts\) ON e.k = p.k"
+            r", over any table; or, in Delta, declare its versions: ALTER TABLE \S+\.plain SET TBLPROPERTIES "
+            r"\('streamtime.key' = 'k', 'streamtime.time' = 'ts'\)",
+        ),
+        ("JOIN {plain} VERSION AS OF e.n p ON e.k = p.k", "AS_OF_JOIN, `history`: .*delta.enableChangeDataFeed"),
+        (
+            "JOIN files FOR SYSTEM_TIME AS OF e.ts ON e.k = files.`the k`",
+            r"`files` is a view.*Write ASOF JOIN files MATCH_CONDITION \(e.ts >= files.`at o'clock`\) ON e.k = files.`the k`, .*"
+            r"'streamtime.key' = '`the k`', 'streamtime.time' = '`at o\\'clock`'",
+        ),
+        (
+            "JOIN files AS `f.``x` FOR SYSTEM_TIME AS OF e.ts ON e.k = `f.``x`.`k.``x`",
+            r"Write ASOF JOIN files `f.``x` MATCH_CONDITION \(e.ts >= `f.``x`.`at o'clock`\) ON e.k = `f.``x`.`k.``x`, .*'`k.``x`'",
+        ),
+        (
+            "JOIN {csv} FOR SYSTEM_TIME AS OF e.ts USING (k)",
+            r"is not a Delta table. Write ASOF JOIN \S+csv MATCH_CONDITION \(e.ts >= csv.day\) USING \(k\)",
+        ),
         ("JOIN {stock} FOR SYSTEM_TIME AS OF e.ts p ON lower(e.k) = lower(p.k)", "expected a column of .*stock as key"),
         ("JOIN {stock} FOR SYSTEM_TIME AS OF e.ts p ON k = p.k", "`k` is ambiguous"),
         ("JOIN {stock} FOR SYSTEM_TIME AS OF e.nothing p ON e.k = p.k", r"AS OF \(`at`\): no column `e.nothing`"),
         ("JOIN {stock} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.kk", "`on`: no column `p.kk` on either side. Did you mean `k`"),
         (
             "JOIN {stock} FOR SYSTEM_TIME AS OF CAST(e.ts AS DATE) p ON e.k = p.k",
-            "`at`.*: the times have different types.*declares no event time",
+            "`at`.*: the times have different types.*declares no event time.*or declare its own: ALTER TABLE .*stock SET TBLPROPERTIES",
         ),
         (
             "JOIN {stock} FOR SYSTEM_TIME AS OF e.n p ON e.k = p.k",
@@ -134,6 +153,35 @@ def test_what_cannot_be_looked_up_is_said_in_words(
     spark: SparkSession, prices: str, stock: str, tables: str, join: str, message: str
 ) -> None:
     spark.sql(f"CREATE TABLE IF NOT EXISTS {tables}.plain (k STRING, n INT) USING delta")
-    spark.sql("SELECT 'a' AS k").createOrReplaceTempView("files")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {tables}.csv (k STRING, day DATE) USING csv")
+    spark.sql("SELECT 'a' AS `the k`, now() AS `at o'clock`, 'a' AS `k.``x`").createOrReplaceTempView("files")
     with pytest.raises(AnalysisException, match=message):
-        spark.sql(f"SELECT * FROM {EVENTS} e {join.format(prices=prices, stock=stock, plain=tables + '.plain')}")
+        spark.sql(f"SELECT * FROM {EVENTS} e {join.format(prices=prices, stock=stock, plain=tables + '.plain', csv=tables + '.csv')}")
+
+
+def test_a_time_before_the_first_commit_has_a_reason_of_its_own(spark: SparkSession, stock: str) -> None:
+    call = f"AS_OF_JOIN(TABLE{EVENTS}, TABLE({stock}), using => ARRAY('k'), history => '{stock}', at => '{{}}', output => 'dropped' {{}})"
+    before = [(n, "before_history") for n in (1, 2, 3)]
+    cases = (("ts", "", before), ("n - 3", ", unit => 'version'", [*before[:2], (3, "no_match")]), ("ts + INTERVAL 1000000 DAYS", "", []))
+    for at, unit, expected in cases:
+        assert asked(spark, f"SELECT n, reason FROM {call.format(at, unit)} ORDER BY n") == expected, at
+
+
+def test_rows_that_a_commit_wrote_together_lead_to_event_times(spark: SparkSession, schema: str) -> None:
+    t = f"{schema}.loads"
+    spark.sql(f"CREATE TABLE {t} (k STRING, at TIMESTAMP, price INT) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    spark.sql(f"INSERT INTO {t} VALUES ('a', TIMESTAMP '2024-01-01', 1), ('a', TIMESTAMP '2024-01-02', 2)")
+    joined = spark.sql(f"SELECT n, price FROM {EVENTS} e JOIN {t} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k")
+    message = (
+        r"wrote 2 rows of the key k = a: one is expected. The times of its commits are asked, since it declares no event time. "
+        rf"Write ASOF JOIN {t} p MATCH_CONDITION \(e.ts >= p.at\) ON e.k = p.k, over any table; or, in Delta, declare its versions: (.*)\."
+    )
+    with pytest.raises(SparkRuntimeException, match=message) as caught:
+        joined.collect()
+    found = re.search(message, str(caught.value))
+    assert found is not None
+    spark.sql(found[1])
+    again = f"SELECT n, price FROM {EVENTS} e JOIN {t} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k ORDER BY n"
+    assert asked(spark, again) == [(1, 1), (2, 2)]
+    written = f"SELECT n, price FROM {EVENTS} e ASOF JOIN {t} p MATCH_CONDITION (e.ts >= p.at) ON e.k = p.k ORDER BY n"
+    assert asked(spark, written) == [(1, 1), (2, 2)]

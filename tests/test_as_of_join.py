@@ -12,13 +12,11 @@ from typing import Any
 
 import duckdb
 import pytest
-import reference_as_of as slow
 from pyspark.errors import AnalysisException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 from test_deduplicate import micros, moment, view
 
 import streamtime
-from streamtime.sql import lookup
 
 FOLDER = Path(__file__).parent / "cases"
 CASES = json.loads((FOLDER / "stream_table_join.json").read_text())
@@ -86,79 +84,6 @@ def test_case(spark: SparkSession, case: dict[str, Any]) -> None:
         assert joined(spark, case, "stream", "table") == Counter()
     else:
         assert joined(spark, case, params["stream_side"], params["table_side"]) == expected(case, "+" if '"+"' in params["joiner"] else "-")
-
-
-def some_rows(random_: random.Random, names: str) -> list[dict[str, Any]]:
-    count, spread = random_.choice([0, 1, 40, 40, 40]), random_.choice([5, 20, 60])
-    values = {
-        "k": lambda: random_.choice([None, *"aaaabbbccc"]),
-        "t": lambda: random_.choice([None, *[random_.randint(-5, spread)] * 15]),
-        "o": lambda: random_.choice([None, *[random_.randint(0, 60)] * 15]),
-        "gone": lambda: random_.random() < 0.2,
-        "a": lambda: random_.randint(0, 3),
-        "b": lambda: random_.randint(0, 3),
-    }
-    return [{n: values[n]() for n in names.split()} for _ in range(count)]
-
-
-def sides(spark: SparkSession, random_: random.Random) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    left, right = some_rows(random_, "k t o a"), some_rows(random_, "k t o gone b")
-    for rows, ddl, name in ((left, LEFT, "l"), (right, RIGHT, "r")):
-        shuffled = random_.sample(rows, len(rows))
-        df = view(spark, [r | {"t": moment(r["t"], 1)} for r in shuffled], ddl, name)
-        df.repartition(random_.randint(1, 3)).createOrReplaceTempView(name)
-    return left, right
-
-
-def pairs(found: list[slow.Joined]) -> Counter[Any]:
-    nothing = dict.fromkeys(("k", "t", "o", "gone", "b"))
-    return Counter((*j.row.values(), *(j.match or nothing).values(), j.reason) for j in found)
-
-
-def got(rows: list[Row]) -> Counter[Any]:
-    return Counter((*r[:1], micros(r[1]), *r[2:5], micros(r[5]), *r[6:9], r[9]) for r in rows)
-
-
-def compare(spark: SparkSession, found: list[slow.Joined], options: str) -> None:
-    text = (
-        f"SELECT * FROM AS_OF_JOIN(TABLE(l) PARTITION BY k ORDER BY t, TABLE(r) PARTITION BY k ORDER BY t, deleted => 'gone'{options}, OUT)"
-    )
-    everything = spark.sql(text.replace("OUT", "output => 'all'")).collect()
-    assert got(everything) == pairs(found), text
-    inner = spark.sql(text.replace("OUT", "output => 'rows'")).collect()
-    assert got([Row(*r, None) for r in inner]) == pairs([j for j in found if j.match]), text
-    dropped = spark.sql(text.replace("OUT", "output => 'dropped'")).collect()
-    expected = Counter((*j.row.values(), j.reason) for j in found if not j.match)
-    assert Counter((r.k, micros(r.t), r.o, r.a, r.reason) for r in dropped) == expected, text
-    left = spark.sql(text.replace("OUT", "join_type => 'left'")).collect()
-    kept = [slow.Joined(j.row, j.match) for j in found if j.reason != "held"]
-    assert got([Row(*r, None) for r in left]) == pairs(kept), text
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_random_sides_equal_the_slow_definition(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(lookup, "MOST_NARROW", (0, lookup.MOST_NARROW)[seed // 3 % 2])  # wide rows take another way
-    random_ = random.Random(seed)
-    left, right = sides(spark, random_)
-    direction = ("backward", "forward", "nearest")[seed % 3]
-    exact, ties, tolerance = random_.random() < 0.6, random_.choice(["last", "first"]), random_.choice([None, 0, 3])
-    found = slow.as_of_join(left, right, direction=direction, exact=exact, ties=ties, tolerance=tolerance)
-    options = f", direction => '{direction}', allow_exact => {exact}, ties => '{ties}'"
-    compare(spark, found, options + (f", tolerance => {interval(tolerance)}" if tolerance is not None else ""))
-
-
-@pytest.mark.parametrize("seed", range(7))
-def test_random_arrivals_equal_the_slow_definition(spark: SparkSession, seed: int) -> None:
-    random_ = random.Random(100 + seed)
-    left, right = sides(spark, random_)
-    retention, grace = random_.choice([None, 0, 3, 20]), random_.choice([None, None, 0, 2, 10])
-    grace = min(grace, retention) if grace is not None and retention is not None else grace
-    exact, at_end, clock_by = random_.random() < 0.8, random_.choice(["emit", "hold"]), random_.random() < 0.3
-    found = slow.known_as_of(left, right, retention=retention, grace=grace, at_end=at_end, exact=exact, clock_by=clock_by)
-    options = f", arrival => 'o', allow_exact => {exact}"
-    options += f", retention => {interval(retention)}" if retention is not None else ""
-    options += f", grace => {interval(grace)}, at_end => '{at_end}'" if grace is not None else ""
-    compare(spark, found, options + (", clock_by => ARRAY('k')" if clock_by else ""))
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("backward", ">="), ("backward", ">"), ("forward", "<="), ("forward", "<")])

@@ -59,6 +59,7 @@ def test_each_row_sees_what_had_arrived(seed: int) -> None:
         if not row["right"]:
             expected = found[row["o"]]
             if expected.match is None:
-                assert number == {"no_match": NO_MATCH, "expired": EXPIRED}[expected.reason], row
+                lost = expected.expired
+                assert number == NO_MATCH if lost is None else by_number[row["k"], EXPIRED - number] == lost["o"], row
             else:
                 assert by_number[row["k"], number] == expected.match["o"], row

@@ -70,7 +70,7 @@ def test_commits_of_a_table_are_not_for_streams(spark: SparkSession, schema: str
     table = prices(spark, schema)
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
     source.stream().createOrReplaceTempView("events")
-    with pytest.raises(AnalysisException, match="Declare it as versioned"):
+    with pytest.raises(AnalysisException, match="Declare its versions"):
         spark.sql(f"SELECT * FROM events e JOIN {table} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k")
 
 

@@ -16,10 +16,11 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 import streamtime
+from streamtime.parser import MENTIONED as OURS
 from streamtime.registration import _doors
 from streamtime.sparks import spark_version
 from streamtime.sql.as_of_clauses import Refusal
-from streamtime.sql.as_of_rewrite import MENTIONED, raw_literal, rewrite
+from streamtime.sql.as_of_rewrite import raw_literal, rewrite
 from streamtime.sql.conditions import Conjunct, split
 from streamtime.sql.expressions import has_columns, value_end
 from streamtime.sql.tokens import Source
@@ -521,9 +522,9 @@ def asked(spark: SparkSession) -> Iterator[list[str]]:
             texts.append(text)
             raise RuntimeError("Python is about to end")
 
-    door.parsers.open(MENTIONED, failing := Failing())
+    door.parsers.open(OURS, failing := Failing())
     yield texts
-    door.parsers.open(MENTIONED, door.rewrite)
+    door.parsers.open(OURS, door.rewrite)
     del failing
 
 

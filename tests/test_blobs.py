@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from streamtime.udfs import groups
+from streamtime.udfs import keys as keys_
 from streamtime.udfs.blobs import Packer, ahead, encoded
 
 
@@ -97,9 +97,9 @@ INTEGERS = [None, 0, 1, -1, 2**31, -(2**31), 2**63 - 1, -(2**63), 255, 256]
 def test_two_numbers_tell_keys_apart_and_nulls_from_values_whatever_table_they_lie_in(columns: int) -> None:
     keys = list(itertools.product(INTEGERS, repeat=columns))
     arrays = [pa.array([k[i] for k in keys], pa.int64()) for i in range(columns)]
-    found = list(zip(*(half.tolist() for half in groups.halves(arrays, len(keys))), strict=True))
+    found = list(zip(*(half.tolist() for half in keys_.halves(arrays, len(keys), "s")), strict=True))
     assert len(set(found)) == len(keys)
-    alone = [groups.halves([pa.array([v], pa.int64()) for v in key], 1) for key in keys]
+    alone = [keys_.halves([pa.array([v], pa.int64()) for v in key], 1, "s") for key in keys]
     assert [(int(first[0]), int(second[0])) for first, second in alone] == found
 
 
@@ -107,5 +107,5 @@ def test_keys_of_all_kinds_that_are_counted_have_two_numbers() -> None:
     kinds = [pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")]
     for kind in kinds:
         values = pa.array([0, 1, None], pa.int32() if kind == pa.date32() else pa.int64() if pa.types.is_temporal(kind) else pa.int8())
-        first, second = groups.halves([values.cast(kind)], 3)
+        first, second = keys_.halves([values.cast(kind)], 3, "s")
         assert len({*zip(first.tolist(), second.tolist(), strict=True)}) == 3

@@ -20,7 +20,7 @@ import pytest
 import reference
 
 from streamtime.sql import buckets
-from streamtime.sql.buckets import ASIDE, CLOCK, PLACE, REASON, SECOND, Judge, Keep, Keeper, Plan
+from streamtime.sql.buckets import ASIDE, CLOCK, PLACE, REASON, Judge, Keep, Keeper, Plan
 from streamtime.udfs import groups
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.ordering import By, ordinals, sorted_rows
@@ -29,6 +29,7 @@ from streamtime.udfs.state import Entries, Index, Slices
 from streamtime.udfs.windows import FirstInWindow
 
 MOMENT = pa.timestamp("us")
+KEYS = ("first", "second")  # what tells keys apart
 STEP = 1000  # a watermark has milliseconds
 
 
@@ -166,7 +167,7 @@ class Kept:
 
 def plan(transition: Any, **changes: Any) -> Plan:
     given = {
-        "function": "F", "transition": transition, "options": {"within": "10"}, "roles": ("t",), "order": (By("t"),), "ties": (By("id"),),
+        "function": "F", "transition": transition, "keys": KEYS, "options": {"within": "10"}, "roles": ("t",), "order": (By("t"),), "ties": (By("id"),),
         "reasons": ("null_time", "duplicate"), "results": (), "output": "all",
     }  # fmt: skip
     return Plan(**given | changes)
@@ -182,12 +183,12 @@ def table(rows: list[reference.Row], spread: int = 1 << 62) -> pa.Table:
         "t": pa.array([r["t"] for r in rows], MOMENT),
         "id": pa.array([r["id"] for r in rows], pa.int64()),
         PLACE: pa.array([place[r["k"]] for r in rows], pa.int64()),
-        SECOND: pa.array([second[r["k"]] for r in rows], pa.int64()),
+        KEYS[0]: pa.array([place[r["k"]] for r in rows], pa.int64()),
+        KEYS[1]: pa.array([second[r["k"]] for r in rows], pa.int64()),
         ASIDE: pa.array(aside, pa.int32()),
     }
     if rows and "off" in rows[0]:
-        for half in ("o1", "o2"):
-            columns[half] = pa.array([r["off"] for r in rows], pa.int64())
+        columns["off"] = pa.array([r["off"] for r in rows], pa.int64())
     return pa.table(columns)
 
 
@@ -242,9 +243,8 @@ def test_a_stream_is_judged_as_the_slow_definition_says(seed: int) -> None:
         [], within=within, refresh=refresh, offset=offset, order=order, clocked=reference.in_micro_batches(batches, order, delay, STEP)
     )
     transition = Deduplicate(within=groups.HIGHEST if within is None else within, refresh=refresh, offsets=2 if offset else 0)
-    halves = ("o1", "o2") if offset else ()
     other = By("id") if order == ["t"] else By("t")
-    stream = Stream(plan(transition, results=("kept",), order=(By(order[0]),), ties=(other,), roles=("t", *halves)))
+    stream = Stream(plan(transition, results=("kept",), order=(By(order[0]),), ties=(other,), offset=("off",) if offset else ()))
     got = {r["id"]: (r[REASON], moment(r["kept"]), moment(r[CLOCK])) for r in replay(stream, batches, delay, random_)}
     times = {r["id"]: r["t"] for rows in batches for r in rows}
     for one in expected:
@@ -265,8 +265,8 @@ def test_windows_in_a_stream_are_judged_as_the_slow_definition_says(seed: int) -
         aside = [1 if r["t"] is None else 2 if r["k"] is None else -1 for r in rows]
         starts = np.array([0 if e is None else e - size for e in ends])
         base = table(rows)
-        by_window = pa.array(groups.as_ints(base.column(SECOND).combine_chunks()) * 10_000_000 + starts)
-        made = base.drop_columns([SECOND, ASIDE]).append_column(SECOND, by_window).append_column(ASIDE, pa.array(aside, pa.int32()))
+        by_window = pa.array(groups.as_ints(base.column(KEYS[1]).combine_chunks()) * 10_000_000 + starts)
+        made = base.drop_columns([KEYS[1], ASIDE]).append_column(KEYS[1], by_window).append_column(ASIDE, pa.array(aside, pa.int32()))
         return made.append_column("end", pa.array(ends, MOMENT))
 
     reasons = ("null_time", "null_key", "late", "duplicate")
@@ -462,7 +462,8 @@ def test_every_case_holds_where_each_record_is_a_micro_batch(case: dict[str, Any
                 "t": pa.array([row["ts"] * 1000], MOMENT),
                 "id": pa.array([number + 1]),
                 PLACE: pa.array([names.setdefault(parts, len(names))]),
-                SECOND: pa.array([7]),
+                KEYS[0]: pa.array([names[parts]]),
+                KEYS[1]: pa.array([7]),
                 ASIDE: pa.array([0 if None in parts else -1], pa.int32()),
             }
         )

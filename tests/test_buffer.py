@@ -25,10 +25,8 @@ from streamtime.udfs.buffer import (
     DELETED,
     EMIT_REASON,
     EMIT_TIME,
-    FIRST,
     ORDER,
     OUTCOME,
-    SECOND,
 )
 
 MOMENT = pa.timestamp("us")
@@ -77,7 +75,7 @@ def options_of(random_: random.Random) -> dict[str, Any]:
 def call_of(options: dict[str, Any], output: str, **changes: Any) -> buffer.Suppress:
     wait = options.get("wait")
     given: dict[str, Any] = {
-        "function": "F", "time": "t", "keys": ("k",), "clocks": tuple(options["clock_by"]), "kept": ("id", "k"),
+        "function": "F", "time": "t", "keys": ("k",), "told": ("first", "second"), "clocks": tuple(options["clock_by"]), "kept": ("id", "k"),
         "results": RESULTS if output != "rows" else (EMIT_TIME, EMIT_REASON), "wait": groups.HIGHEST if wait is None else wait,
         "close": "close" if options["closes"] else None, "at_end": options["at_end"], "output": output,
         "when_full": options.get("when_full"), "records": options.get("max_records"), "bytes": options.get("max_bytes"),
@@ -96,8 +94,8 @@ def batches(random_: random.Random, rows: list[dict[str, Any]], clock_by: list[s
             "p": pa.array([r["p"] for r in rows], pa.int32()),
             "t": pa.array([r["t"] for r in rows], MOMENT),
             "close": pa.array([r["close"] for r in rows], MOMENT),
-            FIRST: pa.array([kinds(ord(r["k"] or "_") - 100) for r in rows], pa.int64()),
-            SECOND: pa.array([ord(r["k"] or "_") for r in rows], pa.int64()),
+            "first": pa.array([kinds(ord(r["k"] or "_") - 100) for r in rows], pa.int64()),
+            "second": pa.array([ord(r["k"] or "_") for r in rows], pa.int64()),
             DELETED: pa.array([r["deleted"] for r in rows], pa.bool_()),
             BYTES: pa.array([r["size"] for r in rows], pa.int64()),
             ORDER: pa.array([str(r["id"]) for r in rows], pa.string()),
@@ -124,6 +122,7 @@ def numbers(value: Any) -> Any:
 def test_the_buffer_decides_as_the_slow_definition_says(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random_ = random.Random(seed)
     rows, options = some_rows(random_, random_.choice([0, 1, 5, 40, 200])), options_of(random_)
+    monkeypatch.setattr(buffer, "halves", lambda keys, *_: tuple(map(groups.as_ints, keys)))  # halves as they are given
     monkeypatch.setattr(buffer, "FEWEST_ROWS", random_.choice([1, 2, 10, 1000]))
     monkeypatch.setattr(parts, "MOST_PARTS", random_.choice([1, 3]))
     monkeypatch.setattr(suppress, "ROUNDS", random_.choice([1, 2, 16]))
@@ -148,6 +147,7 @@ def test_the_buffer_decides_as_the_slow_definition_says(seed: int, monkeypatch: 
 def test_the_metrics_count_what_the_slow_definition_does(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random_ = random.Random(seed)
     rows, options = some_rows(random_, random_.choice([0, 1, 40])), options_of(random_)
+    monkeypatch.setattr(buffer, "halves", lambda keys, *_: tuple(map(groups.as_ints, keys)))  # halves as they are given
     monkeypatch.setattr(buffer, "FEWEST_ROWS", random_.choice([1, 10]))
     reference = Reference(**options)
     sent = [with_aside(b, options["closes"]) for b in batches(random_, rows, options["clock_by"])]

@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 from pyspark.sql import SparkSession
 from terminal import Terminal
 
@@ -26,7 +29,7 @@ from streamtime.results import json_texts, texts
 from streamtime.running import told
 from streamtime.script import finished
 from streamtime.shelf import FUNCTIONS
-from streamtime.shell import complete, is_command
+from streamtime.shell import Leave, Shell, complete, is_command, last_line
 
 STREAMTIME = [sys.executable, "-m", "streamtime"]
 
@@ -210,8 +213,73 @@ def test_a_finished_text_is_sent_off(text: str) -> None:
     assert not is_command("format\ncsv")
 
 
-def candidates(text: str, **names: list[str]) -> list[str]:
-    return [c.text for c in Vocabulary(**names).complete(text)]  # type: ignore[arg-type]
+def test_leaving_and_clearing_work_within_an_unfinished_statement() -> None:
+    for text in (
+        "\\q",
+        "SELECT 1\n\\q",
+        "SELECT 'open\n\\q",
+        "quit",
+        "SELECT 1,\nEXIT",
+        "SELECT 1\nFROM t\n quit \n",
+        "clear",
+        "SELECT\nclear",
+    ):
+        assert complete(text), text
+    for text in ("SELECT 1\nAS exit", "SELECT 'a\nexit", "SELECT /* a\nquit", "SELECT `a\nclear", "SELECT 1 exit", "exit 1 2\nexit now"):
+        assert not complete(text), text
+    assert last_line("SELECT 1\nexit;") is None  # a statement: the column is called exit
+    assert last_line("SELECT 1\nclear") == "clear"
+
+
+def test_a_shell_leaves_and_clears(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    answered: list[str] = []
+    cleared: list[bool] = []
+    monkeypatch.setattr("streamtime.shell.clear", lambda: cleared.append(True))
+
+    class Silent:
+        connection = None
+
+        def answer(self, sql: str) -> None:
+            answered.append(sql)
+
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        shell = Shell(Silent(), tmp_path / "history")  # type: ignore[arg-type]
+    shell.obey("SELECT 1,\nclear")
+    shell.obey("clear")
+    assert cleared == [True]
+    shell.obey("SELECT 1;")
+    for text in ("\\q", "quit", "exit;", "SELECT\n\\q", "SELECT 1,\nexit"):
+        with pytest.raises(Leave):
+            shell.obey(text)
+    assert answered == ["SELECT 1"]
+
+
+def candidates(text: str, rest: str = "", **names: object) -> list[str]:
+    return [c.text for c in Vocabulary(**names).complete(text, rest)]  # type: ignore[arg-type]
+
+
+def test_columns_of_the_tables_in_the_statement_are_offered() -> None:
+    tables = {"clicks": ["user_id", "ts", "odd name"], "db.users": ["user_id", "town"], "`we``ird`": ["x"]}
+
+    def offered(text: str, rest: str = "") -> list[str]:
+        return candidates(text, rest, columns=lambda table: tables.get(table, []))
+
+    assert offered("SELECT ", " FROM clicks") == ["user_id", "ts", "`odd name`"]
+    assert offered("SELECT us", " FROM clicks JOIN db.users u ON true") == ["user_id"]
+    assert offered("SELECT * FROM clicks c JOIN db.users AS u ON c.") == ["user_id", "ts", "`odd name`"]
+    assert offered("SELECT * FROM clicks c JOIN db.users AS u ON c.user_id = u.to") == ["town"]
+    assert offered("SELECT * FROM clicks c JOIN db.users AS u ON nosuch.") == []
+    assert offered("SELECT * FROM db.users WHERE users.t") == ["town"]
+    assert offered("SELECT * FROM `we``ird` WHERE ") == ["x"]
+    assert offered("SELECT * FROM clicks; SELECT ") == offered("SELECT ", "; SELECT * FROM clicks") == []
+    assert offered("SELECT 1 FROM (SELECT ", " FROM db.users) x") == ["user_id", "town"]
+    assert offered("UPDATE db.users SET town = 'x' WHERE to") == ["town"]
+    call = "SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY "
+    assert offered(call) == ["user_id", "ts", "`odd name`"]
+    assert offered(call + "user_id ORDER BY t")[0] == "ts"
+    assert offered(call + "user_id ORDER BY ts, time => 't") == ["'ts'"]
+    assert offered(call + "user_id ORDER BY ts, wi") == ["within => "]
+    assert offered("SELECT * FROM clicks WHERE page = 'u") == []
 
 
 def test_inside_a_call_its_options_are_offered_once_each() -> None:
@@ -403,7 +471,7 @@ def test_the_shell_in_a_terminal(environment: dict[str, str], terminals: list[Te
     assert "Traceback" not in shell.screen()
 
     shell.type("SELECT * FROM DEDUPLICATE(TABLE(kept) PARTITION BY one ORDER BY ts, out\t")
-    shell.expect("output =>")
+    shell.expect("put =>")  # behind what was typed, which may have been drawn before
     shell.type("'metrics');\r")
     shell.answer("rows, ")
 
@@ -428,6 +496,9 @@ def test_the_shell_in_a_terminal(environment: dict[str, str], terminals: list[Te
     again.expect("streamtime>")
     again.type("\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A\r")  # five up: before the query, the limit, the answer and the long query
     assert "output => 'metrics'" in again.answer("rows, ")
-    again.type("SELECT nil, one FROM kept;\rquit\r")
-    assert "NULL" in again.expect("1 row, ")
+    again.type("SELECT nil, one FROM kept;\r")
+    assert "NULL" in again.answer("1 row, ")
+    again.type("SELECT one FROM kept WHERE ni\t")
+    again.expect("l", prompt="l")  # what was typed may have been drawn before
+    again.type("\r\r\\q\r")  # in the middle of a statement
     assert again.ends() == 0

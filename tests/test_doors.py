@@ -107,9 +107,16 @@ def test_explain_cache_and_describe(spark: SparkSession) -> None:
         "within - INTERVAL DAY TO SECOND",
         "TABLE(clicks) PARTITION BY user_id",
         "KIP-655",
+        f"Since: {streamtime.__version__}",
     ):
         assert word in described
     assert spark.sql("SHOW FUNCTIONS LIKE 'deduplicate'").count() == 1
+
+
+def test_the_package_shows_its_public_names_alone() -> None:
+    shown = dir(streamtime)
+    assert {n for n in shown if not n.startswith("__")} == set(streamtime.__all__)
+    assert {"__version__", "__doc__", "__all__", "__file__"} <= set(shown)
 
 
 def test_a_chain_over_the_input_goes_back_to_the_analyzer_as_it_is(spark: SparkSession) -> None:

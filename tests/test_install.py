@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import pyspark
 import pytest
+from jvm import talking
 
 from streamtime import java
 from streamtime.shelf import FUNCTIONS
@@ -62,7 +66,13 @@ def test_the_wheel_holds_the_three_folders_as_one_package(tmp_path: Path) -> Non
     subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)], check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    for name in ("streamtime/__init__.py", "streamtime/py.typed", "streamtime/sql/deduplicate.py", "streamtime/udfs/deduplicate.py"):
+    for name in (
+        "streamtime/__init__.py",
+        "streamtime/py.typed",
+        "streamtime/api.pyi",
+        "streamtime/sql/deduplicate.py",
+        "streamtime/udfs/deduplicate.py",
+    ):
         assert name in names
     assert not [n for n in names if n.startswith("tests")]
     probe = "import sys; sys.path.insert(0, sys.argv[1]); import streamtime; print(streamtime.__file__)"
@@ -107,3 +117,36 @@ def test_a_new_java_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     program(tmp_path, 'openjdk version "21.0.1" 2023-10-17')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert java.check() == 21
+
+
+def test_a_session_of_ones_own_runs_workers_with_this_python_and_is_told_what_it_lacks(tmp_path: Path) -> None:
+    """The first `python3` on the PATH has no packages, as that of the system; Delta Lake is not there."""
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "python3"
+    fake.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).resolve()}" -I -S "$@"\n')
+    fake.chmod(0o755)
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    environment |= {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    with talking(ROOT / "tests" / "own_session.py", str(tmp_path), env=environment, stderr=subprocess.PIPE) as (process, said):
+        line = said.readline()
+        _, errors = process.communicate()
+    assert line, errors[-2000:]
+    found = json.loads(line)
+    assert (found["before"], found["after"]) == ("python3", sys.executable)
+    sentence = f"Workers run {sys.executable}, where Spark would have taken `python3`; PYSPARK_PYTHON chooses another."
+    assert sentence in found["text"]
+    assert sentence not in found["again"]
+    assert errors.count(f"streamtime: {sentence}") == 1  # said, and said once
+    assert (found["rows"], found["doctor"]) == (1, "ok")
+    for told in (found["create"], found["open"]):
+        assert told.startswith("CallError: VersionedTable: "), told
+    assert "no Delta Lake. Use streamtime.session(), or start your own" in found["create"]
+    assert f"io.delta:delta-spark_{'.'.join(pyspark.__version__.split('.')[:2])}_2.13" in found["create"]
+    assert "spark.sql.catalog.spark_catalog = org.apache.spark.sql.delta.catalog.DeltaCatalog." in found["create"]
+    assert found["kept"] == str(fake)  # what was chosen stays
+    (warned,) = found["warned"]
+    assert f"Spark's workers run `{fake}`, which has no numpy and no pyarrow. Set the environment variable PYSPARK_PYTHON" in warned
+    assert "Workers run" not in found["chosen"]
+    assert found["failed"][0] == "failed"
+    assert "no numpy and no pyarrow" in found["failed"][1]
+    assert sys.executable in found["failed"][2]

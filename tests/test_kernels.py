@@ -86,6 +86,19 @@ def test_the_kernel_equals_the_slow_definition(seed: int) -> None:
     assert got == [j.kept_time for j in expected], options
 
 
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_a_redelivered_row_passes_and_leaves_the_kept_time_where_it_is_though_duplicates_refresh(size: int) -> None:
+    # within 10: 3 is the record of 0 again and passes; 8 is a duplicate, and refreshes; 19 is one of 8's time, and 12, redelivered, was not
+    times, records = [0, 3, 8, 12, 19, 30, 39, 41], [1, 1, 2, 1, 4, 5, 5, 6]
+    kernel = Deduplicate(within=10, refresh=True, offsets=1)
+    columns = [pa.array(times, MOMENT), pa.array(records, pa.int64()), pa.array(["k"] * len(times))]
+    batches = [tuple(c.slice(at, size) for c in columns) for at in range(0, len(times), size)]
+    got = [v for batch in kernel.run(iter(batches)) for v in batch.cast(pa.int64()).to_pylist()]
+    rows = [{"k": "k", "t": t, "off": r, "id": i} for i, (t, r) in enumerate(zip(times, records, strict=True))]
+    expected = [j.kept_time for j in reference.deduplicate(rows, within=10, refresh=True, offset="off")]
+    assert got == expected == [None, None, 0, None, None, None, None, None]
+
+
 @pytest.mark.parametrize("seed", range(100))
 def test_stream_time_is_the_running_maximum_per_clock(seed: int) -> None:
     random_ = random.Random(seed)

@@ -11,7 +11,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import reference
+from jvm import talking
 from pyspark.sql import SparkSession
 from reference_suppress import Suppress
 
@@ -40,16 +40,15 @@ def killed(random_: random.Random, folder: Path, function: str) -> list[list[ref
         path = folder / "in" / f"{number}.parquet"
         pq.write_table(pa.table({"k": ids["k"], "ts": moments, "id": ids["id"]}), path)
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-    command = [sys.executable, str(HERE / "killed_stream.py"), str(folder), function]
+    program = (HERE / "killed_stream.py", str(folder), function)
     for _ in range(KILLS):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as process:
-            assert process.stdout is not None
+        with talking(*program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as (process, said):
             for _ in range(random_.randint(0, 4)):  # so many micro-batches are done, the next is somewhere on its way
-                assert process.stdout.readline().strip().isdigit()
+                assert said.readline().strip().isdigit()
             time.sleep(random_.uniform(0, 2))
             os.killpg(process.pid, signal.SIGKILL)  # the JVM and its Python workers with it
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.endswith("done\n"), done.stderr[-2000:]
+    with (folder / "log").open("wb") as log, talking(*program, stdout=log, stderr=log) as (_, said):
+        assert said.read().endswith("done\n"), (folder / "log").read_text()[-2000:]
     return batches
 
 

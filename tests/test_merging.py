@@ -48,7 +48,7 @@ def test_merged_runs_are_the_rows_in_processing_order(seed: int, monkeypatch: py
     )
     order = (By("first", random_.random() < 0.7, random_.random() < 0.5), By("second", random_.random() < 0.5))
     call = Merging(order, (By("id"),))
-    packer = Packer(call.blobs, random_.choice([5, 40, 1000]), merging.RUN_BYTES)
+    packer = Packer(call, random_.choice([5, 40, 1000]), merging.RUN_BYTES)
     blobs: list[pa.RecordBatch] = []
     edges = sorted([0, count, *(random_.randint(0, count) for _ in range(random_.randint(0, 4)))])
     for start, stop in itertools.pairwise(edges):

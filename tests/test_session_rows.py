@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import reference
 import reference_sessionize
-from test_buckets import STEP, Kept, Stream, cut_up, moment, plan, table
+from test_buckets import KEYS, STEP, Kept, Stream, cut_up, moment, plan, table
 
 from streamtime.sql.buckets import ASIDE, CLOCK, REASON, Keep
 from streamtime.udfs.ordering import By
@@ -29,7 +29,7 @@ class Waiting(Kept):
 
     def __init__(self, gap: int, grace: int | None, order: str) -> None:
         plan = Keep(
-            function="F", holder=SessionRows(gap, grace, "t", ("start", "end"), (REASON, CLOCK)), options={"gap": str(gap)}, time="t",
+            function="F", keys=KEYS, holder=SessionRows(gap, grace, "t", ("start", "end"), (REASON, CLOCK)), options={"gap": str(gap)}, time="t",
             order=(By(order),), ties=(By("id"), By("t")), reasons=REASONS, results=(("start", KIND), ("end", KIND)),
             counts=("input_rows", "late_drop_total"), output="all",
         )  # fmt: skip

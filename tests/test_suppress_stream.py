@@ -14,7 +14,9 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from reference import BEFORE, in_micro_batches
 from reference_suppress import Suppress
-from test_streaming import SECOND, Source, at, micros, random_batches, replay, source
+from test_streaming import SECOND, Source, at, ids, micros, random_batches, replay, source
+
+from streamtime.sql import buckets
 
 __all__ = ["source"]
 LIMIT = "SUPPRESS_UNTIL_TIME_LIMIT(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', wait => INTERVAL 5 SECONDS{})"
@@ -108,34 +110,62 @@ def test_a_window_aggregate_can_follow_though_rows_lie_behind_the_watermark(sour
     assert all(newest < start + datetime.timedelta(seconds=10) for start, _, newest in got)
 
 
+def on_the_wall(source: Source, text: str, rows: int) -> list[Any]:
+    """What a query by the clock on the wall puts out until so many rows are there. It never ends by itself: time always passes."""
+    source.stream().createOrReplaceTempView("events")
+    found: list[Any] = []
+    written = [-1]
+    commits = source.folder / "checkpoint" / "commits"  # a micro-batch that is not there runs again, by another clock
+
+    def write(df: DataFrame, batch: int) -> None:
+        found.extend(df.collect())
+        written[0] = batch
+
+    writer = source.spark.sql(text).writeStream.foreachBatch(write).option("checkpointLocation", str(source.folder / "checkpoint"))
+    query = writer.trigger(processingTime="500 milliseconds").start()
+    try:
+        until = time.monotonic() + 300
+        while not (len(found) >= rows and (commits / str(written[0])).exists()) and time.monotonic() < until and query.isActive:
+            time.sleep(0.2)
+        problem = query.exception()  # afterwards there may be one that says no more than that it was stopped
+    finally:
+        query.stop()
+    assert problem is None
+    return found
+
+
 @pytest.mark.parametrize("call", ["LIMIT", "CLOSE"])
 def test_an_idle_stream_releases_its_last_row_by_the_clock_on_the_wall(source: Source, call: str) -> None:
     now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
     source.add([("a", now, 1, 0)])
-    source.stream().createOrReplaceTempView("events")
     text = (
         "SUPPRESS_UNTIL_TIME_LIMIT(TABLE(events) PARTITION BY k ORDER BY ts, wait => INTERVAL 6 SECONDS, clock => 'wall')"
         if call == "LIMIT"
         else "SUPPRESS_UNTIL_CLOSE(TABLE(events) PARTITION BY k ORDER BY ts, window_end => 'ts + INTERVAL 6 SECONDS', clock => 'wall')"
     )
-    found: list[Any] = []
-
-    def write(df: DataFrame, _: int) -> None:
-        found.extend(df.collect())
-
-    writer = source.spark.sql(f"SELECT * FROM {text}").writeStream.foreachBatch(write)
-    query = writer.option("checkpointLocation", str(source.folder / "checkpoint")).trigger(processingTime="500 milliseconds").start()
-    try:
-        until = time.monotonic() + 60
-        while not found and time.monotonic() < until and query.isActive:
-            time.sleep(0.2)
-    finally:
-        query.stop()
-    assert query.exception() is None
-    (row,) = found
+    (row,) = on_the_wall(source, f"SELECT * FROM {text}", 1)
     assert row.id == 1
     assert row.emit_time >= now + datetime.timedelta(seconds=6)
     assert row.emit_reason == ("time" if call == "LIMIT" else "close")
+
+
+def test_a_clock_on_the_wall_that_is_set_back_mutes_no_row_of_a_stream(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = source.folder / "fast"  # while this is there, the clock is an hour fast
+
+    def stepping(timer_values: Any) -> int:
+        return (int(timer_values.getCurrentProcessingTimeInMs()) + 3_600_000 * fast.exists()) * 1000
+
+    monkeypatch.setattr(buckets, "time_of_day", stepping)
+    text = "SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(events) PARTITION BY k ORDER BY ts, wait => INTERVAL 10 SECONDS, clock => 'wall')"
+    now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    fast.touch()
+    source.add([("a", now + datetime.timedelta(hours=2), 1, 0), ("b", now, 2, 0)])
+    assert ids(on_the_wall(source, text, 1)) == [2]
+    fast.unlink()
+    source.add([("b", now + datetime.timedelta(minutes=30), 3, 0), ("b", now + datetime.timedelta(hours=3), 4, 0)])
+    found = on_the_wall(source, text, 1)
+    assert ids(found) == [3]
+    assert all(r.emit_time >= now + datetime.timedelta(hours=1) for r in found)
 
 
 @pytest.mark.parametrize(

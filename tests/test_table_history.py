@@ -188,3 +188,47 @@ def test_what_is_not_recorded_is_an_error_that_says_what_is(spark: SparkSession,
     spark.sql(f"ALTER TABLE {t} ADD COLUMN valid_to INT")
     with pytest.raises(AnalysisException, match=r"has a column `valid_to`, which this call adds. Rename it"):
         spark.sql(f"{text}, from => 5)")
+
+
+RENAMES = (
+    "INSERT INTO {t} VALUES ('a', 1, 'x'), ('b', 2, 'y')",
+    "UPDATE {t} SET v = 3 WHERE k = 'a'",
+    'ALTER TABLE {t} RENAME COLUMN v TO `the "v.alue`',
+    'UPDATE {t} SET `the "v.alue` = 4 WHERE k = "a"',
+    "ALTER TABLE {t} RENAME COLUMN k TO id",
+    "ALTER TABLE {t} DROP COLUMN w",
+    "DELETE FROM {t} WHERE id = 'b'",
+    "ALTER TABLE {t} ADD COLUMN w INT",  # another one of that name
+    'ALTER TABLE {t} RENAME COLUMN `the "v.alue` TO v',
+    "INSERT INTO {t} VALUES ('c', 9, 7)",
+    "ALTER TABLE {t} RENAME COLUMN w TO k",  # a name that another column had
+)
+
+
+def test_columns_that_were_renamed_and_dropped_are_the_same_columns(spark: SparkSession, schema: str) -> None:
+    t, nested = f"{schema}.renamed", f"{schema}.nested"
+    options = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true, 'delta.columnMapping.mode' = 'name')"
+    spark.sql(f"CREATE TABLE {t} (k STRING, v INT, w STRING) {options}")
+    for statement in RENAMES:
+        spark.sql(statement.format(t=t))
+    whole = spark.sql(f"SELECT * FROM TABLE_HISTORY('{t}', keys => ARRAY('id'))")
+    assert whole.columns == ["id", "v", "k", "valid_from", "valid_to", "from_version", "to_version"]
+    expected = [("a", 1, None, 1, 2), ("a", 3, None, 2, 4), ("a", 4, None, 4, None), ("b", 2, None, 1, 7), ("c", 9, 7, 10, None)]
+    assert sorted(versions(whole, ["id", "v", "k"]), key=str) == sorted(expected, key=str)
+    part = spark.sql(f"SELECT * FROM TABLE_HISTORY('{t}', keys => ARRAY('id'), from => 3, to => 7)")
+    assert part.columns[:2] == ["id", 'the "v.alue']
+    assert sorted(versions(part, part.columns[:2]), key=str) == [("a", 3, None, 4), ("a", 4, 4, None), ("b", 2, None, 7)]
+    asked = f"SELECT n, p.id, v FROM asks o JOIN {t} VERSION AS OF o.n p"
+    spark.createDataFrame([(n, id_) for n in (0, 1, 2, 4, 7, 10) for id_ in "ab"], "n INT, id STRING").createOrReplaceTempView("asks")
+    found = sorted(tuple(r) for r in spark.sql(f"{asked} ON o.id = p.id").collect())
+    assert found == [(1, "a", 1), (1, "b", 2), (2, "a", 3), (2, "b", 2), (4, "a", 4), (4, "b", 2), (7, "a", 4), (10, "a", 4)]
+    spark.sql(f"CREATE TABLE {nested} (k STRING, s STRUCT<x: INT, y: INT>) {options}")
+    spark.sql(f"ALTER TABLE {nested} RENAME COLUMN s.x TO z")
+    message = (
+        r"commit 1 of .*nested.* \(RENAME COLUMN `s`.`x`\) changed fields within a column.*to => 0\) and TABLE_HISTORY\(.., from => 1\)"
+    )
+    with pytest.raises(AnalysisException, match=message):
+        spark.sql(f"SELECT * FROM TABLE_HISTORY('{nested}', keys => ARRAY('k'))")
+    with pytest.raises(AnalysisException, match=message):
+        spark.sql(f"SELECT * FROM asks JOIN {nested} VERSION AS OF asks.n p ON asks.id = p.k")
+    assert spark.sql(f"SELECT * FROM TABLE_HISTORY('{nested}', keys => ARRAY('k'), from => 1)").collect() == []

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 import reference_updates as slow
 from reference import BEFORE, Row, in_micro_batches
-from test_buckets import STEP, Kept, some_stream, table
+from test_buckets import KEYS, STEP, Kept, some_stream, table
 
 from streamtime.sql.buckets import ASIDE, Keep
 from streamtime.udfs import changes
@@ -179,7 +179,7 @@ def test_on_a_stream_changes_come_and_final_rows_leave_as_the_slow_definition_sa
     judged = slowly(clocked, [order])
     counts = ("input_rows", "null_time_drop_total", "null_key_drop_total", "late_drop_total")
     ties = (By("id" if order == "t" else "t"),)
-    stream = Kept(Keep("F", updates, {}, "t", (By(order),), ties, ("null_time", "null_key"), (), counts, "rows"))
+    stream = Kept(Keep("F", updates, KEYS, {}, "t", (By(order),), ties, ("null_time", "null_key"), (), counts, "rows"))
     got, watermarks = [], []
     for rows in [*batches, [], []]:
         watermark = max(seen - delay, 0)

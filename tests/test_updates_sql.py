@@ -15,9 +15,12 @@ import reference_updates as slow
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 from test_deduplicate import micros, moment, view
+from test_streaming import Source, at, source
 from test_updates import some_rows
 
 import streamtime
+
+__all__ = ["source"]
 
 AGGREGATES = (
     "count(*) AS n_rows, count(v) AS n, sum(v) AS total, min(v) AS low, max(v) AS high, avg(v) AS mean, first(v) AS head, last(v) AS tail, "
@@ -182,7 +185,7 @@ def test_a_sum_that_does_not_fit_fails_and_says_what_to_cast(spark: SparkSession
 @pytest.mark.parametrize(
     ("aggregates", "message"),
     [
-        ("count(*)", "expected a name after `count(*)`, got `nothing`. Add AS and a name: count(*) AS count."),
+        ("count(*)", "expected a name after `count(*)`, got none. Add AS and a name: count(*) AS count."),
         ("median(v) AS m", "`median` is not one of those that merge: count(..), sum(..), avg(..), min(..), max(..)"),
         ("count(DISTINCT v) AS n", "DISTINCT does not merge"),
         ("sum(k) AS n", "expected a number in `sum(k) AS n`, where the argument is STRING. Cast it: sum(CAST(k AS DOUBLE))."),
@@ -267,3 +270,30 @@ def test_final_rows_leave_at_the_same_moments_whatever_the_type_of_time(spark: S
 
     assert len(final("TIMESTAMP")) > 3
     assert final(kind) == final("TIMESTAMP")
+
+
+def test_the_example_of_a_stream_that_counts_fewer_rows_than_batch(source: Source) -> None:
+    call = "WINDOW_UPDATES(TABLE({}) PARTITION BY k ORDER BY ts, size => INTERVAL 1 MINUTE, {})"
+    counted = "aggregates => 'count(*) AS n'"
+    final = f"{counted}, emit => 'final'"
+    at_end, waiting, late = f"{final}, at_end => 'emit'", f"{final}, grace => INTERVAL 5 MINUTES", f"{counted}, output => 'dropped'"
+    calls = {
+        "stream": f"SELECT n FROM {call.format('events', final)}",
+        "waits": f"SELECT n FROM {call.format('events', waiting)}",
+        "late": f"SELECT id AS n FROM {call.format('events', late)}",
+    }
+    rows = [("a", at(10), 1, 0), ("a", at(240), 2, 0), ("a", at(50), 3, 0)]
+    for some in (rows[:2], rows[2:]):
+        source.add(some)
+    source.spark.createDataFrame(rows, source.ddl).createOrReplaceTempView("files")
+    assert source.spark.sql(f"SELECT sum(n) FROM {call.format('files', at_end)}").collect() == [(3,)]
+    source.add([("z", at(3000), 9, 0)])  # closes the windows
+    source.add([("z", at(3001), 9, 0)])
+    text = " UNION ALL ".join(f"SELECT '{name}' AS f, CAST(n AS BIGINT) AS n FROM ({one})" for name, one in calls.items())
+    found = source.run(text)
+    assert {name: sum(r.n for r in found if r.f == name) for name in calls} == {
+        "stream": 2,
+        "waits": 3,
+        "late": 3,
+    }  # of `late`, the row's number
+    assert sum(o.asDict().get("late_drop_total", 0) for p in source.progress for o in p.observedMetrics.values()) == 2

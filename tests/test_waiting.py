@@ -14,9 +14,9 @@ import pytest
 import reference
 from reference_suppress import Full
 from reference_suppress import Suppress as Reference
-from test_buckets import MOMENT, STEP, Kept, cut_up, moment
+from test_buckets import KEYS, MOMENT, STEP, Kept, cut_up, moment
 
-from streamtime.sql.buckets import ASIDE, CLOCK, PLACE, REASON, SECOND, Keep
+from streamtime.sql.buckets import ASIDE, CLOCK, PLACE, REASON, Keep
 from streamtime.udfs import groups
 from streamtime.udfs.bounded import Bounded
 from streamtime.udfs.ordering import By
@@ -42,7 +42,8 @@ def table(rows: list[reference.Row]) -> pa.Table:
             "deleted": pa.array([r["deleted"] for r in rows], pa.bool_()),
             "id": pa.array([r["id"] for r in rows], pa.int64()),
             PLACE: pa.array([place[r["k"]] for r in rows], pa.int64()),
-            SECOND: pa.array([second[r["k"]] for r in rows], pa.int64()),
+            KEYS[0]: pa.array([place[r["k"]] for r in rows], pa.int64()),
+            KEYS[1]: pa.array([second[r["k"]] for r in rows], pa.int64()),
             ASIDE: pa.array([1 if r["t"] is None or r["close"] is None else -1 for r in rows], pa.int32()),
         }
     )
@@ -69,7 +70,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
     holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", wait, "close" if closes else None, 0, "deleted", output)
     results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
     ties = tuple(By(n) for n in ("k", "t", "close", "deleted", "id") if n != order)
-    stream = Kept(Keep("F", holder, {}, "t", (By(order),), ties, ("null_time",), results, COUNTS, output))
+    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By(order),), ties, ("null_time",), results, COUNTS, output))
     largest, watermarks, found = reference.BEFORE, [], []
     for rows in batches:
         rows[:] = [r | {"close": r["close"] if closes else 0} for r in rows]
@@ -101,7 +102,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
 
 def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() -> None:
     holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", wait=10 * STEP)
-    stream = Kept(Keep("F", holder, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows"))
+    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows"))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 0, "deleted": False, "id": 1}
     assert stream.run(table([row]), 0) == []
     assert stream.run(table([]), 15 * STEP - 1000) == []
@@ -112,11 +113,35 @@ def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() ->
 
 def test_the_wall_clock_releases_too() -> None:
     holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", close="close")
-    stream = Kept(Keep("F", holder, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
+    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
     assert stream.run(table([row]), 10 * STEP) == []
     (got,) = stream.run(table([]), 20 * STEP)
     assert (moment(got["at"]), got["why"]) == (20 * STEP, "close")
+
+
+def test_a_clock_on_the_wall_that_is_set_back_mutes_nothing_and_stream_time_stays_where_it_was() -> None:
+    holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", close="close")
+    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
+
+    def row(number: int, close: int) -> dict[str, Any]:
+        return {"k": "a" if number < 3 else "d", "t": 5 * STEP, "close": close * STEP, "deleted": False, "id": number}
+
+    assert stream.run(table([row(1, 200)]), 100 * STEP) == []  # fast by 80
+    (due,) = stream.run(table([row(2, 60)]), 20 * STEP)  # set right; 1 is replaced, and what was due at 60 is due
+    assert (due["id"], moment(due["at"])) == (2, 100 * STEP)
+    assert stream.run(table([row(3, 110)]), 21 * STEP) == []
+    assert stream.run(table([]), 109 * STEP) == []
+    (later,) = stream.run(table([]), 110 * STEP)
+    assert (later["id"], moment(later["at"])) == (3, 110 * STEP)
+
+
+def test_the_latest_time_of_day_is_kept_though_nothing_is_held() -> None:
+    holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", close="close")
+    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
+    row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
+    assert [moment(r["at"]) for r in stream.run(table([row]), 100 * STEP)] == [100 * STEP]
+    assert [moment(r["at"]) for r in stream.run(table([row]), 30 * STEP)] == [100 * STEP]
 
 
 @pytest.mark.parametrize("seed", range(160))
@@ -125,21 +150,20 @@ def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -
     batches, closes = some_stream(random_), random_.random() < 0.2
     wait, output, early = random_.choice([0, 3 * STEP, None]), random_.choice(["rows", "all"]), not closes and random_.random() < 0.8
     records, size = random_.choice([(0, None), (1, None), (3, None), (None, 5), (3, 9)])
-    columns = (*COLUMNS, "first", "second", "size")
+    columns = (*COLUMNS, "size")
     holder = Bounded(
         "t", columns, REASON, CLOCK, "at", "why", groups.HIGHEST if wait is None else wait, "close" if closes else None, 0, "deleted", output,
-        "F", ("first", "second"), ("k",), "size", Bounds(records, size), early,
+        "F", ("k",), "size", Bounds(records, size), early,
     )  # fmt: skip
     results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
     ties = tuple(By(n) for n in ("k", "t", "close", "deleted"))
-    stream = Kept(Keep("F", holder, {}, "t", (By("id"),), ties, ("null_time",), results, COUNTS, output))
+    stream = Kept(Keep("F", holder, (), {}, "t", (By("id"),), ties, ("null_time",), results, COUNTS, output))
 
     def together(rows: list[reference.Row]) -> pa.Table:
         made = table(rows)
-        made = made.append_column("first", made[PLACE]).append_column("second", made[SECOND])
         made = made.append_column("size", pa.array([r["size"] for r in rows], pa.int64()))
         zeros = pa.array([0] * len(rows), pa.int64())
-        return made.drop_columns([PLACE, SECOND]).append_column(PLACE, zeros).append_column(SECOND, zeros)
+        return made.drop_columns([PLACE, *KEYS]).append_column(PLACE, zeros)
 
     slow = Reference(
         closes=closes, wait=None if closes else wait, watermarked=True, max_records=records, max_bytes=size,

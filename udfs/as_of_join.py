@@ -43,7 +43,8 @@ class Versions:
 
 @dataclass(frozen=True)
 class KnownAsOf:
-    """For each right row its number within its key, from 0; for each left row that of the version it sees, or NO_MATCH, or EXPIRED.
+    """For each right row its number within its key, from 0; for each left row that of the version it sees, or NO_MATCH, or EXPIRED less
+    the number of the version that it would see if nothing expired.
 
     `retention` in microseconds: older right rows never existed, and older lookups find the current version or none.
     """
@@ -106,7 +107,7 @@ class KnownAsOf:
             newest[same] = np.maximum(newest[same], before.times[-1])
         hidden = expired & (valid_from < newest) & (found >= 0) & ~gone
         found[gone | ~timed] = NO_MATCH
-        found[hidden & timed] = EXPIRED
+        found[hidden & timed] = EXPIRED - found[hidden & timed]
         last = group == group[-1]
         versions = before if group[-1] == 0 else Versions()
         versions.seen += int(right[last].sum())

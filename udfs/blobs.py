@@ -52,6 +52,18 @@ class Packer:
             yield pa.nulls(missing, kind)
 
 
+@dataclass(frozen=True)
+class Named:
+    """A function over batches whose columns have these names."""
+
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    names: tuple[str, ...]
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What it makes of batches whose columns come in that order."""
+        return self.function(pa.RecordBatch.from_arrays(batch.columns, list(self.names)) for batch in batches)
+
+
 def encoded(rows: pa.RecordBatch | pa.Table) -> bytes:
     """Rows as one Arrow stream."""
     sink = pa.BufferOutputStream()

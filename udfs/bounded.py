@@ -23,7 +23,6 @@ class Bounded(Waiting):
     """Rows come in processing order, whatever their keys; an entry is a held row, of which the one group has many."""
 
     function: str = ""
-    halves: tuple[str, str] = ("", "")  # columns: the key's hash
     keys: tuple[str, ...] = ()
     size: str = ""  # the column of a row's bytes
     bounds: Bounds = Bounds()  # noqa: RUF009 - it is frozen
@@ -37,14 +36,13 @@ class Bounded(Waiting):
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch."""
         now, before, length = int(clock[0]), len(held), len(held) + len(group)
-        named = list(dict.fromkeys([*self.columns, self.time, *self.keys, *self.halves]))
+        named = list(dict.fromkeys([*self.columns, self.time, *self.keys]))
         parts = [pa.Table.from_batches([held.payload])] if held.payload is not None and before else []
         both = pa.concat_tables([*parts, rows.select(named)]).combine_chunks()
         numbers = np.concatenate((held.matrix, self._numbers(rows, now)), axis=1) if before else self._numbers(rows, now)
-        first, second = (groups.as_ints(one(both, half)) for half in self.halves)
-        stream, clocks = np.full(length, now), np.zeros(length, np.int64)
-        taken = Rows(first, second, clocks, stream, numbers[PLACE], numbers[DUE], before)
+        stream, none = np.full(length, now), np.zeros(length, np.int64)
         rank, sizes = ranks(both, [By(k) for k in self.keys]), numbers[SIZE]
+        taken = Rows(rank, none, none, stream, numbers[PLACE], numbers[DUE], before)
         if self.early:
             decided = suppress.emitting_early(taken, self.bounds, sizes, rank)
         else:

@@ -19,6 +19,7 @@ from streamtime.udfs import groups
 from streamtime.udfs.blobs import ahead
 from streamtime.udfs.counts import Counts
 from streamtime.udfs.groups import HIGHEST, LOWEST, Flags, Ints
+from streamtime.udfs.keys import halves, new_secret
 from streamtime.udfs.merging import Merging
 from streamtime.udfs.ordering import By, one, ranks, sorted_by
 from streamtime.udfs.parts import Parts
@@ -39,7 +40,7 @@ from streamtime.udfs.suppress import (
     until_time_limit,
 )
 
-FIRST, SECOND, DELETED, BYTES, ASIDE, ORDER = (f"__streamtime_{name}" for name in ("first", "second", "deleted", "bytes", "aside", "by"))
+DELETED, BYTES, ASIDE, ORDER = (f"__streamtime_{name}" for name in ("deleted", "bytes", "aside", "by"))
 OUTCOME, ARRIVED, EMIT_TIME, EMIT_REASON, DECIDED_AT, DECIDED_BY, DUE_AT = (
     f"__streamtime_{name}" for name in ("outcome", "stream_time", "emit_time", "emit_reason", "decided_at", "decided_by", "due")
 )
@@ -55,6 +56,7 @@ class Suppress:
     function: str
     time: str
     keys: tuple[str, ...]
+    told: tuple[str, ...]  # the columns that tell keys apart
     clocks: tuple[str, ...]
     kept: tuple[str, ...]  # columns of rows that come out
     results: tuple[str, ...]  # columns that are added to them
@@ -130,6 +132,7 @@ class Buffer:
         self.held = Held.none()
         self.parts = Parts(Bounds(call.records, call.bytes) if call.when_full == "spill" else None)
         self.stream = LOWEST
+        self.secret = new_secret()
         self.boundaries = groups.Boundaries()
         self.counts = Counts()
 
@@ -223,10 +226,7 @@ class Buffer:
         deleted = groups.as_flags(one(table, DELETED)) if DELETED in table.column_names else np.zeros(length, bool)
         sizes = groups.as_ints(one(table, BYTES)) if BYTES in table.column_names else np.zeros(length, np.int64)
         refs = self.parts.add(table.select(list(dict.fromkeys([*call.kept, *call.keys, call.time]))))
-        if FIRST in table.column_names:
-            first, second = (groups.as_ints(one(table, half)) for half in (FIRST, SECOND))
-        else:
-            first, second = groups.halves([one(table, k) for k in call.keys], length)
+        first, second = halves([one(table, k) for k in call.told], length, self.secret)
         return Held(first, second, place, due, stream, deleted, sizes, refs)
 
     def _decided(self, taken: Rows, rows: Held) -> Decided:

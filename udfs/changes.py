@@ -24,6 +24,7 @@ END, START, CHANGED = LIVES_BY - KEY, 1, 2  # the numbers of an entry; CHANGED: 
 DELETE, UPSERT = 0, 1
 TYPES = pa.array(["delete", "upsert"])
 SEQ, DELETED = "change_seq", "__streamtime_deleted"
+HELD = "__streamtime_state_"  # what the states of aggregates are held under, beside columns of any name
 CHUNK = 1 << 16
 
 
@@ -63,11 +64,11 @@ class Layout:
         empty = [a.empty(kind, count) for (a, _), kind in zip(self.aggregates, kinds, strict=True)]
         if payload is None or not count:
             return empty
-        return [{field: payload.column(f"{i}.{field}") for field in state} for i, state in enumerate(empty)]
+        return [{field: payload.column(f"{HELD}{i}.{field}") for field in state} for i, state in enumerate(empty)]
 
     def payload(self, states: Sequence[State], rows: pa.Table, last: Ints, seq: Ints) -> pa.RecordBatch:
         """What is held of windows: their states, and where only final rows leave, the columns of the last change."""
-        columns = {f"{i}.{field}": column for i, state in enumerate(states) for field, column in state.items()}
+        columns = {f"{HELD}{i}.{field}": column for i, state in enumerate(states) for field, column in state.items()}
         if self.final:
             at = pa.array(last)
             columns |= {name: one(rows, name).take(at) for name in self.carried} | {SEQ: pa.array(seq)}
@@ -97,7 +98,8 @@ class Layout:
         assert due.payload is not None
         held = due.payload
         states = [
-            {c.split(".", 1)[1]: held.column(c) for c in held.schema.names if c.startswith(f"{i}.")} for i in range(len(self.aggregates))
+            {c.removeprefix(prefix): held.column(c) for c in held.schema.names if c.startswith(prefix)}
+            for prefix in (f"{HELD}{i}." for i in range(len(self.aggregates)))
         ]
         results = [a.result(state, result) for (a, result), state in zip(self.aggregates, states, strict=True)]
         matrix = due.matrix
@@ -250,12 +252,14 @@ class Updates:
 
     layout: Layout
     changed_at_end: ClassVar[bool] = False  # whether a result's event time is always its end
-    closes_for_good: ClassVar[bool] = False  # whether what one clock has closed is closed for other clocks of its key, too
 
     def changes(
         self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
     ) -> tuple[Taken, Ints]:
-        """Also the rows that the changes were caused by. Entries are given of groups from `since` on; `before` is for `numbered`."""
+        """Also the rows that the changes were caused by. Entries are given of groups from `since` on; `before` is for `numbered`.
+
+        What is closed for good, for other clocks of its key too, has ~group in place of its group.
+        """
         raise NotImplementedError
 
     def threshold(self, clock: int) -> int:
@@ -342,14 +346,16 @@ class Sorted:
         done, caused_by = self.updates.changes(rows, group, clock, np.zeros(len(carried), np.int64), carried, before, since)
         run_start = int(np.flatnonzero(tied)[-1]) if tied.any() else 0
         memory.before = int((caused_by >= run_start).sum()) + (0 if tied.any() else before)
-        ours = done.groups == last
+        closed = done.groups < 0
+        whose = np.where(closed, ~done.groups, done.groups)
+        ours = whose == last
         untouched = last == 0 and not ours.any()
-        over.append(done.entries.take(~ours))
-        if last and not (done.groups == 0).any():
+        over.append(done.entries.take(~ours | closed))
+        if last and not (whose == 0).any():
             over.append(carried)
-        carried = carried if untouched else done.entries.take(ours)
+        carried = carried if untouched else done.entries.take(ours & ~closed)
         open_still = carried.matrix[END] >= self.updates.threshold(int(clock[group == last].max()))
-        if not open_still.all() and (self.one_clock or self.updates.closes_for_good):
+        if not open_still.all() and self.one_clock:
             over.append(carried.take(~open_still))
             carried = carried.take(open_still)
         memory.carried = carried

@@ -24,6 +24,7 @@ from streamtime.udfs import groups
 from streamtime.udfs.groups import LOWEST, Flags, Ints
 from streamtime.udfs.state import Step
 
+NONE = -1  # the number of no source record
 DUPLICATE = 2  # after `null_time`, in the order of the reasons
 
 
@@ -54,7 +55,7 @@ class Deduplicate:
 
     @property
     def width(self) -> int:
-        """How many numbers a stream keeps of a key: the kept row's time, and where asked its offset, as a hash of two."""
+        """How many numbers a stream keeps of a key: the kept row's time, and where asked its offset, as two."""
         return 3 if self.offsets else 1
 
     def threshold(self, watermark: int) -> int:
@@ -64,13 +65,20 @@ class Deduplicate:
     def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
         """One micro-batch of a stream, whose stream time is the watermark under which it runs (rule C3).
 
-        Rows come by group, in processing order; columns are the time and, where asked, two of the offset's hash (null: none). `held` is
+        Rows come by group, in processing order; columns are the time and, where asked, the two of its offset (null: none). `held` is
         what is kept of some groups (`owner`), alive. Gives for each row the kept time, whether it is dropped, and what to keep from now on.
         """
         order = np.argsort(np.concatenate((owner, group)), kind="stable")  # a group's kept row stands before its rows
         key, row = np.concatenate((owner, group))[order], order >= len(owner)
         times = np.concatenate((held[0], groups.micros(columns[0])))[order]
-        duplicate, kept, at = self._under(watermark, key, times)
+        records = np.full(len(order), NONE)
+        if self.offsets:
+            known = np.concatenate(((held[1:] != LOWEST).any(axis=0), groups.valid(columns[1:], len(group))))[order]
+            offsets = np.stack([np.concatenate((h, groups.as_ints(c)))[order] for h, c in zip(held[1:], columns[1:], strict=True)])
+            if known.any():
+                records[known] = np.unique(offsets[:, known], axis=1, return_inverse=True)[1].ravel()
+        duplicate, kept, at = self._under(watermark, key, times, records)
+        duplicate &= ~redelivered(records, at)
         last = np.flatnonzero(np.append(key[1:] != key[:-1], True))
         last = last[at[last] >= 0]
         if not self.refresh:
@@ -80,14 +88,11 @@ class Deduplicate:
             moves = duplicate & (at == at[last][np.searchsorted(key[last], key).clip(max=len(last) - 1)]) if len(last) else duplicate
             np.maximum.at(stays[0], np.searchsorted(key[last], key[moves]), times[moves])
         if self.offsets:
-            offsets = [np.concatenate((h, groups.as_ints(c)))[order] for h, c in zip(held[1:], columns[1:], strict=True)]
-            known = np.concatenate((held[1] != LOWEST, groups.valid(columns[1:], len(group))))[order]
-            duplicate &= ~(known & known[at] & np.logical_and.reduce([o == o[at] for o in offsets]))
             stays += [np.where(known[at[last]], o[at[last]], LOWEST) for o in offsets]
         kept_time = groups.times(kept[row], ~duplicate[row], columns[0].type)
         return Step(np.where(duplicate[row], DUPLICATE, 0), [kept_time], key[last], np.stack(stays))
 
-    def _under(self, watermark: int, key: Ints, times: Ints) -> tuple[Flags, Ints, Ints]:
+    def _under(self, watermark: int, key: Ints, times: Ints, records: Ints) -> tuple[Flags, Ints, Ints]:
         """As `_decide`, where stream time stays at the watermark: behind the rows, which it never is otherwise."""
         length = len(times)
         stream = np.maximum(times, watermark)  # decides the same, as long as it only rises within a key
@@ -98,9 +103,9 @@ class Deduplicate:
                 continue
             some, t, index = key[rows], times[rows], np.arange(len(rows))
             if falling[rows[0]]:
-                decided = self._one_by_one(some, t, np.full(len(rows), watermark), carried=False)
+                decided = self._one_by_one(some, t, np.full(len(rows), watermark), records[rows], carried=False)
             elif self.refresh:
-                decided = self._refreshed(some, t, stream[rows], t >= self.threshold(watermark), index)
+                decided = self._refreshed(some, t, stream[rows], t >= self.threshold(watermark), index, records[rows], carried=False)
             else:
                 decided = self._chained(some, t, stream[rows], t >= self.threshold(watermark), index)
             duplicate[rows], kept[rows], at[rows] = decided[0], decided[1], np.where(decided[2] >= 0, rows[decided[2]], -1)
@@ -148,17 +153,17 @@ class Deduplicate:
         stored = times >= groups.minus(stream, self.within)
         if carried:
             stored[0] = True
+        records = numbered_records(offsets, len(times))
         if not self.own_clock and self.has_stream_time and groups.falls(group, stream).any():
-            duplicate, kept, at = self._one_by_one(group, times, stream, carried)
+            duplicate, kept, at = self._one_by_one(group, times, stream, records, carried)
         elif self.refresh:
-            duplicate, kept, at = self._refreshed(group, times, stream, stored, index)
+            duplicate, kept, at = self._refreshed(group, times, stream, stored, index, records, carried)
         else:
             duplicate, kept, at = self._chained(group, times, stream, stored, index)
+        duplicate &= ~redelivered(records, at)
         last = int(at[-1])
         moved = times[last:][duplicate[last:]].tolist() if self.refresh and last >= 0 else []
         memory.remember(max([int(times[last]), *moved]) if last >= 0 else None, int(stream[-1]), offsets, last)
-        if offsets:
-            duplicate &= ~same_offset(offsets, at)
         cut = 1 if carried else 0
         return duplicate[cut:], kept[cut:], at[cut:] - cut
 
@@ -181,17 +186,20 @@ class Deduplicate:
         duplicate = has & (at != index) & (index < expiry[at]) & (times >= groups.minus(kept, self.within))
         return duplicate, kept, at
 
-    def _one_by_one(self, group: Ints, times: Ints, stream: Ints, carried: bool) -> tuple[Flags, Ints, Ints]:
-        # A key's rows follow several clocks (`clock_by` is not among the keys): stream time goes back, and nothing can be skipped
+    def _one_by_one(self, group: Ints, times: Ints, stream: Ints, records: Ints, carried: bool) -> tuple[Flags, Ints, Ints]:
+        # A key's rows follow several clocks (`clock_by` is not among the keys): stream time goes back, and nothing can be skipped.
+        # Or what refreshes depends on which rows are redelivered, and that on which were kept.
         length = len(times)
         duplicate, kept, at = np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -1, np.int64)
         key, k, where = -1, None, -1
+        source = records.tolist()
         for row, (g, t, s) in enumerate(zip(group.tolist(), times.tolist(), stream.tolist(), strict=True)):
             if g != key:
                 key, k, where = g, None, -1
             if k is not None and s - k <= self.within and abs(t - k) <= self.within:
                 duplicate[row], kept[row] = True, k
-                k = max(k, t) if self.refresh else k
+                again = source[row] != NONE and source[row] == source[where]
+                k = max(k, t) if self.refresh and not again else k
             elif t >= s - self.within or (carried and row == 0):
                 k, where = t, row
                 kept[row] = k
@@ -200,7 +208,18 @@ class Deduplicate:
             at[row] = where
         return duplicate, kept, at
 
-    def _refreshed(self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints) -> tuple[Flags, Ints, Ints]:
+    def _refreshed(
+        self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints, records: Ints, carried: bool
+    ) -> tuple[Flags, Ints, Ints]:
+        duplicate, kept, at = self._all_refreshing(group, times, stream, stored, index)
+        again = np.isin(group, group[duplicate & redelivered(records, at)])  # a redelivered row refreshes nothing [D7]
+        if again.any():
+            rows, first = np.flatnonzero(again), carried and bool(again[0])
+            some = self._one_by_one(group[rows], times[rows], stream[rows], records[rows], first)
+            duplicate[rows], kept[rows], at[rows] = some[0], some[1], np.where(some[2] >= 0, rows[some[2]], -1)
+        return duplicate, kept, at
+
+    def _all_refreshing(self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints) -> tuple[Flags, Ints, Ints]:
         # Every duplicate with a larger time moves k, so k is the largest time of the key so far: a late row that is not stored
         # lies below s - within, hence is neither larger than a live k nor live itself.
         largest = groups.running_max(group, times)
@@ -232,13 +251,20 @@ def falling_groups(group: Ints, values: Ints) -> Flags:
     return np.isin(group, group[1:][groups.falls(group, values)])
 
 
-def same_offset(offsets: list[pa.Array], at: Ints) -> Flags:
-    """Whether a row has the offset of its kept row [D7]; a null offset is like no other."""
-    same = at >= 0
-    where = pa.array(np.maximum(at, 0))
-    for column in offsets:
-        same &= ~groups.differs(column, column.take(where)) & groups.valid([column], len(at))
-    return same
+def numbered_records(offsets: list[pa.Array], length: int) -> Ints:
+    """A number for each source record; a null offset is `NONE`, and like no other."""
+    records = np.full(length, NONE)
+    if offsets:
+        known = groups.valid(offsets, length)
+        codes = [groups.as_ints(o.dictionary_encode().indices)[known] for o in offsets]
+        records[known] = codes[0] if len(codes) == 1 else np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel()
+    return records
+
+
+def redelivered(records: Ints, at: Ints) -> Flags:
+    """Whether a row has the offset of its kept row [D7]."""
+    again: Flags = (at >= 0) & (records != NONE) & (records == records[at])
+    return again
 
 
 @dataclass

@@ -19,6 +19,7 @@ Flags = npt.NDArray[np.bool_]
 
 LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 MICROS_PER_DAY = 86_400_000_000
+LAST_DAY = HIGHEST // MICROS_PER_DAY
 
 
 class Boundaries:
@@ -140,7 +141,7 @@ def micros(times: pa.Array) -> Ints:
     """Event times (timestamps or dates) as microseconds since the epoch; what stands in place of a null means nothing."""
     if pa.types.is_date32(times.type):
         days: Ints = as_ints(times.cast(pa.int32())).astype(np.int64)
-        return days * MICROS_PER_DAY
+        return np.clip(days, -LAST_DAY, LAST_DAY) * MICROS_PER_DAY
     found: Ints = as_ints(times.cast(pa.int64()))
     return found
 
@@ -159,48 +160,16 @@ def times(values: Ints, is_null: Flags, like: pa.DataType) -> pa.Array:
 
 def plus(values: Ints, duration: int) -> Ints:
     """Addition that stops at the largest number instead of wrapping round; `duration` is not negative."""
+    duration = min(duration, HIGHEST)
     limit = HIGHEST - duration
     return np.where(values > limit, HIGHEST, np.minimum(values, limit) + duration)
 
 
 def minus(values: Ints, duration: int) -> Ints:
     """Subtraction that stops at the smallest number instead of wrapping round; `duration` is not negative."""
+    duration = min(duration, HIGHEST)
     limit = LOWEST + duration
     return np.where(values < limit, LOWEST, np.maximum(values, limit) - duration)
-
-
-def halves(keys: Sequence[pa.Array], length: int) -> tuple[Ints, Ints]:
-    """Two numbers that tell keys apart, which are columns of integers, times or booleans: surely those of one or two columns without
-    nulls, others as a hash of 128 bits does.
-    """
-    values = [_bits(key) for key in keys] or [np.zeros(length, np.uint64)]
-    second = values[-1]
-    for value in values[1:-1]:
-        second = _mixed(second) + value
-    first = values[0]
-    for value in values[1:]:
-        first = _mixed(first) + value
-    for number, key in enumerate(keys):
-        if key.null_count:
-            missing, salt = ~valid([key], length), _mixed(np.full(1, number + 1, np.uint64))
-            first, second = (np.where(missing, _mixed(half + salt), half) for half in (first, second))
-    return _mixed(first).view(np.int64), second.view(np.int64)
-
-
-def _bits(column: pa.Array) -> npt.NDArray[np.uint64]:
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    elif pa.types.is_temporal(column.type):
-        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    found: npt.NDArray[np.uint64] = as_ints(column).astype(np.int64).view(np.uint64)
-    return found
-
-
-def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Each number as another one (Stafford's mix 13), of which all bits depend on all bits."""
-    values = (values ^ values >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ values >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return values ^ values >> np.uint64(31)
 
 
 def numbered(starts: Flags) -> Ints:

@@ -30,8 +30,8 @@ class Merging:
     order: tuple[By, ...]
     ties: tuple[By, ...]
 
-    def blobs(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        """A sorted run as blobs, each with a number for its first row."""
+    def __call__(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """A sorted run as blobs, each with a number for its first row. Called itself, since to Spark equal objects are one function."""
         table, numbers = self._sorted([rows])
         for start in range(0, table.num_rows, BLOB_ROWS):
             columns = [pa.array([numbers[start]], pa.int64()), pa.array([encoded(table.slice(start, BLOB_ROWS))], pa.binary())]

@@ -15,6 +15,8 @@ from streamtime.udfs.groups import LOWEST, Flags, Ints
 from streamtime.udfs.ordering import one
 from streamtime.udfs.state import Entries, Taken
 
+OPEN, CLOSED = 0, 1
+
 
 @dataclass(frozen=True)
 class Chains:
@@ -31,23 +33,29 @@ class Chains:
     group: Ints  # the sessions in the end: whose they are, rising ..
     bounds: Ints  # .. their ends and starts ..
     content: Ints  # .. and what is in them: a chain, or where it is negative the entry ~content that was held
+    closed: Flags  # .. and whether a row of their key came that closed them
 
 
 def chained(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap: int, grace: int) -> Chains:
     """Judge rows that come by group, each group's in processing order; `held` are the ends and starts of live sessions of `owner`, rising.
 
     Where a key's times never fall, no sessions merge and all keys are judged at once. Others are cut into islands: rows that lie further
-    than `gap` above all before them and stay there know nothing of what was. Islands in which times fall are judged row by row.
+    than `gap` above all before them and stay there know nothing of what was. Islands in which times fall are judged row by row, and so is a
+    key whose stream time falls, since its rows follow several clocks: what one of them closed stays closed for the others.
     """
     closes = past(clock, gap + grace)  # a session that ends before this is closed
     before, rises, island = islands(group, times, owner, held[0], gap)
     alone = np.zeros(int(island[-1]) + 1 if len(island) else 0, bool)
     alone[island[times < before]] = True
+    falls = groups.falls(group, closes)
+    if falls.any():
+        several = np.isin(group, group[1:][falls])
+        island = np.where(several, island[rises][np.cumsum(rises) - 1], island)
+        alone[island[several]] = True
     together = ~alone[island] if len(island) else rises
     late = together & (times < closes)
-    closings = groups.running_max(group, closes) if groups.falls(group, closes).any() else closes  # closed for other clocks, too
-    found = _together(np.flatnonzero(together & ~late), group, times, closings, island, owner, held, gap)
-    return _one_by_one(found, np.flatnonzero(~together), late, group, times, closes, closings, island, owner, held, gap)
+    found = _together(np.flatnonzero(together & ~late), group, times, closes, island, owner, held, gap)
+    return _one_by_one(found, np.flatnonzero(~together), late, group, times, closes, island, owner, held, gap)
 
 
 def islands(group: Ints, times: Ints, owner: Ints, ends: Ints, gap: int) -> tuple[Ints, Flags, Ints]:
@@ -81,15 +89,15 @@ class Found:
     gone: list[Ints]
     child: list[Ints]
     parent: list[Ints]
-    sessions: list[Ints]  # group, end, start, content
+    sessions: list[Ints]  # group, end, start, content, and whether it is closed
     chains: int
 
 
-def _together(rows: Ints, group: Ints, times: Ints, closings: Ints, island: Ints, owner: Ints, held: Ints, gap: int) -> Found:
+def _together(rows: Ints, group: Ints, times: Ints, closes: Ints, island: Ints, owner: Ints, held: Ints, gap: int) -> Found:
     """Rows that are accepted, of islands in which times never fall: each goes on with the session of the row before it, or opens one."""
     count = len(times)
     found = Found(np.full(count, -1), times.copy(), times.copy(), [], [], [], [], 0)
-    t, of, where, closed = (c if len(rows) == count else c[rows] for c in (times, group, island, closings))
+    t, of, where, closed = (c if len(rows) == count else c[rows] for c in (times, group, island, closes))
     if not len(rows):
         return found
     previous = np.append(LOWEST, t[:-1])
@@ -116,7 +124,7 @@ def _together(rows: Ints, group: Ints, times: Ints, closings: Ints, island: Ints
     found.child.append(goes_on)
     found.parent.append(~entry[begins[goes_on]])
     last = np.append(begins[1:], len(rows)) - 1
-    found.sessions.append(np.stack((of[begins], t[last], first_start, np.arange(len(begins)))))
+    found.sessions.append(np.stack((of[begins], t[last], first_start, np.arange(len(begins)), np.full(len(begins), OPEN))))
     return found
 
 
@@ -142,7 +150,6 @@ def _one_by_one(
     group: Ints,
     times: Ints,
     closes: Ints,
-    closings: Ints,
     island: Ints,
     owner: Ints,
     held: Ints,
@@ -151,22 +158,22 @@ def _one_by_one(
     """The rows of islands in which times fall; then all that was found, together."""
     taken_up = np.zeros(len(owner), bool)
     taken_up[~np.concatenate([np.zeros(0, np.int64), *found.parent])] = True
-    gone, child, parent, sessions = list[tuple[int, int, int]](), list[int](), list[int](), list[tuple[int, int, int, int]]()
+    gone, child, parent, sessions = list[tuple[int, int, int]](), list[int](), list[int](), list[tuple[int, ...]]()
     chains, start, end, of_chain = found.chains, found.start, found.end, found.chain
     live, before, prior = list[tuple[int, int, int]](), -1, 0  # end, start, content
     first = first_island(island, group) if len(rows) else late
-    for row, time, closed, closing in zip(rows.tolist(), times[rows].tolist(), closes[rows].tolist(), closings[rows].tolist(), strict=True):
+    for row, time, closed in zip(rows.tolist(), times[rows].tolist(), closes[rows].tolist(), strict=True):
         if island[row] != before:
-            sessions += ((int(group[prior]), *s) for s in live)
+            sessions += ((int(group[prior]), *s, OPEN) for s in live)
             before, live = island[row], []
             if first[row]:
                 low, high = np.searchsorted(owner, [group[row], group[row] + 1])
                 taken_up[low:high] = True
                 live = sorted((int(held[0][e]), int(held[1][e]), ~e) for e in range(low, high))
         prior = row
-        closed_ones = bisect.bisect_left(live, (closing,))
+        closed_ones = bisect.bisect_left(live, (closed,))
         if closed_ones:
-            sessions += ((int(group[row]), *s) for s in live[:closed_ones])
+            sessions += ((int(group[row]), *s, CLOSED) for s in live[:closed_ones])
             del live[:closed_ones]
         # live sessions lie apart, so they are sorted by start as by end
         low = high = bisect.bisect_left(live, (time - gap,))
@@ -188,19 +195,23 @@ def _one_by_one(
             gone += ((row, s[0], s[1]) for s in near)
         end[row], start[row], of_chain[row] = *bounds, content
     if len(rows):
-        sessions += ((int(group[prior]), *s) for s in live)
+        sessions += ((int(group[prior]), *s, OPEN) for s in live)
     rest = np.flatnonzero(~taken_up & np.isin(owner, group))
-    left = np.stack((owner[rest], held[0][rest], held[1][rest], ~rest))
+    left = np.stack((owner[rest], held[0][rest], held[1][rest], ~rest, np.full(len(rest), OPEN)))
     all_gone = np.concatenate([*found.gone, np.array(gone, np.int64).reshape(-1, 3).T], axis=1)
-    all_sessions = np.concatenate([*found.sessions, np.array(sessions, np.int64).reshape(-1, 4).T, left], axis=1)
+    all_sessions = np.concatenate([*found.sessions, np.array(sessions, np.int64).reshape(-1, 5).T, left], axis=1)
     if len(rows) or len(rest):
         all_gone = all_gone[:, np.argsort(all_gone[0], kind="stable")]
         all_sessions = all_sessions[:, np.argsort(all_sessions[0], kind="stable")]
     parents = Parents(
         np.concatenate([*found.child, np.array(child, np.int64)]), np.concatenate([*found.parent, np.array(parent, np.int64)])
     )
+    whose, ends, starts, content, over = all_sessions
+    closed = over == CLOSED
+    if len(whose):
+        closed |= ends < closes[np.searchsorted(group, whose, side="right") - 1]
     return Chains(
-        late, of_chain, start, end, all_gone[0], all_gone[2], all_gone[1], parents, all_sessions[0], all_sessions[1:3], all_sessions[3]
+        late, of_chain, start, end, all_gone[0], all_gone[2], all_gone[1], parents, whose, np.stack((ends, starts)), content, closed
     )
 
 
@@ -217,7 +228,6 @@ class SessionUpdates(Updates):
     """Sessions, both bounds inclusive; closed once stream time has passed their end, `gap` and `grace`."""
 
     changed_at_end: ClassVar[bool] = True
-    closes_for_good: ClassVar[bool] = True
 
     layout: Layout
     gap: int
@@ -251,7 +261,8 @@ class SessionUpdates(Updates):
             out = self._changes(rows, found, item, sums, order, caused_by, seq)
         asked = found.group >= since
         entries = self._entries(rows, held, found, item, sums, seq[place[len(found.gone) :]], asked)
-        return Taken(out, found.group[asked], entries, {"late_drop_total": int(found.late.sum())}), caused_by
+        whose = np.where(found.closed, ~found.group, found.group)
+        return Taken(out, whose[asked], entries, {"late_drop_total": int(found.late.sum())}), caused_by
 
     def _changes(self, rows: pa.Table, found: Chains, item: Ints, sums: Sums, order: Ints, caused_by: Ints, seq: Ints) -> pa.Table:
         deletes = len(found.gone)

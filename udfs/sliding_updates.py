@@ -27,7 +27,7 @@ from streamtime.udfs.changes import (
     past,
     taken,
 )
-from streamtime.udfs.groups import LOWEST, Ints
+from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.ordering import one
 from streamtime.udfs.state import Entries, Taken
 
@@ -91,11 +91,11 @@ class SlidingUpdates(Updates):
         caused_by = item[found.causes] if found.causes else np.zeros(0, np.int64)
         seq = numbered(rows, group, self.layout.ordered, caused_by, before)
         content = self._content(found, pool, len(held))
-        end = np.array(found.ends, np.int64)
         out = pa.table({})
         if not self.layout.final:
             latest = np.array(found.latest, np.int64)
-            upserts = Windows(end - self.difference, end, self.close(end), np.full(len(end), UPSERT), latest)
+            start, end = (np.array([bounded(e - back) for e in found.ends], np.int64) for back in (self.difference, 0))
+            upserts = Windows(start, end, self.close(end), np.full(len(end), UPSERT), latest)
             results = [a.result(s, kind) for (a, kind), s in zip(self.layout.aggregates, content, strict=True)]
             at = pa.array(caused_by)
             out = self.layout.table({n: one(rows, n).take(at) for n in self.layout.carried}, upserts, results, pa.array(seq), None)
@@ -110,7 +110,7 @@ class SlidingUpdates(Updates):
                 bisect.insort(key.times, start)
                 key.panes[start] = ~entry
             else:
-                key.windows[end] = ~entry
+                key.windows[end if end < HIGHEST else start + self.difference] = ~entry
         for row, (whose, time, horizon) in enumerate(zip(group.tolist(), times.tolist(), horizons.tolist(), strict=True)):
             if time + self.difference < horizon:
                 continue
@@ -175,9 +175,9 @@ class SlidingUpdates(Updates):
         self, rows: pa.Table, held: Entries, found: Found, item: Ints, pool: list[State], content: list[State], caused_by: Ints, seq: Ints
     ) -> tuple[Ints, Entries]:
         span = self.difference
-        panes = [(whose, p + 1 + span, p, PANE, ref) for whose, key in found.keys.items() for p, ref in key.panes.items()]
+        panes = [(whose, bounded(p + 1 + span), p, PANE, ref) for whose, key in found.keys.items() for p, ref in key.panes.items()]
         windows = [
-            (whose, end, end - span, found.latest[ref] if ref >= 0 else int(held.matrix[CHANGED][~ref]), ref)
+            (whose, bounded(end), bounded(end - span), found.latest[ref] if ref >= 0 else int(held.matrix[CHANGED][~ref]), ref)
             for whose, key in found.keys.items()
             for end, ref in key.windows.items()
             if self.layout.final
@@ -196,3 +196,8 @@ class SlidingUpdates(Updates):
         whose = np.concatenate((some[0], fresh[0], kept[0]))
         order = np.argsort(whose, kind="stable")
         return whose[order], Entries.join(parts, 3).take(order)
+
+
+def bounded(moment: int) -> int:
+    """The moment, or the end of BIGINT beyond which it lies."""
+    return min(max(moment, LOWEST), HIGHEST)

@@ -3,7 +3,7 @@
 A state store that is asked key by key, from Python, answers some ten thousand times a second. So keys are gathered into buckets, and the
 state of a bucket lies in the store as slices: matrices of 64-bit integers, sorted by key, newest first. A micro-batch adds one slice;
 slices of like size are merged, so that each entry is rewritten a logarithmic number of times; a slice whose entries are all dead is
-dropped whole. A key is a hash of 128 bits.
+dropped whole. A key is two numbers (`streamtime.udfs.keys`).
 
 An entry is (key, key, lives by, further values..), all numbers, and where a function asks for it a row of an Arrow table, its payload. It
 is dead once `lives by` lies below a threshold that rises with stream time; some functions release an entry when it dies. The newest slice
@@ -175,6 +175,8 @@ class Index:
     options: dict[str, Any] = field(default_factory=dict)
     next_slot: int = 0
     timer: int | None = None
+    secret: str = ""  # keys are told apart with it, and nobody who sends keys knows it
+    clock: int = LOWEST  # the latest stream time, where that is the time of day: it never goes back
     released: int = LOWEST + 1  # what lives by less has been released; what lives by LOWEST only hides what its key had
     slices: list[Slice] = field(default_factory=list)  # newest first
 

@@ -28,7 +28,7 @@ class StreamTime:
                 continue
             starts = boundaries.starts(columns, length)
             moves = groups.valid([times], length)
-            values = np.where(moves, groups.micros(times) * sign, groups.LOWEST)
+            values = np.where(moves, np.maximum(groups.micros(times), -groups.HIGHEST) * sign, groups.LOWEST)
             group = groups.numbered(starts)
             if not starts[0]:
                 values[0] = max(int(values[0]), carried)

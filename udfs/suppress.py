@@ -12,7 +12,6 @@ early release (`when_full => 'emit_early'`) makes keys depend on each other, and
 
 from __future__ import annotations
 
-import datetime
 import heapq
 from dataclasses import dataclass
 
@@ -31,7 +30,7 @@ ROUNDS = 16  # walked for all keys at once; what is left then are a few keys wit
 class Rows:
     """Rows in processing order, those held from before first: as numbers."""
 
-    first: Ints  # halves of the key's hash
+    first: Ints  # the two numbers of the key
     second: Ints
     clock: Ints  # numbers of clocks, rising; rows held from before belong to the first
     stream: Ints  # stream time, the row included
@@ -226,7 +225,7 @@ def refuse_full(function: str, bounds: Bounds, count: Ints, size: Ints, stream: 
         if len(over):
             row = int(over[0])
             known = stream[row] > LOWEST
-            moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=int(stream[row])) if known else "unknown"
+            moment = str(np.datetime64(int(stream[row]), "us")).replace("T", " ").removesuffix(".000000") if known else "unknown"
             raise BufferFull(
                 f"{function}, `{option}`: the buffer is full: expected at most {bound} {unit}, got {values[row]} at stream time {moment}. "
                 f"Raise {option}, or let the buffer go on otherwise: when_full => 'spill'."

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from streamtime.udfs import groups
 from streamtime.udfs.changes import CHANGED, START, UPSERT, Layout, Parents, Updates, Windows, accumulated, numbered, past
-from streamtime.udfs.groups import LOWEST, Ints
+from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.ordering import one
 from streamtime.udfs.state import Entries, Taken
 
@@ -36,13 +36,18 @@ class WindowUpdates(Updates):
     ) -> tuple[Taken, Ints]:
         """One upsert for each row and window, windows of one row by their start."""
         times = groups.micros(one(rows, self.layout.time))
-        first = (times - self.size) // self.slide * self.slide + self.slide
-        number = (times - first) // self.slide + 1
+        into = (
+            times % self.slide
+        )  # the last window; what lies beyond the ends of BIGINT stands there, but not more than one window begins there
+        room = np.where(times < 0, times - LOWEST, HIGHEST)
+        number = np.minimum((self.size - 1 - into) // self.slide - 1, (room - into) // self.slide) + 2
         item = np.repeat(np.arange(len(times)), number)
-        start = first[item] + self.slide * (np.arange(len(item)) - np.repeat(np.cumsum(number) - number, number))
-        is_open = start + self.size > past(clock, self.grace)[item]
+        into = into[item] + self.slide * (np.cumsum(number)[item] - 1 - np.arange(len(item)))
+        start, ahead = times[item] - np.minimum(into, room[item]), self.size - into
+        end = np.minimum(times[item], HIGHEST - ahead) + ahead
+        is_open = (end > past(clock, self.grace)[item]) | (end == HIGHEST)
         late = {"late_drop_total": int((~is_open).sum())}
-        item, start = item[is_open], start[is_open]
+        item, start, end = item[is_open], start[is_open], end[is_open]
         window, of_group, of_start = windows(group[item], start)
         entry = known(of_group, of_start, owner, held.matrix[START])
         going_on = np.flatnonzero(entry >= 0)
@@ -53,13 +58,13 @@ class WindowUpdates(Updates):
         latest, last = reached(window, times[item], changed)
         out = pa.table({})
         if not self.layout.final:
-            upserts = Windows(start, start + self.size, self.close(start + self.size), np.full(len(item), UPSERT), latest)
+            upserts = Windows(start, end, self.close(end), np.full(len(item), UPSERT), latest)
             results = [a.result(s, kind) for (a, kind), s in zip(self.layout.aggregates, sums.per_item, strict=True)]
             at = pa.array(item)
             out = self.layout.table({n: one(rows, n).take(at) for n in self.layout.carried}, upserts, results, pa.array(seq), None)
         asked = np.flatnonzero(of_group >= since)
         of_group, of_start, last, entry = of_group[asked], of_start[asked], last[asked], entry[asked]
-        matrix = np.stack((of_start + self.size, of_start, latest[last])).reshape(3, -1)
+        matrix = np.stack((end[last], of_start, latest[last])).reshape(3, -1)
         new = Entries(matrix, self.layout.payload(sums.of(asked), rows, item[last], seq[last]))
         return Taken(out, *with_untouched(new, of_group, owner, held, entry), late), item
 

@@ -1,0 +1,65 @@
+"""How the tests' JVMs are set up: compiled quickly rather than well, since most of them are young; and a channel that is the test's alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+# C1 alone leaves a JVM 48 MB for compiled code. The suite needs 80 after a third of its tests; when it is full, all that follows is interpreted
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=400m"
+
+
+def code_cache(spark: Any) -> str:
+    """What the JVM says of its compiled code: how much there is, and how often it had to stop compiling."""
+    return asked(spark, "compilerCodecache")
+
+
+def instances(spark: Any, *classes: str) -> dict[str, int]:
+    """How many objects of these classes are alive in the JVM, after it has collected what is not."""
+    lines = (line.split() for line in asked(spark, "gcClassHistogram", ()).splitlines())
+    found = {words[3]: int(words[1]) for words in lines if len(words) > 3 and words[1].isdigit()}
+    return {name: found.get(name, 0) for name in classes}
+
+
+def asked(spark: Any, question: str, *options: tuple[str, ...]) -> str:
+    """What a diagnostic command of the JVM answers; some take options."""
+    jvm, gateway = spark._jvm, spark.sparkContext._gateway
+
+    def array(kind: Any, *values: Any) -> Any:
+        made = gateway.new_array(kind, len(values))
+        for place, value in enumerate(values):
+            made[place] = value
+        return made
+
+    texts = array(jvm.String, *["[Ljava.lang.String;" for _ in options])
+    objects = array(jvm.Object, *[array(jvm.String, *option) for option in options])
+    command = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+    kinds = array(jvm.Class, command.getClass(), jvm.Class.forName("java.lang.String"), objects.getClass(), texts.getClass())
+    ask = jvm.Class.forName("javax.management.MBeanServerConnection").getMethod(
+        "invoke", kinds
+    )  # Py4J sees no method of the hidden class behind
+    beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    return str(ask.invoke(beans, array(jvm.Object, command, question, objects, texts)))
+
+
+@contextmanager
+def talking(script: Path, *arguments: str, **how: Any) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """A Python program of the tests, and the lines that it says: to a pipe of its own, since a JVM also writes to stdout."""
+    listening, saying = os.pipe()
+    command = [sys.executable, str(script), str(saying), *arguments]
+    try:
+        process = subprocess.Popen(command, pass_fds=(saying,), text=True, **how)
+    finally:
+        os.close(saying)
+    with os.fdopen(listening) as said, process:
+        yield process, said
+
+
+def say(channel: str, line: object) -> None:
+    """One line to who listens, from within such a program."""
+    os.write(int(channel), f"{line}\n".encode())
