@@ -20,12 +20,12 @@ from streamtime.api import (
     versions,
     window_updates,
 )
-from streamtime.query import query
-from streamtime.registration import Registration, register, unregister
+from streamtime.door.registration import Registration, register, unregister
 from streamtime.session import session
 from streamtime.sparks import UnsupportedSparkError
 from streamtime.sql.errors import CallError
-from streamtime.versioned import VersionedTable
+from streamtime.statements.query import query
+from streamtime.store.table import VersionedTable
 
 __version__ = "0.1.0"
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from streamtime.cli import main
+from streamtime.shell.cli import main
 
 sys.exit(main())

@@ -3,8 +3,8 @@ api.pyi, which `python -m streamtime.pages` writes from the SPECs."""
 
 from __future__ import annotations
 
+from streamtime.python.table_functions import table_function
 from streamtime.shelf import FUNCTIONS
-from streamtime.table_functions import table_function
 
 _BY_NAME = {s.name: table_function(s) for s in FUNCTIONS if s.leading}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamtime.sql.spec import Spec
+from streamtime.sql.call.spec import Spec
 
 CLAUSES = (
     "`PARTITION BY` and `ORDER BY` may be given as `keys => ARRAY('k')` and `order_by => ARRAY('ts')` instead (C1). Without keys the\n"

@@ -30,8 +30,8 @@ def pages(spark: SparkSession) -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    from streamtime.python.stubs import PATH, stub
     from streamtime.session import session
-    from streamtime.stubs import PATH, stub
 
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)

@@ -12,9 +12,9 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from streamtime import java
-from streamtime.registration import register
+from streamtime.door.registration import register
 from streamtime.sparks import spark_version
-from streamtime.sql.streaming import ROCKSDB
+from streamtime.sql.stream.plan import ROCKSDB
 
 DELTA = "4.4.0"
 # Where pyspark itself prints or warns on the way up, a reader learns nothing

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streamtime.sql import (
+from streamtime.sql.call.spec import Spec
+from streamtime.sql.functions import (
     as_of_join,
     deduplicate,
     distinct_in_window,
@@ -15,7 +16,6 @@ from streamtime.sql import (
     versions,
     window_updates,
 )
-from streamtime.sql.spec import Spec
 
 FUNCTIONS: tuple[Spec, ...] = (
     deduplicate.SPEC,

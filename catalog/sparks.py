@@ -1,6 +1,6 @@
 """The minors of Spark that the pack runs on, and what differs between them: one row each, so that nothing else asks for a version.
 
-One difference is not here: Spark 4.0 has no Arrow functions, which `streamtime.sql.kernels` sees for itself.
+One difference is not here: Spark 4.0 has no Arrow functions, which `streamtime.sql.rows.kernels` sees for itself.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamtime.sql.kernels import arrow_udf
+from streamtime.sql.rows.kernels import arrow_udf
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

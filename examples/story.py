@@ -14,7 +14,7 @@ import flights
 from pyspark.sql import DataFrame, SparkSession
 
 import streamtime
-from streamtime.script import statements
+from streamtime.shell.script import statements
 
 
 @contextmanager

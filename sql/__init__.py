@@ -1,1 +1,1 @@
-"""The functions: one file each, with its reference page, its SPEC and its plan over Spark DataFrames."""
+"""Plans over DataFrames: one page per function in `functions/`, and the rooms that they share."""

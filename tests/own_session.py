@@ -12,7 +12,7 @@ from jvm import JAVA_OPTIONS, say
 from pyspark.sql import SparkSession
 
 import streamtime
-from streamtime import doctor
+from streamtime.shell import doctor
 
 SCHEMA = "product STRING, ts TIMESTAMP, price DOUBLE"
 CALL = "SELECT * FROM DEDUPLICATE(TABLE(SELECT 1 AS k, TIMESTAMP '2020-01-01' AS ts) PARTITION BY k ORDER BY ts, within => INTERVAL 1 DAY)"

@@ -17,7 +17,7 @@ import reference_as_of as slow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streamtime.sql import lookup
+from streamtime.sql.as_of import lookup
 
 SECOND = 1_000_000
 FIRST, LAST = -62_135_596_800 * SECOND, 253_402_300_800 * SECOND - 1  # the years 1 to 9999

@@ -16,14 +16,14 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 import streamtime
-from streamtime.parser import MENTIONED as OURS
-from streamtime.registration import _doors
+from streamtime.door.parser import MENTIONED as OURS
+from streamtime.door.registration import _doors
 from streamtime.sparks import spark_version
-from streamtime.sql.as_of_clauses import Refusal
-from streamtime.sql.as_of_rewrite import raw_literal, rewrite
-from streamtime.sql.conditions import Conjunct, split
-from streamtime.sql.expressions import has_columns, value_end
-from streamtime.sql.tokens import Source
+from streamtime.sql.syntax.as_of_clauses import Refusal
+from streamtime.sql.syntax.as_of_rewrite import raw_literal, rewrite
+from streamtime.sql.syntax.conditions import Conjunct, split
+from streamtime.sql.syntax.expressions import has_columns, value_end
+from streamtime.sql.syntax.tokens import Source
 
 
 def call(left: str, right: str, rest: str) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from streamtime.udfs import keys as keys_
-from streamtime.udfs.blobs import Packer, ahead, encoded
+from streamtime.udfs.arrays.blobs import Packer, ahead, encoded
 
 
 def test_items_come_in_order_each_once() -> None:

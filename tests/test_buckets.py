@@ -19,12 +19,12 @@ import pyarrow as pa
 import pytest
 import reference
 
-from streamtime.sql import buckets
-from streamtime.sql.buckets import ASIDE, CLOCK, PLACE, REASON, Judge, Keep, Keeper, Plan
-from streamtime.udfs import groups
+from streamtime.sql.stream import buckets
+from streamtime.sql.stream.buckets import ASIDE, CLOCK, PLACE, REASON, Judge, Keep, Keeper, Plan
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.ordering import By, ordinals, sorted_rows
 from streamtime.udfs.deduplicate import Deduplicate
-from streamtime.udfs.ordering import By, ordinals, sorted_rows
-from streamtime.udfs.sessions import FirstInSession
+from streamtime.udfs.sessions.rules import FirstInSession
 from streamtime.udfs.state import Entries, Index, Slices
 from streamtime.udfs.windows import FirstInWindow
 

@@ -15,19 +15,9 @@ import pytest
 from reference_suppress import Fate, Full
 from reference_suppress import Suppress as Reference
 
-from streamtime.udfs import buffer, groups, parts, suppress
-from streamtime.udfs.buffer import (
-    ARRIVED,
-    ASIDE,
-    BYTES,
-    DECIDED_AT,
-    DECIDED_BY,
-    DELETED,
-    EMIT_REASON,
-    EMIT_TIME,
-    ORDER,
-    OUTCOME,
-)
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.suppress import buffer, decisions, parts
+from streamtime.udfs.suppress.buffer import ARRIVED, ASIDE, BYTES, DECIDED_AT, DECIDED_BY, DELETED, EMIT_REASON, EMIT_TIME, ORDER, OUTCOME
 
 MOMENT = pa.timestamp("us")
 RESULTS = (OUTCOME, ARRIVED, EMIT_TIME, EMIT_REASON, DECIDED_AT, DECIDED_BY)
@@ -125,14 +115,14 @@ def test_the_buffer_decides_as_the_slow_definition_says(seed: int, monkeypatch: 
     monkeypatch.setattr(buffer, "halves", lambda keys, *_: tuple(map(groups.as_ints, keys)))  # halves as they are given
     monkeypatch.setattr(buffer, "FEWEST_ROWS", random_.choice([1, 2, 10, 1000]))
     monkeypatch.setattr(parts, "MOST_PARTS", random_.choice([1, 3]))
-    monkeypatch.setattr(suppress, "ROUNDS", random_.choice([1, 2, 16]))
+    monkeypatch.setattr(decisions, "ROUNDS", random_.choice([1, 2, 16]))
     reference = Reference(**options)
     sent = [with_aside(b, options["closes"]) for b in batches(random_, rows, options["clock_by"])]
     run = call_of(options, "all").run(iter(sent))
     try:
         fates = reference.run(rows)
     except Full:
-        with pytest.raises(suppress.BufferFull, match=r"F, `max_(records|bytes)`: the buffer is full: expected at most"):
+        with pytest.raises(decisions.BufferFull, match=r"F, `max_(records|bytes)`: the buffer is full: expected at most"):
             list(run)
         return
     found = [tuple(map(numbers, list(r.values())[:1] + list(r.values())[2:])) for b in run for r in b.to_pylist()]
@@ -155,11 +145,11 @@ def test_the_metrics_count_what_the_slow_definition_does(seed: int, monkeypatch:
     try:
         fates = reference.run(rows)
     except Full:
-        with pytest.raises(suppress.BufferFull):
+        with pytest.raises(decisions.BufferFull):
             list(run)
         return
     (got,) = [r for b in run for r in b.to_pylist()]
-    for outcome in suppress.OUTCOMES:
+    for outcome in decisions.OUTCOMES:
         assert got[f"{outcome}_total"] == sum(f.outcome == outcome for f in fates)
     late = [f.stream_time - f.row["t"] for f in fates if f.stream_time is not None]
     assert (got["rows"], got["late_sum"], got["late_max"]) == (len(late), sum(late), max(late, default=0))

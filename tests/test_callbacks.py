@@ -15,7 +15,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 import streamtime
-from streamtime import callbacks
+from streamtime.door import callbacks
 
 CALL = "SELECT * FROM DEDUPLICATE(TABLE(SELECT 1 AS k, TIMESTAMP '2024-01-01' AS ts) PARTITION BY k ORDER BY ts)"
 COMMANDS = sorted({v.rstrip("\n") for n, v in vars(protocol).items() if n.endswith("_COMMAND_NAME") and isinstance(v, str)})

@@ -19,17 +19,17 @@ from prompt_toolkit.output import DummyOutput
 from pyspark.sql import SparkSession
 from terminal import Terminal
 
-from streamtime import cli, doctor, manual
-from streamtime.batch import Unreadable, split
-from streamtime.completion import Vocabulary
-from streamtime.connection import ConnectionFailed, remote
-from streamtime.failures import readable
-from streamtime.rendering import Result, lines
-from streamtime.results import json_texts, texts
-from streamtime.running import told
-from streamtime.script import finished
 from streamtime.shelf import FUNCTIONS
-from streamtime.shell import Leave, Shell, complete, is_command, last_line
+from streamtime.shell import cli, doctor, manual
+from streamtime.shell.batch import Unreadable, split
+from streamtime.shell.completion import Vocabulary
+from streamtime.shell.connection import ConnectionFailed, remote
+from streamtime.shell.failures import readable
+from streamtime.shell.prompt import Leave, Shell, complete, is_command, last_line
+from streamtime.shell.rendering import Result, lines
+from streamtime.shell.results import json_texts, texts
+from streamtime.shell.running import told
+from streamtime.shell.script import finished
 
 STREAMTIME = [sys.executable, "-m", "streamtime"]
 
@@ -368,10 +368,10 @@ def test_a_script_that_cannot_run_says_why_before_anything_runs(tmp_path: Path) 
 
 
 def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamtime.connection.missing_connect_packages", list)
+    monkeypatch.setattr("streamtime.shell.connection.missing_connect_packages", list)
     with pytest.raises(ConnectionFailed, match=r"no server answers at 127\.0\.0\.1:1 "):
         remote("sc://127.0.0.1:1")
-    monkeypatch.setattr("streamtime.connection.missing_connect_packages", lambda: ["grpcio"])
+    monkeypatch.setattr("streamtime.shell.connection.missing_connect_packages", lambda: ["grpcio"])
     with pytest.raises(ConnectionFailed, match="pip install grpcio"):
         remote("sc://127.0.0.1:1")
 

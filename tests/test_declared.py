@@ -12,7 +12,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 import streamtime
-from streamtime.sql.declared import Declaration, columns, declared, duration, name_parts, read, source_table, spelled, versioned_source
+from streamtime.sql.tables.declaration import (
+    Declaration,
+    columns,
+    declared,
+    duration,
+    name_parts,
+    read,
+    source_table,
+    spelled,
+    versioned_source,
+)
 
 SCHEMA = T.StructType().add("k", "string").add("a, b", "integer").add("ts", "timestamp").add("v", "integer").add("gone", "boolean")
 

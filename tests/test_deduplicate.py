@@ -147,7 +147,7 @@ def _naive(t: int | None) -> datetime.datetime | None:
 
 
 def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    from streamtime.sql import clock
+    from streamtime.sql.rows import clock
 
     monkeypatch.setattr(clock, "SAMPLED_ROWS", 20)  # so that 6,000 rows are cut, as 100,000 are by default
     random_ = random.Random(1)
@@ -204,8 +204,8 @@ def test_a_hot_key_across_many_batches_is_one_chain(spark: SparkSession) -> None
 
 
 def test_keys_whose_hashes_collide_are_told_apart(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    from streamtime.sql import deduplicate as module
-    from streamtime.sql.columns import expression, sorted_by
+    from streamtime.sql.functions import deduplicate as module
+    from streamtime.sql.rows.columns import expression, sorted_by
 
     monkeypatch.setattr(module, "hash_of", lambda identity: expression("7"))
     monkeypatch.setattr(module, "prefix", lambda identity, rising, *rest: sorted_by(f"unix_micros(`{rising}`)"))

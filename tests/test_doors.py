@@ -123,7 +123,7 @@ def test_a_chain_over_the_input_goes_back_to_the_analyzer_as_it_is(spark: SparkS
     def analyzed(text: str) -> str:
         return str(spark.sql(text)._jdf.queryExecution().analyzed().toString())
 
-    from streamtime.sql.kernels import arrow_udf
+    from streamtime.sql.rows.kernels import arrow_udf
 
     asks_types = arrow_udf is None  # without Arrow functions (Spark 4.0), a kernel's columns are converted, each by its type
     assert ("WithCTE" in analyzed(f"SELECT * FROM {CALL.format('events')}")) == asks_types
@@ -214,7 +214,7 @@ def test_a_spark_it_does_not_know_is_named(spark: SparkSession) -> None:
     class Other:
         version = "5.1.2"
 
-    from streamtime.analyzer import AnalyzerDoor
+    from streamtime.door.analyzer import AnalyzerDoor
 
     with pytest.raises(streamtime.UnsupportedSparkError, match=r"knows how in Spark 4\.0, 4\.1, 4\.2; this session runs Spark 5\.1\.2"):
         AnalyzerDoor(Other())  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from streamtime.script import statements
+from streamtime.shell.script import statements
 
 GOLDEN = Path(__file__).parent / "golden"
 FREE = (

@@ -10,9 +10,9 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
 import streamtime
-from streamtime import hints
 from streamtime.shelf import FUNCTIONS
-from streamtime.unkeyed import WORDS, with_single_partition
+from streamtime.statements import hints
+from streamtime.statements.unkeyed import WORDS, with_single_partition
 
 SPECS = {s.name.lower() for s in FUNCTIONS}
 O = "PARTITION BY k ORDER BY ts"  # noqa: E741

@@ -70,7 +70,7 @@ def test_the_wheel_holds_the_three_folders_as_one_package(tmp_path: Path) -> Non
         "streamtime/__init__.py",
         "streamtime/py.typed",
         "streamtime/api.pyi",
-        "streamtime/sql/deduplicate.py",
+        "streamtime/sql/functions/deduplicate.py",
         "streamtime/udfs/deduplicate.py",
     ):
         assert name in names

@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import reference
 
-from streamtime.udfs import groups
+from streamtime.udfs.arrays import groups
 from streamtime.udfs.deduplicate import Deduplicate
-from streamtime.udfs.sessions import FirstInSession
+from streamtime.udfs.sessions.rules import FirstInSession
 from streamtime.udfs.stream_time import StreamTime
 
 MOMENT = pa.timestamp("us")
@@ -188,9 +189,9 @@ def test_kernels_import_no_spark() -> None:
         "import types; pkg = types.ModuleType('streamtime'); pkg.__path__ = []; sys.modules['streamtime'] = pkg\n"
         "sub = types.ModuleType('streamtime.udfs'); sub.__path__ = [sys.argv[1]]; sys.modules['streamtime.udfs'] = sub\n"
         "import importlib\n"
-        "for f in sorted(pathlib.Path(sys.argv[1]).glob('*.py')):\n"
-        "    importlib.import_module('streamtime.udfs.' + f.stem)\n"
+        "for f in sorted(pathlib.Path(sys.argv[1]).rglob('*.py')):\n"
+        "    if f.stem != '__init__': importlib.import_module('.'.join(('streamtime.udfs', *f.relative_to(sys.argv[1]).with_suffix('').parts)))\n"
     )
-    folder = str(groups.__file__).rsplit("/", 1)[0]
+    folder = str(Path(groups.__file__).parent.parent)
     done = subprocess.run([sys.executable, "-c", probe, folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

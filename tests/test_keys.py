@@ -18,8 +18,8 @@ from test_buckets import Handle, Times, plan, table
 from test_streaming import Source, at, source
 from test_udtf import udtfs
 
-from streamtime.sql.buckets import STATE, STATE_FORM, Judge, StateError
-from streamtime.sql.text import one_to_one
+from streamtime.sql.stream.buckets import STATE, STATE_FORM, Judge, StateError
+from streamtime.sql.syntax.text import one_to_one
 from streamtime.udfs import keys
 from streamtime.udfs.deduplicate import Deduplicate
 

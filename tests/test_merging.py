@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from streamtime.udfs import merging
-from streamtime.udfs.blobs import Packer
-from streamtime.udfs.merging import DATA, FIRST, Merging
-from streamtime.udfs.ordering import By, one, sorted_rows
+from streamtime.udfs.arrays.blobs import Packer
+from streamtime.udfs.arrays.ordering import By, one, sorted_rows
+from streamtime.udfs.suppress import merging
+from streamtime.udfs.suppress.merging import DATA, FIRST, Merging
 
 SOME: dict[str, tuple[pa.DataType, list[Any]]] = {
     "long": (pa.int64(), [*range(-50, 50), 2**62, -(2**62)]),

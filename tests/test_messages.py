@@ -9,8 +9,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import streamtime
-from streamtime.rendering import CONTROLS
 from streamtime.shelf import FUNCTIONS
+from streamtime.shell.rendering import CONTROLS
 from streamtime.sql.errors import MOST, CallError, echoed
 
 CLAUSES = "PARTITION BY k ORDER BY ts"

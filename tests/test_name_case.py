@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import streamtime
-from streamtime.sql.names import Names, parts, plain
+from streamtime.sql.call.names import Names, parts, plain
 
 T = """SELECT id % 2 AS k, id % 3 AS K, timestamp_seconds(id) AS ts, id AS v, -id AS V, id = 4 AS gone, id = 5 AS Gone,
   'delete' AS Change_Type, timestamp_seconds(0) AS Window_Close, 'mine' AS Reason FROM range(6)"""

@@ -21,9 +21,9 @@ from test_streaming import Source
 
 import streamtime
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql import udtf
-from streamtime.sql.spec import Choice, Spec, Text, Texts
-from streamtime.sql.text import literal, quoted
+from streamtime.sql.call.spec import Choice, Spec, Text, Texts
+from streamtime.sql.syntax.text import literal, quoted
+from streamtime.sql.udtf import handler
 
 SPECS = {s.name: s for s in FUNCTIONS}
 ROLES = ("k", "g", "o", "ts", "v", "w", "gone", "off")
@@ -301,15 +301,15 @@ def test_any_name_may_have_any_role(spark: SparkSession, tame: Tame) -> None:
 
 
 def test_in_a_python_udtf_any_name_gives_the_rows_of_tame_ones(spark: SparkSession, tame: Tame) -> None:
-    for name in udtf.LOCAL:
-        spark.udtf.register(f"named_{name}", make_udtf(udtf.handler(SPECS[name]), useArrow=False))
+    for name in handler.LOCAL:
+        spark.udtf.register(f"named_{name}", make_udtf(handler.handler(SPECS[name]), useArrow=False))
     found = []
     for case in cases(WORST):
-        if case.spec.name in udtf.LOCAL and case.first and case.options.get("output") not in ("metrics", "explain"):
+        if case.spec.name in handler.LOCAL and case.first and case.options.get("output") not in ("metrics", "explain"):
             text = case.sql(tables(case, "worst"), f"named_{case.spec.name}", clauses=False)
             found.append((case, spark.sql(text)))
     assert tame.differences(found) == []
-    for name in udtf.LOCAL:
+    for name in handler.LOCAL:
         spark.sql(f"DROP TEMPORARY FUNCTION named_{name}")
 
 
@@ -435,7 +435,7 @@ RESERVED = "has a reserved name"
 
 
 def test_a_column_with_a_name_that_calls_add_for_themselves_is_refused(spark: SparkSession, views: None, schema: str) -> None:
-    spark.udtf.register("named_d", make_udtf(udtf.handler(SPECS["DEDUPLICATE"]), useArrow=False))
+    spark.udtf.register("named_d", make_udtf(handler.handler(SPECS["DEDUPLICATE"]), useArrow=False))
     for name in ("__streamtime_0", "__StreamTime_stream_time"):
         spark.sql(f"SELECT k, g, o, ts, v, w, gone, off AS {name} FROM tame_l").createOrReplaceTempView("reserved_l")
         spark.table("reserved_l").createOrReplaceTempView("reserved_r")

@@ -17,7 +17,7 @@ from nasty import SECOND, interval
 from pyspark.sql import SparkSession
 from test_streaming import Source
 
-from streamtime.sql import final
+from streamtime.sql.windows import release
 
 AGGREGATES = "count(*) AS n_rows, sum(v) AS total, first(v) AS head, last(v) AS tail"
 WINDOW, SESSION = ("window_start", "window_end"), ("session_start", "session_end")
@@ -92,7 +92,7 @@ def test_final_rows_of_one_clock_over_ten_thousand_years_leave_in_time(
     spark: SparkSession, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where closes and stream times are cut into ranges, which many rows have."""
-    monkeypatch.setattr(final, "WORTH_CUTTING", 2)
+    monkeypatch.setattr(release, "WORTH_CUTTING", 2)
     rows = sorted((r for r in nasty.scenarios(11, 60) if r["t"] is not None), key=lambda r: r["t"] + r["id"] % 7 * SECOND)
     rows = [r | {"off": place} for place, r in enumerate(rows)]
     nasty.view(spark, rows)

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from streamtime.sql import kernels
-from streamtime.udfs import plain
+from streamtime.sql.rows import kernels
+from streamtime.udfs.arrays import as_pandas
 
 MOST = 2**63 - 1
 COLUMNS = [
@@ -34,18 +34,18 @@ COLUMNS = [
 
 
 def as_spark_sends(column: pa.Array) -> Iterator[pd.Series]:
-    """What `streamtime.sql.plain` has Spark make of a column, and Spark's own conversion to pandas."""
-    if not plain.counts(column.type):
+    """What `streamtime.sql.rows.kernels_before_4_1` has Spark make of a column, and Spark's own conversion to pandas."""
+    if not as_pandas.counts(column.type):
         yield pd.Series([str(v) if isinstance(v, Decimal) else v for v in column.to_pylist()], dtype=object)
         return
-    yield pd.Series(plain.sent(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column).fillna(0).to_numpy(np.int64))
+    yield pd.Series(as_pandas.sent(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column).fillna(0).to_numpy(np.int64))
     yield column.is_null().to_pandas()
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda c: str(c.type))
 def test_a_column_arrives_as_it_was(column: pa.Array) -> None:
     for part in (column, column.slice(1, 2), column.slice(0, 0)):
-        (arrived,) = plain.arrived([part.type], list(as_spark_sends(part)))
+        (arrived,) = as_pandas.arrived([part.type], list(as_spark_sends(part)))
         assert arrived.type == part.type
         assert arrived.equals(part)
 

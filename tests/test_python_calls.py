@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import streamtime
-from streamtime.in_python import in_python
+from streamtime.python.in_python import in_python
 
 GOLDEN = Path(__file__).parent / "golden"
 SQL = Path(__file__).parent.parent / "sql"
@@ -137,7 +137,7 @@ def constants(module: Path) -> Iterator[str]:
 def test_every_message_can_be_said_in_python() -> None:
     """A new message whose notation `in_python` does not know fails here."""
     seen = 0
-    for module in sorted(SQL.glob("*.py")):
+    for module in sorted(SQL.rglob("*.py")):
         if module.stem in OF_SQL_ALONE:
             continue
         for text in constants(module):

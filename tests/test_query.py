@@ -24,11 +24,11 @@ from pyspark.sql import SparkSession
 from test_golden import of_any_spark
 
 import streamtime
-from streamtime.calls import Malformed, Statement, statements
-from streamtime.constants import literal
-from streamtime.query import SPECS
-from streamtime.script import statements as conversation
-from streamtime.sql.tokens import tokens
+from streamtime.shell.script import statements as conversation
+from streamtime.sql.syntax.tokens import tokens
+from streamtime.statements.calls import Malformed, Statement, statements
+from streamtime.statements.constants import literal
+from streamtime.statements.query import SPECS
 
 HERE = Path(__file__).parent
 DOORS = test_doors.test_a_call_stands_wherever_a_table_may.pytestmark[0].args[1]

@@ -15,10 +15,10 @@ import reference
 import reference_sessionize
 from test_buckets import KEYS, STEP, Kept, Stream, cut_up, moment, plan, table
 
-from streamtime.sql.buckets import ASIDE, CLOCK, REASON, Keep
-from streamtime.udfs.ordering import By
-from streamtime.udfs.session_rows import SessionRows
-from streamtime.udfs.session_steps import EDGES, SessionSteps
+from streamtime.sql.stream.buckets import ASIDE, CLOCK, REASON, Keep
+from streamtime.udfs.arrays.ordering import By
+from streamtime.udfs.sessions.steps import EDGES, SessionSteps
+from streamtime.udfs.sessions.waiting_rows import SessionRows
 
 KIND = pa.timestamp("us")
 REASONS = ("null_time", "null_key")

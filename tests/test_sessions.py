@@ -14,9 +14,9 @@ import reference_sessionize
 from reference import Row
 from test_kernels import MOMENT, cut
 
-from streamtime.udfs import groups
-from streamtime.udfs.session_steps import SessionSteps
-from streamtime.udfs.sessionize import Sessionize
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.sessions.sessionize import Sessionize
+from streamtime.udfs.sessions.steps import SessionSteps
 
 
 def micros(at: Any) -> int | None:

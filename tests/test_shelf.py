@@ -67,21 +67,21 @@ def imports(path: Path) -> set[str]:
 
 
 def test_imports_go_one_way_and_the_jvm_stays_in_the_doors_to_it() -> None:
-    for path in (ROOT / "udfs").glob("*.py"):
+    for path in (ROOT / "udfs").rglob("*.py"):
         assert not any(i.startswith(("pyspark", "py4j", "streamtime.sql")) for i in imports(path)), path
-    for path in (ROOT / "sql").glob("*.py"):
+    for path in (ROOT / "sql").rglob("*.py"):
         ours = {i for i in imports(path) if i.startswith("streamtime")}
         assert all(i.startswith(("streamtime.sql", "streamtime.udfs")) for i in ours), path
         text = path.read_text()
         assert "_jvm" not in text, path
         assert "_jdf" not in text, path
-    for path in (ROOT / "catalog").glob("*.py"):
+    for path in (ROOT / "catalog").rglob("*.py"):
         if path.name not in ("analyzer.py", "parser.py"):
             assert "org.apache.spark.sql.c" not in path.read_text(), path
 
 
 def test_no_file_grows_into_two() -> None:
-    for path in [p for folder in ("catalog", "sql", "udfs") for p in (ROOT / folder).glob("*.py")]:
+    for path in [p for folder in ("catalog", "sql", "udfs") for p in (ROOT / folder).rglob("*.py")]:
         assert len(path.read_text().splitlines()) < 400, path
 
 
@@ -89,13 +89,13 @@ SQL_TEXT = {"expression", "sorted_by", "expr", "col", "sql", "selectExpr", "wher
 
 
 def test_every_name_goes_through_the_one_function_that_quotes() -> None:
-    """Names of users become SQL by `quoted`, and are read from SQL by `streamtime.sql.names`; `F.col` is for names of ours."""
-    for path in [p for folder in ("catalog", "sql", "udfs") for p in (ROOT / folder).glob("*.py")]:
-        where, text = f"{path.parent.name}/{path.name}", path.read_text()
+    """Names of users become SQL by `quoted`, and are read from SQL by `streamtime.sql.call.names`; `F.col` is for names of ours."""
+    for path in [p for folder in ("catalog", "sql", "udfs") for p in (ROOT / folder).rglob("*.py")]:
+        where, text = path.relative_to(ROOT).as_posix(), path.read_text()
         if path.name != "in_python.py":  # which reads messages
-            assert 'strip("`")' not in text, f"{where}: names are read by streamtime.sql.names"
-        assert where == "sql/kernels.py" or ".mapInArrow(" not in text, f"{where}: kernels.mapped takes columns of any name"
-        assert '"`" +' not in text or where == "sql/text.py", f"{where}: names are quoted by streamtime.sql.text.quoted"
+            assert 'strip("`")' not in text, f"{where}: names are read by streamtime.sql.call.names"
+        assert where == "sql/rows/kernels.py" or ".mapInArrow(" not in text, f"{where}: kernels.mapped takes columns of any name"
+        assert '"`" +' not in text or where == "sql/syntax/text.py", f"{where}: names are quoted by streamtime.sql.syntax.text.quoted"
         for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.Call) or called(node) not in SQL_TEXT:
                 continue

@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import DataFrame
 
 import streamtime
+from streamtime.python.stubs import PATH, stub
+from streamtime.python.table_functions import signature
 from streamtime.shelf import FUNCTIONS
-from streamtime.stubs import PATH, stub
-from streamtime.table_functions import signature
 
 ROOT = Path(__file__).parent.parent
 TYPED = ROOT / "tests" / "typed"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = [path for folder in ("sql", "udfs") for path in sorted((ROOT / folder).glob("*.py"))]
+SOURCES = [path for folder in ("sql", "udfs") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)

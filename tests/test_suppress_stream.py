@@ -16,7 +16,7 @@ from reference import BEFORE, in_micro_batches
 from reference_suppress import Suppress
 from test_streaming import SECOND, Source, at, ids, micros, random_batches, replay, source
 
-from streamtime.sql import buckets
+from streamtime.sql.stream import buckets
 
 __all__ = ["source"]
 LIMIT = "SUPPRESS_UNTIL_TIME_LIMIT(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', wait => INTERVAL 5 SECONDS{})"

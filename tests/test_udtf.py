@@ -20,22 +20,22 @@ from test_suppress import sql_of as suppress_sql
 
 import streamtime
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql import udtf
+from streamtime.sql.udtf import handler
 
 
 @pytest.fixture(scope="module")
 def udtfs(spark: SparkSession) -> Iterator[None]:
     """Under names of their own, beside the analyzer door's."""
     for spec in FUNCTIONS:
-        if spec.name in udtf.LOCAL:
-            spark.udtf.register(f"py_{spec.name}", make_udtf(udtf.handler(spec), useArrow=False))
+        if spec.name in handler.LOCAL:
+            spark.udtf.register(f"py_{spec.name}", make_udtf(handler.handler(spec), useArrow=False))
     yield
-    for name in udtf.LOCAL:
+    for name in handler.LOCAL:
         spark.sql(f"DROP TEMPORARY FUNCTION py_{name}")
 
 
 def test_every_function_over_a_table_has_one() -> None:
-    assert set(udtf.LOCAL) == {s.name for s in FUNCTIONS if s.tables == 1}
+    assert set(handler.LOCAL) == {s.name for s in FUNCTIONS if s.tables == 1}
 
 
 def both(spark: SparkSession, text: str) -> None:
@@ -258,5 +258,5 @@ def test_register_says_that_this_door_is_open_and_what_it_is_not(spark: SparkSes
     assert "docs/udtf.md" in str(registration)
     with pytest.raises(ValueError, match="expected door='udtf', or none"):
         streamtime.register(other, door="back")
-    for name in udtf.LOCAL:
+    for name in handler.LOCAL:
         other.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")

@@ -19,14 +19,14 @@ import reference_updates as slow
 from reference import BEFORE, Row, in_micro_batches
 from test_buckets import KEYS, STEP, Kept, some_stream, table
 
-from streamtime.sql.buckets import ASIDE, Keep
-from streamtime.udfs import changes
-from streamtime.udfs.aggregates import aggregate
-from streamtime.udfs.changes import Layout, PerRow, Sorted, Updates
-from streamtime.udfs.ordering import By
-from streamtime.udfs.session_updates import SessionUpdates
-from streamtime.udfs.sliding_updates import SlidingUpdates
-from streamtime.udfs.window_updates import WindowUpdates
+from streamtime.sql.stream.buckets import ASIDE, Keep
+from streamtime.udfs.arrays.ordering import By
+from streamtime.udfs.updates import changes
+from streamtime.udfs.updates.aggregates import aggregate
+from streamtime.udfs.updates.changes import Layout, PerRow, Sorted, Updates
+from streamtime.udfs.updates.session_updates import SessionUpdates
+from streamtime.udfs.updates.sliding_updates import SlidingUpdates
+from streamtime.udfs.updates.window_updates import WindowUpdates
 
 MOMENT = pa.timestamp("us")
 AGGREGATES = (

@@ -170,7 +170,7 @@ def test_many_writers_at_once_lose_nothing_and_double_nothing(spark: SparkSessio
 
 def test_writers_that_do_not_know_of_each_other_judge_by_one_stream_time(spark: SparkSession, schema: str) -> None:
     """As from several processes: each has a turn and a memory of its own. The commits, one after the other, are puts under the rule."""
-    from streamtime.puts import Writer
+    from streamtime.store.puts import Writer
 
     created = table_of(spark, schema, grace=length(2))
     spark.sql(f"ALTER TABLE {schema}.t SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")

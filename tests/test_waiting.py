@@ -16,12 +16,12 @@ from reference_suppress import Full
 from reference_suppress import Suppress as Reference
 from test_buckets import KEYS, MOMENT, STEP, Kept, cut_up, moment
 
-from streamtime.sql.buckets import ASIDE, CLOCK, PLACE, REASON, Keep
-from streamtime.udfs import groups
-from streamtime.udfs.bounded import Bounded
-from streamtime.udfs.ordering import By
-from streamtime.udfs.suppress import Bounds, BufferFull
-from streamtime.udfs.waiting import Waiting
+from streamtime.sql.stream.buckets import ASIDE, CLOCK, PLACE, REASON, Keep
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.ordering import By
+from streamtime.udfs.suppress.bounded import Bounded
+from streamtime.udfs.suppress.decisions import Bounds, BufferFull
+from streamtime.udfs.suppress.waiting import Waiting
 
 COUNTS = (
     "input_rows", "null_time_drop_total", "timed_rows", "lateness_sum", "lateness_max", "replaced_drop_total", "tombstone_drop_total",

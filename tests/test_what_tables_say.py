@@ -18,9 +18,9 @@ from pyspark.sql import types as T
 
 import streamtime
 from streamtime import VersionedTable
-from streamtime.sql.declared import read
-from streamtime.sql.marks import DEEPEST, mark
-from streamtime.sql.text import quoted
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.tables.declaration import read
+from streamtime.sql.tables.marks import DEEPEST, mark
 
 SCHEMA = T.StructType().add("k", "string").add("ts", "timestamp").add("v", "integer").add("Gone", "boolean").add("a.b`c 'd", "string")
 SCHEMA = SCHEMA.add("s", T.StructType().add("x y", "string").add("Off", "boolean")).add("or", "integer").add("date", "date")

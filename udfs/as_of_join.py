@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from streamtime.udfs import groups
-from streamtime.udfs.groups import Flags, Ints
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.groups import Flags, Ints
 
 NO_MATCH, EXPIRED = -1, -2
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from streamtime.udfs import groups
-from streamtime.udfs.groups import LOWEST, Flags, Ints
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.state import Step
 
 NONE = -1  # the number of no source record

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from streamtime.udfs import groups
-from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
-from streamtime.udfs.ordering import one
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
+from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import Entries, Taken, waiting
 
 

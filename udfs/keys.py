@@ -2,7 +2,7 @@
 
 A key of one or two columns of integers, times or booleans is its own two numbers. Any other is added up with secret factors, word by word
 of 32 bits (multilinear hashing): two keys, chosen by whoever does not know the secret, become equal with a probability of 2**-128. Text
-and the like come as digests of 256 bits (`streamtime.sql.keys`). A faster hash with a secret seed would not do: for xxHash64 there are
+and the like come as digests of 256 bits (`streamtime.sql.rows.keys`). A faster hash with a secret seed would not do: for xxHash64 there are
 strings that are equal under every seed.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamtime.udfs.groups import Ints, as_ints, valid
+from streamtime.udfs.arrays.groups import Ints, as_ints, valid
 
 Words = npt.NDArray[np.uint64]
 DIGEST = 32  # bytes

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamtime.udfs.blobs import encoded
-from streamtime.udfs.groups import HIGHEST, LOWEST, Ints
+from streamtime.udfs.arrays.blobs import encoded
+from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 
 Matrix = npt.NDArray[np.int64]  # one row per field of an entry, one column per entry
 KEY = 2  # fields that make the key

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from streamtime.udfs import groups
+from streamtime.udfs.arrays import groups
 
 
 @dataclass(frozen=True)

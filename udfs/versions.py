@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from streamtime.udfs import groups
+from streamtime.udfs.arrays import groups
 
 
 class Times:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from streamtime.udfs import groups
-from streamtime.udfs.groups import Ints
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.groups import Ints
 from streamtime.udfs.state import Step
 
 LATE, DUPLICATE = 3, 4  # among DISTINCT_IN_WINDOW's reasons: null_time, null_key, late, duplicate

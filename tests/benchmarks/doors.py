@@ -19,8 +19,8 @@ from pyspark.sql.functions import udtf as make_udtf
 
 import streamtime
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql import udtf
-from streamtime.sql.as_of_rewrite import rewrite
+from streamtime.sql.syntax.as_of_rewrite import rewrite
+from streamtime.sql.udtf import handler
 
 HERE = Path(__file__).parent
 
@@ -83,7 +83,7 @@ def whole(spark: SparkSession, rounds: int = 5, rows: int = 100_000, keys: int =
     spark.sql(f"CREATE OR REPLACE TEMP VIEW many AS {made}")
     spark.table("many").cache().count()
     spec = next(s for s in FUNCTIONS if s.name == "DEDUPLICATE")
-    spark.udtf.register("py_deduplicate", make_udtf(udtf.handler(spec), useArrow=False))
+    spark.udtf.register("py_deduplicate", make_udtf(handler.handler(spec), useArrow=False))
     call = "SELECT * FROM {}(TABLE(many), keys => ARRAY('k'), order_by => ARRAY('ts'), within => INTERVAL 6 HOURS)"
     doors: dict[str, Callable[[], DataFrame]] = {
         "spark.sql": lambda: spark.sql(call.format("DEDUPLICATE")),

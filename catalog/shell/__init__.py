@@ -1,0 +1,1 @@
+"""The command line: statements from a prompt, a file or an argument, and their results as text. A product of its own."""

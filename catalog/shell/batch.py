@@ -1,0 +1,63 @@
+"""Scripts on the command line: statement after statement, until the first that fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot.errors import TokenError
+
+from streamtime.shell.console import Console, Failed
+from streamtime.shell.running import Cancelled
+from streamtime.shell.script import statements, tokens
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A statement, the line of its text on which it begins, and the file that it is from, if from one."""
+
+    sql: str
+    line: int
+    source: str
+
+
+class Unreadable(Exception):
+    """A script that cannot be split into statements."""
+
+
+def split(text: str, source: str = "") -> list[Placed]:
+    """The statements of a script with their places; comments alone are none.
+
+    Raises:
+        Unreadable: a string or a comment is not closed.
+    """
+    text = text.replace("\r\n", "\n").removeprefix("\ufeff")
+    found, at = [], 0
+    try:
+        for statement in statements(text):
+            at = text.index(statement.sql, at)
+            if tokens(statement.sql):
+                found.append(Placed(statement.sql, text.count("\n", 0, at) + 1, source))
+            at += len(statement.sql)
+    except TokenError as error:
+        raise Unreadable(f"{source or 'the text'} cannot be split into statements, a quote or a comment is not closed: {error}") from None
+    return found
+
+
+def run(console: Console, script: Sequence[Placed]) -> int:
+    """The exit code: 0, 1 if a statement failed, 130 if one was cancelled. The rest of the script is then not run."""
+    for number, statement in enumerate(script, 1):
+        try:
+            console.answer(statement.sql)
+        except (Failed, Cancelled) as problem:
+            place = f"{statement.source}, line {statement.line}" if statement.source else f"line {statement.line}"
+            where = f"statement {number} of {len(script)}, {place}" if len(script) > 1 or statement.source else ""
+            left = len(script) - number
+            rest = f"\n{left} more statement{'s were' if left > 1 else ' was'} not run." if left else ""
+            what = "cancelled" if isinstance(problem, Cancelled) else "failed"
+            print(f"{where} {what}:\n{problem}{rest}" if where else problem, file=sys.stderr)
+            return INTERRUPTED if isinstance(problem, Cancelled) else 1
+    return 0

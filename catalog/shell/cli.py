@@ -1,0 +1,209 @@
+"""The command line: `streamtime sql`, `streamtime functions` and `streamtime doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from streamtime.shell.rendering import FORMATS, lines
+
+EXAMPLES = """\
+examples:
+  streamtime sql                            a SQL shell with Delta Lake and the functions of this pack
+  streamtime sql -e "SELECT 1; SELECT 2"    statements, and out again
+  streamtime functions deduplicate          the reference page of a function
+  streamtime doctor                         what works here, what does not, and what to do
+"""
+SQL = """\
+Without -e and -f: a shell, where `help` says what there is. Input that is not a terminal is read as a script.
+
+Results are tables fitted to the terminal. The shell shows 100 rows of a result and a script 1,000, and says so where there are
+more; csv and json (one object per line) give all rows of a script, row by row. Row counts and times go to stderr. A failed statement
+ends a script with exit code 1, Ctrl-C with 130.
+"""
+SQL_EXAMPLES = """\
+examples:
+  streamtime sql -e "SELECT * FROM delta.\\`/data/clicks\\` LIMIT 5"
+  streamtime sql -f daily.sql --format csv > daily.csv
+  echo "SHOW TABLES" | streamtime sql --warehouse ~/warehouse --format json
+  streamtime sql --cores 2 --memory 8g --conf spark.sql.shuffle.partitions=16
+  streamtime sql --remote sc://localhost:15002
+"""
+DOCTOR_EXAMPLES = """\
+examples:
+  streamtime doctor
+  streamtime doctor --remote sc://localhost:15002 --format json
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; gives its exit code: 0 for success, 1 for a failure, 2 for a wrong option, 130 after Ctrl-C."""
+    options = parser().parse_args(arguments)
+    commands = {"sql": sql, "functions": functions, "doctor": doctor}
+    try:
+        code = commands[options.command](options)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        from streamtime.shell.console import let_go_of_stdout
+
+        let_go_of_stdout()
+        return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of all commands."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    top = argparse.ArgumentParser(
+        "streamtime",
+        description="Stream-processing semantics as SQL table functions for Spark.",
+        epilog=EXAMPLES,
+        formatter_class=formatter,
+    )
+    top.add_argument("--version", action="version", version=_version())
+    commands = top.add_subparsers(dest="command", required=True, metavar="{sql,functions,doctor}")
+
+    one = commands.add_parser("sql", help="run SQL, or open a SQL shell", description=SQL, epilog=SQL_EXAMPLES, formatter_class=formatter)
+    what = one.add_mutually_exclusive_group()
+    what.add_argument("-e", dest="texts", action="append", metavar="SQL", help="statements to run, with ; in between; may be repeated")
+    what.add_argument("-f", dest="files", action="append", metavar="FILE", help="a script to run, - for stdin; may be repeated")
+    one.add_argument("--format", choices=FORMATS, default="table", help="how results are written (default: table)")
+    one.add_argument("--limit", type=_limit, metavar="N", help="rows that are shown of each result, or none for all")
+    session = one.add_argument_group("the local session")
+    session.add_argument("--cores", type=_cores, default="*", metavar="N", help="how many cores it uses (default: all)")
+    session.add_argument("--memory", type=_memory, default="2g", help="memory of the JVM (default: 2g)")
+    session.add_argument("--conf", type=_setting, action="append", metavar="KEY=VALUE", help="a Spark setting; may be repeated")
+    session.add_argument(
+        "--warehouse", type=Path, metavar="DIR", help="keep tables and views in this folder (default: they last as long as the session)"
+    )
+    other = one.add_argument_group("or a Spark Connect server")
+    other.add_argument("--remote", metavar="URL", help="sc://host:port; none of the local options then applies")
+
+    two = commands.add_parser(
+        "functions", help="list the functions, or show one", description="Lists the functions, or prints the reference page of one."
+    )
+    two.add_argument("name", nargs="?", metavar="NAME", help="a function, such as deduplicate")
+    two.add_argument("--format", choices=FORMATS, default="table", help="how the list is written (default: table)")
+
+    three = commands.add_parser(
+        "doctor",
+        help="check what works here",
+        description="Checks what streamtime needs, each thing by itself, and says what to do. Exit code 0 if all that is required works.",
+        epilog=DOCTOR_EXAMPLES,
+        formatter_class=formatter,
+    )
+    three.add_argument("--remote", metavar="URL", help="check a Spark Connect server too, sc://host:port")
+    three.add_argument("--format", choices=("table", "json"), default="table", help="lines for people, or JSON (default: table)")
+    return top
+
+
+def sql(options: argparse.Namespace) -> int:
+    """`streamtime sql`."""
+    from streamtime.java import JavaError
+    from streamtime.shell.batch import Unreadable, run, split
+    from streamtime.shell.connection import ConnectionFailed, local, remote
+    from streamtime.shell.console import SCRIPT_LIMIT, SHELL_LIMIT, Console
+    from streamtime.shell.rendering import STREAMED
+
+    interactive = not options.texts and not options.files and sys.stdin.isatty()
+    files = options.files or ([] if interactive or options.texts else ["-"])
+    try:
+        texts = [(text, "") for text in options.texts or ()] + [(_read(name), "stdin" if name == "-" else name) for name in files]
+        script = [statement for text, source in texts for statement in split(text, source)]
+        if not interactive and not script:
+            return _fail("there is no statement to run")
+        if sys.stderr.isatty() and not options.remote:
+            print("Starting Spark ..", end="", file=sys.stderr, flush=True)
+        opened = (
+            remote(options.remote) if options.remote else local(options.cores, options.memory, dict(options.conf or ()), options.warehouse)
+        )
+    except (Unreadable, ConnectionFailed, JavaError, OSError, UnicodeDecodeError) as problem:
+        return _fail(str(problem))
+    finally:
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    limit = SHELL_LIMIT if interactive else None if options.format in STREAMED else SCRIPT_LIMIT
+    console = Console(opened, options.format, limit if options.limit is None else options.limit or None, interactive)
+    try:
+        if not interactive:
+            return run(console, script)
+        from streamtime.shell.prompt import Shell
+
+        kept = options.remote or (f"tables are kept in {options.warehouse}" if options.warehouse else "tables last as long as this shell")
+        print(f"streamtime {_version()}, Spark {opened.spark.version}, {kept}. `help` says what there is; Ctrl-D leaves.")
+        return Shell(console).run()
+    finally:
+        opened.close()
+
+
+def functions(options: argparse.Namespace) -> int:
+    """`streamtime functions`."""
+    from streamtime.shell import manual
+
+    width = shutil.get_terminal_size().columns
+    if options.name:
+        try:
+            print(manual.page(manual.find(options.name), width), end="")
+        except manual.Unknown as problem:
+            return _fail(str(problem))
+        return 0
+    listed = [manual.listing(width)] if options.format == "table" else lines(manual.overview(), options.format)
+    print("\n".join(listed))
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """`streamtime doctor`."""
+    from streamtime.shell.doctor import examine
+
+    return examine(options.remote, options.format)
+
+
+def _read(name: str) -> str:
+    return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+
+
+def _fail(problem: str) -> int:
+    print(f"streamtime: {problem}", file=sys.stderr)
+    return 1
+
+
+def _version() -> str:
+    import streamtime
+
+    return streamtime.__version__
+
+
+def _limit(text: str) -> int:
+    """A number of rows; 0 stands for all."""
+    if text.lower() in ("none", "all"):
+        return 0
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected a number above zero or none, got {text}")
+    return int(text)
+
+
+def _cores(text: str) -> str:
+    if text != "*" and not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a number above zero or *, got {text}")
+    return text
+
+
+def _memory(text: str) -> str:
+    if not re.fullmatch(r"[1-9]\d*[mgMG]", text):
+        raise argparse.ArgumentTypeError(f"expected a size such as 512m or 8g, got {text}")
+    return text
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, got {text}")
+    return key, value

@@ -1,0 +1,174 @@
+"""What may come next in a SQL text: keywords, functions, tables and their columns, and inside of a call its options and their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from streamtime.shelf import FUNCTIONS
+from streamtime.shell.script import tokens
+from streamtime.sql.call.spec import Choice, Flag, Option, Spec, Text, Texts
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.tokens import Source
+
+WORD = re.compile(r"[A-Za-z_][\w.]*$")
+VALUE = re.compile(r"(\w+)\s*=>\s*('?\w*)$")
+RELATION = ("FROM", "JOIN", "INTO", "TABLE", "UPDATE")
+# After these a column may come
+OPERAND = (
+    "SELECT",
+    "DISTINCT",
+    "WHERE",
+    "BY",
+    "ON",
+    "AND",
+    "OR",
+    "NOT",
+    "HAVING",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "=",
+    "<",
+    ">",
+    "+",
+    "-",
+    "*",
+    "/",
+)
+NO_ALIAS = (*RELATION, *OPERAND, "USING", "LEFT", "RIGHT", "INNER", "CROSS", "FULL", "ASOF", "ANTI", "SEMI", "GROUP", "ORDER", "PARTITION")
+OPEN, CLOSED = (TokenType.L_PAREN, TokenType.L_BRACKET), (TokenType.R_PAREN, TokenType.R_BRACKET)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A text that may stand in place of the last `replaces` characters, and what it is."""
+
+    text: str
+    replaces: int
+    meaning: str = ""
+
+
+@dataclass
+class Vocabulary:
+    """The names that are known in a session; the pack's functions always are."""
+
+    keywords: Sequence[str] = ()
+    functions: Sequence[str] = ()
+    tables: Sequence[str] = ()
+    commands: Sequence[str] = ()
+    specs: Sequence[Spec] = field(default=FUNCTIONS)
+    columns: Callable[[str], Sequence[str]] = lambda _table: ()  # the columns of a table; none where it is not known
+
+    def complete(self, text: str, rest: str = "") -> list[Candidate]:
+        """The candidates after `text`, the likeliest first. `rest` is what stands behind the cursor."""
+        value, word = VALUE.search(text), WORD.search(text)
+        begun = word[0] if word else ""
+        before = _tokens(text[: value.start(2)] if value else text[: len(text) - len(begun)])
+        if before is None:  # in a string or a comment
+            return []
+        call = _call(before)
+        spec = next((s for s in self.specs if call and s.name == call[0].upper()), None)
+        option = spec.option(value[1]) if spec and value else None
+        if option and value:
+            return list(_values(option, value[2], self._columns(text, rest, "") if value[2] else []))
+        last = before[-1].text.upper().rpartition(" ")[2] if before else ""
+        found = list(_options(spec, call[1], begun)) if spec and call and last not in OPERAND else []
+        columns = self._columns(text, rest, begun) if begun or last in OPERAND or last in (",", "(") else []
+        if found and before[-1].token_type is TokenType.COMMA:
+            return found + columns
+        found += columns
+        if text.strip() == begun and begun:
+            found += _matching(self.commands, begun, "command")
+        if begun:
+            found += _matching(self.tables, begun, "table or view")
+            found += [Candidate(f"{s.name}(", len(begun), "table function") for s in self.specs if s.name.startswith(begun.upper())]
+            found += _matching(self.keywords, begun, "keyword")
+            found += _matching(self.functions, begun, "function")
+        elif last in RELATION:
+            found += _matching(self.tables, "", "table or view")
+        return found
+
+    def _columns(self, text: str, rest: str, begun: str) -> list[Candidate]:
+        """The columns of the tables in the statement around the cursor; behind `alias.`, of that one."""
+        qualifier, _, name = begun.rpartition(".")
+        named = relations(text, rest)
+        wanted = [named[qualifier.lower()]] if qualifier.lower() in named else [] if qualifier else dict.fromkeys(named.values())
+        found = dict.fromkeys(c for table in wanted for c in self.columns(table) if c.lower().startswith(name.lower()))
+        return [Candidate(c if c.isidentifier() else quoted(c), len(name), "column") for c in found]
+
+
+def relations(text: str, rest: str = "") -> dict[str, str]:
+    """The tables that the statement at the end of `text` names, by their names and aliases in lower case."""
+    source = Source(text + rest)
+    ends = [t.start for t in source.tokens if t.text == ";" and t.kind == "sign"]
+    start, end = max((e for e in ends if e < len(text)), default=-1), min((e for e in ends if e >= len(text)), default=len(text + rest))
+    named: dict[str, str] = {}
+    for i, token in enumerate(source.tokens):
+        if not start < token.start < end or source.word(i) not in RELATION or source.is_field(i):
+            continue
+        i += 2 if source.word(i) == "TABLE" and source.word(i + 1) == "(" else 1
+        if i >= len(source.tokens) or source.tokens[i].name is None or source.tokens[i].start <= len(text) <= source.tokens[i].end:
+            continue
+        after = source.name_end(i)
+        if source.word(after) == "(" or source.word(i) in NO_ALIAS:
+            continue
+        table = source.slice(i, after)
+        alias = after + (source.word(after) == "AS")
+        if alias < len(source.tokens) and (name := source.tokens[alias].name) and source.word(alias) not in NO_ALIAS:
+            named.setdefault(name, table)
+        named.setdefault(source.tokens[after - 1].name or "", table)
+    return named
+
+
+def _tokens(text: str) -> list[Token] | None:
+    if re.search(r"--[^\n]*$", text):
+        return None
+    try:
+        return tokens(text)
+    except TokenError:
+        return None
+
+
+def _call(before: Sequence[Token]) -> tuple[str, list[str]] | None:
+    """The innermost call that is still open: its function, and the names of the options that it has already."""
+    open_calls: list[tuple[str, list[str]]] = []
+    for previous, token, following in zip([None, *before], before, [*before[1:], None], strict=False):
+        if token.token_type is TokenType.SEMICOLON:
+            open_calls = []
+        elif token.token_type in OPEN:
+            open_calls.append((previous.text if previous else "", []))
+        elif token.token_type in CLOSED and open_calls:
+            open_calls.pop()
+        elif open_calls and following and following.text == "=>":
+            open_calls[-1][1].append(token.text.lower())
+    return open_calls[-1] if open_calls else None
+
+
+def _options(spec: Spec, given: Iterable[str], begun: str) -> Iterator[Candidate]:
+    for option in spec.options:
+        if option.name.startswith(begun.lower()) and option.name not in given:
+            yield Candidate(f"{option.name} => ", len(begun), f"{option.kind.sql}: {option.help}")
+
+
+def _values(option: Option, begun: str, columns: Sequence[Candidate]) -> Iterator[Candidate]:
+    words: Sequence[str] = ()
+    if (isinstance(option.kind, Text) and option.kind.expression) or isinstance(option.kind, Texts):
+        words = [f"'{c.text}'" for c in columns]
+    if isinstance(option.kind, Choice):
+        words = [f"'{word}'" for word in option.kind.words]
+    elif isinstance(option.kind, Flag):
+        words = ("true", "false")
+    for word in words:
+        if word.startswith(begun.lower()) or word.startswith(f"'{begun.lower()}"):
+            yield Candidate(word, len(begun), option.name)
+
+
+def _matching(names: Iterable[str], begun: str, meaning: str) -> list[Candidate]:
+    """Names in the case in which the user began to write, as long as it is clear."""
+    lower = begun.islower() and meaning in ("keyword", "function")
+    return [Candidate(n.lower() if lower else n, len(begun), meaning) for n in sorted(names) if n.lower().startswith(begun.lower())]

@@ -1,0 +1,175 @@
+"""Sessions for the command line: a quiet local one, whose tables last as long as the user wants, or a Spark Connect server's."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CONNECT_PACKAGES = {
+    "grpc": "grpcio",
+    "grpc_status": "grpcio-status",
+    "google.rpc": "googleapis-common-protos",
+    "zstandard": "zstandard",
+}
+CONNECT_PORT = 15002
+REACH = 5.0  # seconds to wait for a server; Spark's own client would try for minutes
+
+
+class ConnectionFailed(Exception):
+    """There is no session to be had; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A session and how statements are given to it."""
+
+    spark: SparkSession
+    sql: Callable[[str], DataFrame]
+    remote: bool
+    folder: Path | None = None  # to be removed in the end
+
+    def alive(self) -> bool:
+        """Whether the JVM of a local session still runs."""
+        process = None if self.remote else getattr(self.spark.sparkContext._gateway, "proc", None)
+        return process is None or process.poll() is None
+
+    def close(self) -> None:
+        """Stop the session; a local one's temporary tables go with it."""
+        if self.alive():
+            self.spark.stop()
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def local(cores: str = "*", memory: str = "2g", settings: dict[str, str] | None = None, warehouse: Path | None = None) -> Connection:
+    """A local session. Tables and views are kept in `warehouse`, or go when the session ends.
+
+    Raises:
+        JavaError, ConnectionFailed: with what to do.
+    """
+    from streamtime import java
+    from streamtime.session import LOG4J, cache_folder, delta_jars, session
+
+    java.check()
+    try:
+        delta_jars()
+        log4j = cache_folder() / "log4j2.properties"
+    except (OSError, RuntimeError) as error:
+        raise ConnectionFailed(str(error)) from None
+    folder = Path(tempfile.mkdtemp(prefix="streamtime-"))
+    log4j.write_text(LOG4J)
+    options = [f"-Dlog4j2.configurationFile=file:{log4j}", f"-Dderby.stream.error.file={folder / 'derby.log'}"]
+    made = {"spark.sql.warehouse.dir": str(folder / "tables")}
+    if warehouse:
+        warehouse = warehouse.expanduser().resolve()
+        warehouse.mkdir(parents=True, exist_ok=True)
+        made = {
+            "spark.sql.warehouse.dir": str(warehouse / "tables"),
+            "spark.sql.catalogImplementation": "hive",
+            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={warehouse / 'metastore'};create=true",
+        }
+    made |= settings or {}
+    options.append(made.get("spark.driver.extraJavaOptions", ""))
+    made["spark.driver.extraJavaOptions"] = " ".join(options).strip()
+    said = folder / "jvm.log"
+    spark = None
+    try:
+        with _stderr_into(said):
+            spark = session(cores, memory, made)
+            if warehouse:
+                spark.sql("SHOW TABLES")  # the metastore opens at its first use
+        spark.sparkContext.setLogLevel("OFF")  # a failed statement says so itself, once
+    except Exception as error:
+        if spark is not None:
+            spark.stop()
+        raise ConnectionFailed(_start_failure(error, said, warehouse)) from None
+    finally:
+        if spark is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    return Connection(spark, spark.sql, remote=False, folder=folder)
+
+
+def remote(url: str) -> Connection:
+    """A session of a Spark Connect server, `sc://host:port`.
+
+    Raises:
+        ConnectionFailed: with what to do.
+    """
+    place = urlsplit(url)
+    if place.scheme != "sc" or not place.hostname:
+        raise ConnectionFailed(f"--remote is written sc://host:port, not {url}")
+    if missing := missing_connect_packages():
+        raise ConnectionFailed(f"Spark Connect needs Python packages that are missing here: pip install {' '.join(missing)}")
+    try:
+        socket.create_connection((place.hostname, place.port or CONNECT_PORT), timeout=REACH).close()
+    except (OSError, ValueError) as error:
+        raise ConnectionFailed(
+            f"no server answers at {place.hostname}:{place.port or CONNECT_PORT} ({error}). "
+            "Is it running (sbin/start-connect-server.sh), and is the port right?"
+        ) from None
+    try:
+        query: Callable[[SparkSession, str], DataFrame] = importlib.import_module("streamtime.query").query
+    except ModuleNotFoundError as error:
+        if error.name != "streamtime.query":
+            raise
+        raise ConnectionFailed("this version of streamtime cannot query over Spark Connect: it has no streamtime.query") from None
+    from pyspark.sql import SparkSession
+
+    from streamtime.shell.failures import readable
+
+    try:
+        spark = SparkSession.builder.remote(url).getOrCreate()
+        spark.version  # noqa: B018  asks the server
+    except Exception as error:
+        raise ConnectionFailed(f"the server at {url} gives no session: {readable(error)}") from None
+    return Connection(spark, lambda text: query(spark, text), remote=True)
+
+
+def missing_connect_packages() -> list[str]:
+    """What pip has to install for a Spark Connect client."""
+    return [package for module, package in CONNECT_PACKAGES.items() if not _importable(module)]
+
+
+def _importable(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        return False
+    return True
+
+
+def _start_failure(error: Exception, log: Path, warehouse: Path | None) -> str:
+    from streamtime.shell.failures import readable
+
+    said = log.read_text(errors="replace") if log.exists() else ""
+    if warehouse and "Another instance of Derby" in f"{error}{said}":
+        return f"the warehouse {warehouse} is in use by another session; a warehouse serves one at a time."
+    last = [line for line in said.splitlines() if line.strip() and not line.startswith(("\tat ", "WARNING: Using incubator"))][-5:]
+    return "\n".join([f"Spark does not start: {readable(error)}", *(f"  {line.strip()[:200]}" for line in last)])
+
+
+@contextmanager
+def _stderr_into(path: Path) -> Iterator[None]:
+    """Lets a JVM that starts meanwhile write its warnings into a file, for good, in place of the terminal that is being typed in."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)

@@ -1,0 +1,236 @@
+"""The interactive SQL shell: history, completion, statements over several lines, and a prompt that survives every error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import completion_is_selected, has_completions
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.shortcuts import clear
+from sqlglot.errors import TokenError
+
+from streamtime.shell import manual
+from streamtime.shell.batch import Unreadable, split
+from streamtime.shell.completion import Vocabulary
+from streamtime.shell.connection import Connection
+from streamtime.shell.console import Console, Failed, Gone
+from streamtime.shell.rendering import FORMATS
+from streamtime.shell.running import Cancelled
+from streamtime.shell.script import finished, tokens
+from streamtime.sql.errors import did_you_mean, unlogged
+
+PROMPT = "streamtime> "
+CONTINUED = "       ...> "
+HELP = f"""\
+A statement ends with `;` and may take several lines. Tab completes; Ctrl-C cancels a query or clears what was typed; Ctrl-D leaves.
+
+  help            this, and the functions of the pack
+  help NAME       the reference page of a function, such as help DEDUPLICATE
+  format [NAME]   how results are written: {", ".join(FORMATS)}
+  limit [N]       the rows that are shown of a result; `limit none` shows all
+  clear           drop a statement that is not finished; else clear the screen
+  quit            leave; also exit and \\q, on a line of their own in the middle of a statement too
+"""
+COMMANDS = ("help", "format", "limit", "clear", "quit", "exit")
+LEAVING = "\\q"
+WITHIN = ("quit", "exit", "clear")  # commands on a line of their own in an unfinished statement too
+READING = ("select", "with", "show", "describe", "desc", "explain", "values", "from", "table")  # statements that make no new table
+
+
+class Leave(Exception):
+    """The user wants to go."""
+
+
+class Shell:
+    """Reads, answers, and reads again."""
+
+    def __init__(self, console: Console, history: Path | None = None) -> None:
+        self.console = console
+        self.vocabulary = Vocabulary(commands=COMMANDS, columns=self._columns)
+        self.known: dict[str, list[str]] = {}
+        self.session: PromptSession[str] = PromptSession(
+            history=FileHistory(history or history_file()),
+            completer=SqlCompleter(self.vocabulary),
+            complete_while_typing=False,
+            complete_in_thread=True,  # columns are asked for
+            multiline=True,
+            prompt_continuation=CONTINUED,
+            key_bindings=_keys(),
+        )
+
+    def run(self) -> int:
+        """Until the user leaves: exit code 0, as errors were seen. 1 if the session is lost."""
+        self._learn(everything=True)
+        while True:
+            try:
+                self.obey(self.session.prompt(PROMPT))
+            except KeyboardInterrupt:  # clears what was being typed
+                continue
+            except Gone as problem:
+                print(problem, file=sys.stderr)
+                return 1
+            except (EOFError, Leave):
+                self.learning.join(5)  # a session that stops in the middle of a call would complain
+                return 0
+
+    def obey(self, text: str) -> None:
+        """Do what was typed: a command of the shell, or statements."""
+        if not text.strip():
+            return
+        if (command := last_line(text)) is not None:
+            if command != "clear":
+                raise Leave
+            return
+        word, _, argument = text.strip().rstrip(";").strip().partition(" ")
+        try:
+            if is_command(text):
+                self._commands()[word.lower()](argument.strip())
+                return
+            for statement in split(text):
+                self.console.answer(statement.sql)
+                if statement.sql.split(maxsplit=1)[0].lower() not in READING:
+                    self._learn()
+        except Gone:
+            raise
+        except (Failed, Cancelled, Unreadable, manual.Unknown) as problem:
+            print(problem, file=sys.stderr, flush=True)
+
+    def _commands(self) -> dict[str, Callable[[str], None]]:
+        return {"help": self._help, "format": self._format, "limit": self._limit, "clear": _clear, "quit": _leave, "exit": _leave}
+
+    def _help(self, name: str) -> None:
+        width = shutil.get_terminal_size().columns
+        if name:
+            print(manual.page(manual.find(name), width), end="")
+        else:
+            print(HELP)
+            print(manual.listing(width))
+
+    def _format(self, name: str) -> None:
+        if name.lower() in FORMATS:
+            self.console.form = name.lower()
+        elif name:
+            print(f"there is no format {name}. {did_you_mean(name, FORMATS) or ''}".rstrip())
+        print(f"format {self.console.form}; there are {', '.join(FORMATS)}")
+
+    def _limit(self, count: str) -> None:
+        if count.isdecimal() and int(count) > 0:
+            self.console.limit = int(count)
+        elif count.lower() in ("none", "all"):
+            self.console.limit = None
+        elif count:
+            print(f"expected a number above zero or none, got {count}")
+        print(f"limit {'none' if self.console.limit is None else self.console.limit}")
+
+    def _learn(self, everything: bool = False) -> None:
+        """Fetch the names that completion offers, while the user types."""
+        self.known = {}
+        self.learning = threading.Thread(target=self._ask, args=(everything,), daemon=True)
+        self.learning.start()
+
+    def _columns(self, table: str) -> list[str]:
+        """Asked for once, until a statement may have changed them."""
+        if table not in self.known:
+            try:
+                with unlogged():
+                    self.known[table] = self.console.connection.spark.table(table).columns
+            except Exception:  # what cannot be had is not offered
+                self.known[table] = []
+        return self.known[table]
+
+    def _ask(self, everything: bool) -> None:
+        """What cannot be had is not offered."""
+        connection = self.console.connection
+        try:
+            self.vocabulary.tables = _names(connection, "SHOW TABLES", "tableName")
+            if everything:
+                self.vocabulary.keywords = _names(connection, "SELECT keyword FROM sql_keywords()", "keyword")
+                self.vocabulary.functions = [n for n in _names(connection, "SHOW FUNCTIONS", "function") if n.isidentifier()]
+        except Exception:
+            return
+
+
+class SqlCompleter(Completer):
+    """The vocabulary, as prompt_toolkit asks for it."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """The candidates at the cursor."""
+        for candidate in self.vocabulary.complete(document.text_before_cursor, document.text_after_cursor):
+            yield Completion(candidate.text, start_position=-candidate.replaces, display_meta=candidate.meaning)
+
+
+def is_command(text: str) -> bool:
+    """Whether a text is a command of the shell, which is one line and needs no semicolon."""
+    words = text.strip().rstrip(";").split()
+    return "\n" not in text.strip() and 0 < len(words) <= 2 and words[0].lower() in COMMANDS
+
+
+def complete(text: str) -> bool:
+    """Whether Enter sends the text off, or begins another line."""
+    return not text.strip() or is_command(text) or last_line(text) is not None or finished(text)
+
+
+def last_line(text: str) -> str | None:
+    """`\\q` at the end of whatever was typed; `quit`, `exit` or `clear` as the last line of an unfinished statement."""
+    before, _, last = text.rstrip().rpartition("\n")
+    word = last.strip().lower()
+    if word == LEAVING:
+        return word
+    if word not in WITHIN or not before.strip():
+        return None
+    try:
+        tokens(before)
+    except TokenError:  # text of a string or a comment
+        return None
+    return word
+
+
+def history_file() -> Path:
+    """Where lines are kept between sessions: $STREAMTIME_HISTORY, or the user's state folder; readable by nobody else."""
+    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    path = Path(os.environ.get("STREAMTIME_HISTORY") or base / "streamtime" / "history")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    return path
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("enter", filter=~completion_is_selected)
+    def _enter(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if complete(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    @keys.add("enter", filter=has_completions & completion_is_selected)
+    def _take(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None
+
+    return keys
+
+
+def _names(connection: Connection, sql: str, column: str) -> list[str]:
+    return [row[column] for row in connection.sql(sql).collect()]
+
+
+def _clear(_argument: str) -> None:
+    clear()
+
+
+def _leave(_argument: str) -> None:
+    raise Leave

@@ -1,0 +1,278 @@
+"""The calls of this pack's functions in a SQL statement: where they stand, what they are given, and what of the statement they read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from streamtime.sql.syntax.tokens import Source, Span, tokens
+
+CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "SET", "VALUES", "WITH", "WINDOW")  # those that have lists
+
+
+class Malformed(Exception):
+    """A call that Spark's grammar does not allow: Spark's parser says it best."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """An expression of PARTITION BY or ORDER BY."""
+
+    span: Span
+    ascending: bool = True
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A TABLE argument. `query` are the pieces of the statement that, with all else blanked, are the query that reads its rows."""
+
+    inside: Span
+    query: tuple[Span, ...]
+    is_name: bool
+    keys: tuple[Item, ...]
+    order: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Given:
+    """An option."""
+
+    name: str | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call. `start` is where its name stands; `span` what a relation can stand in for, LATERAL included."""
+
+    function: str
+    start: int
+    span: Span
+    tables: tuple[Rows, ...]
+    options: tuple[Given, ...]
+    in_subquery: bool
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A common table expression, as `name AS (..)`, and the comma before it."""
+
+    name: str
+    span: Span
+    comma: Span | None
+
+
+@dataclass(frozen=True)
+class With:
+    """A WITH clause: its definitions can be read from where each ends to the end of the scope."""
+
+    head: Span
+    definitions: tuple[Definition, ...]
+    parentheses: tuple[Span, Span] | None
+    end: int
+
+
+class Statement(Source):
+    """One SQL statement."""
+
+    def calls(self, functions: Collection[str]) -> list[Call]:
+        """The calls, each after those that it may read: nested ones and those in earlier definitions end before it."""
+        found = []
+        withs = list(self._withs())
+        for i, arguments in self.argument_lists(functions):
+            first = self._qualified(i)
+            assert first is not None
+            if any(self._table_at(self.value_at(a)) for a in arguments) or self.reads_a_relation(first):
+                found.append(self._call(first, i, arguments, withs))
+        return sorted(found, key=lambda c: c.span[1])
+
+    def argument_lists(self, functions: Collection[str]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Where a name of these functions stands before a list in parentheses; and the arguments, whatever they are."""
+        for i, token in enumerate(self.tokens):
+            if token.name in functions and self.words(i + 1, 1) == ["("] and i + 1 in self.closing and self._qualified(i) is not None:
+                yield i, self.split(i + 2, self.closing[i + 1])
+
+    def table_end(self, start: int, end: int) -> int | None:
+        """The token after `TABLE(..)` or `TABLE name`, if that stands here: where its clauses begin."""
+        if not self._table_at((start, end)):
+            return None
+        return self.closing.get(start + 1, end) + 1 if self.word(start + 1) == "(" else self.name_end(start + 1)
+
+    def _qualified(self, i: int) -> int | None:
+        """Where a function's name starts, `system.builtin.` included; None where another schema stands before it."""
+        for schema in ("builtin", "system"):
+            if self.word(i - 1) != ".":
+                break
+            if i < 2 or self.tokens[i - 2].name != schema:
+                return None
+            i -= 2
+        return None if self.word(i - 1) == "." else i
+
+    def split(self, start: int, end: int) -> list[tuple[int, int]]:
+        """A list's items; an empty list has none."""
+        commas = [i for i in self.level(start, end) if self.word(i) == ","]
+        edges = [start - 1, *commas, end]
+        return [(a + 1, b) for a, b in itertools.pairwise(edges)] if start < end else []
+
+    def value_at(self, argument: tuple[int, int]) -> tuple[int, int]:
+        """An argument without its name."""
+        start, end = argument
+        return (start + 2, end) if self.words(start + 1, 1) == ["=>"] and start + 1 < end else argument
+
+    def _table_at(self, value: tuple[int, int]) -> bool:
+        start, end = value
+        after = self.tokens[start + 1] if start + 1 < end else None
+        return self.word(start) == "TABLE" and after is not None and (after.word == "(" or after.name is not None)
+
+    def reads_a_relation(self, i: int) -> bool:
+        """Whether a table may stand at this token: after FROM, JOIN or LATERAL, also in parentheses and lists there."""
+        before = self.word(i - 1)
+        if before in ("FROM", "JOIN", "LATERAL"):
+            return self.word(i - 2) != "DISTINCT"  # IS DISTINCT FROM compares
+        if before == "(":
+            return self.reads_a_relation(i - 1)
+        if before != ",":
+            return False
+        around = self.around[i]
+        clauses = [w for j in self.level(0 if around is None else around + 1, i) if (w := self.word(j)) in CLAUSES]
+        return clauses[-1:] == ["FROM"]
+
+    def _call(self, first: int, i: int, arguments: list[tuple[int, int]], withs: list[With]) -> Call:
+        tables: list[Rows] = []
+        options: list[Given] = []
+        open_list = False  # without parentheses, Spark's grammar takes what follows a clause for more of its items
+        for argument in arguments:
+            start, end = self.value_at(argument)
+            named, is_table = start > argument[0], start < end and self._table_at((start, end))
+            has_clauses = is_table and self.closing.get(start + 1, end) + 1 < end  # then it cannot be one more item
+            if start >= end or (open_list and not named and not has_clauses):
+                raise Malformed
+            if is_table:
+                rows, open_list = self._rows(start, end, withs)
+                tables.append(rows)
+            else:
+                name = self.tokens[argument[0]].spelled if named else None
+                options.append(Given(name, self.span(start, end)))
+        close = self.closing[i + 1]
+        lateral = self.word(first - 1) == "LATERAL"
+        span = self.span(first - lateral, close + 1)
+        in_subquery = lateral or self.around[i] is not None
+        return Call((self.tokens[i].name or "").upper(), self.tokens[first].start, span, tuple(tables), tuple(options), in_subquery)
+
+    def _rows(self, start: int, end: int, withs: list[With]) -> tuple[Rows, bool]:
+        """A TABLE argument, and whether its last clause is a list without parentheses."""
+        if self.word(start + 1) != "(":
+            raise Malformed
+        close = self.closing[start + 1]
+        first, last, rest = start + 2, close, close + 1
+        if first >= last:
+            raise Malformed
+        is_name = all((t.name is not None) if n % 2 == 0 else t.text == "." for n, t in enumerate(self.tokens[first:last]))
+        is_reference = is_name or (self.word(first) == "IDENTIFIER" and self.closing.get(first + 1) == last - 1)
+        inside = self.span(first, last)
+        read = [self.span(start, start + 1), inside] if is_reference else [self.span(start + 1, rest)]  # TABLE name, or (query)
+        query = self._with_definitions(inside, read, withs)
+        keys: tuple[Item, ...] = ()
+        order: tuple[Item, ...] = ()
+        open_list = False
+        if rest < end:
+            ordering = next((i for i in self.level(rest, end) if self.word(i) in ("ORDER", "SORT") and self.word(i + 1) == "BY"), end)
+            if ordering == rest:  # which Spark's grammar has only behind WITH SINGLE PARTITION
+                if any(self.word(i) in ("PARTITION", "DISTRIBUTE") for i in self.level(rest, end)):
+                    raise Malformed
+            elif self.words(rest, 3) != ["WITH", "SINGLE", "PARTITION"]:
+                if self.word(rest) not in ("PARTITION", "DISTRIBUTE") or self.word(rest + 1) != "BY":
+                    raise Malformed
+                keys, open_list = self._items(rest + 2, ordering)
+            elif ordering != rest + 3:
+                raise Malformed
+            if ordering < end:
+                order, open_list = self._items(ordering + 2, end)
+        return Rows(inside, tuple(query), is_name and len(query) == 2, keys, order), open_list
+
+    def _items(self, start: int, end: int) -> tuple[tuple[Item, ...], bool]:
+        in_parentheses = self.closing.get(start) == end - 1 and self.word(start) == "("
+        items = self.split(start + 1, end - 1) if in_parentheses else [(start, end)]
+        return tuple(self._item(*item) for item in items), not in_parentheses
+
+    def _item(self, start: int, end: int) -> Item:
+        nulls = direction = ""
+        if end - start > 2 and self.word(end - 2) == "NULLS" and self.word(end - 1) in ("FIRST", "LAST"):
+            end, nulls = end - 2, self.word(end - 1)
+        if end - start > 1 and self.word(end - 1) in ("ASC", "DESC"):
+            end, direction = end - 1, self.word(end - 1)
+        if start >= end:
+            raise Malformed
+        ascending = direction != "DESC"
+        return Item(self.span(start, end), ascending, nulls == "FIRST" if nulls else ascending)
+
+    def _withs(self) -> Iterator[With]:
+        for i, token in enumerate(self.tokens):
+            if token.word != "WITH":
+                continue
+            first = i + 2 if self.word(i + 1) == "RECURSIVE" else i + 1
+            definitions: list[Definition] = []
+            at = first
+            while (end := self._definition_end(at)) is not None:
+                comma = self.span(at - 1, at) if definitions else None
+                definitions.append(Definition(self.tokens[at].name or "", self.span(at, end), comma))
+                if self.words(end, 1) != [","]:
+                    break
+                at = end + 1
+            if definitions:
+                around = self.around[i]
+                close = None if around is None else self.closing.get(around)
+                if around is None or close is None:
+                    yield With(self.span(i, first), tuple(definitions), None, len(self.text))
+                else:
+                    pair = (self.span(around, around + 1), self.span(close, close + 1))
+                    yield With(self.span(i, first), tuple(definitions), pair, self.tokens[close].start)
+
+    def _definition_end(self, at: int) -> int | None:
+        """The token after `name [(columns)] [MAX RECURSION LEVEL n] [AS] (query)`, or None where none stands."""
+        if at >= len(self.tokens) or self.tokens[at].name is None:
+            return None
+        after = at + 1
+        for _ in range(2):  # columns, then the query
+            if self.words(after, 3) == ["MAX", "RECURSION", "LEVEL"]:
+                after += 4
+            if self.words(after, 1) == ["AS"]:
+                after += 1
+            if self.words(after, 1) != ["("] or after not in self.closing:
+                break
+            after = self.closing[after] + 1
+        return after if after > at + 1 and self.word(after - 1) == ")" else None
+
+    def _with_definitions(self, inside: Span, read: list[Span], withs: list[With]) -> list[Span]:
+        """The query over these rows together with the definitions that it needs, each WITH in its own parentheses."""
+        named = {t.name for t in self.within([inside])}
+        query = list(read)
+        for with_ in reversed([w for w in withs if w.head[0] < inside[0] < w.end]):
+            needed: list[Definition] = []
+            for definition in reversed(with_.definitions):
+                if definition.span[1] <= inside[0] and definition.name in named:
+                    needed.insert(0, definition)
+                    named |= {t.name for t in self.within([definition.span])}
+            if not needed:
+                continue
+            kept: list[Span] = [with_.head]
+            for number, definition in enumerate(needed):
+                kept += [definition.comma] if number and definition.comma else []
+                kept.append(definition.span)
+            query = kept + query
+            if with_.parentheses:
+                query = [with_.parentheses[0], *query, with_.parentheses[1]]
+        return query
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text, as written. A script (BEGIN .. END) is one."""
+    cut = tokens(text)
+    if not cut or cut[0].word == "BEGIN":
+        return [text]
+    edges = [-1, *(t.start for t in cut if t.word == ";"), len(text)]
+    pieces = [text[a + 1 : b].lstrip() if a >= 0 else text[:b] for a, b in itertools.pairwise(edges)]
+    spoken = [p for p in pieces if tokens(p)]
+    return [text] if len(spoken) == 1 else spoken or [text]

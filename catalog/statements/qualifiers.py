@@ -1,0 +1,161 @@
+"""Qualified names around a join in `query()`: `o.k` and `p.k`, where the join has become one view that has columns, but no tables.
+
+Each side carries its tables along as struct columns, under the tables' names: Spark then reads `o.k` as the field of a struct, and calls
+the result `k`, as it would have. A `*` that would show these columns is written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from streamtime.sql.call.names import Names
+from streamtime.sql.errors import CallError
+from streamtime.sql.rows.columns import expression
+from streamtime.sql.syntax.as_of_clauses import ENDS, item
+from streamtime.sql.syntax.conditions import split
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.tokens import Source, Span
+from streamtime.statements.calls import Call, Rows, Statement
+
+ENDS_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "|>", ";")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a view: the table that it came from, if that is known, and whether it stands for the whole of a table."""
+
+    table: str | None
+    name: str
+    whole: bool = False
+
+    @property
+    def text(self) -> str:
+        """As SQL names it."""
+        return f"{quoted(self.table)}.{quoted(self.name)}" if self.table else quoted(self.name)
+
+
+Columns = tuple[Column, ...]
+
+
+def needed(statement: Statement, call: Call, on: str | None) -> bool:
+    """Whether anything beside the keys of a join names its tables."""
+    after = next((i for i, t in enumerate(statement.tokens) if t.start >= call.span[1]), len(statement.tokens))
+    if statement.word(after) == "AS" or (
+        after < len(statement.tokens) and statement.tokens[after].name and statement.word(after) not in ENDS
+    ):
+        return False  # its alias has taken their place
+    names = {name.lower() for rows in call.tables for name, _ in relations(statement, rows) if name}
+    tokens = [(i, t) for i, t in enumerate(statement.tokens) if not call.span[0] <= t.start < call.span[1]]
+    if any(t.name in names and statement.word(i + 1) == "." for i, t in tokens):
+        return True
+    return any(c.operator != "=" or "." not in c.left or "." not in c.right for c in split(on or ""))
+
+
+def relations(statement: Statement, rows: Rows) -> list[tuple[str | None, Span]]:
+    """The tables that a TABLE argument reads whole, by the names that qualify their columns, and where they stand."""
+    inside = [i for i, t in enumerate(statement.tokens) if rows.inside[0] <= t.start < rows.inside[1]]
+    if rows.is_name or statement.word(inside[0]) not in ("SELECT", "FROM"):
+        return [(statement.tokens[inside[-1]].spelled, rows.inside)] if rows.is_name else []
+    if statement.words(inside[0], 3) != ["SELECT", "*", "FROM"]:
+        return []
+    return beside(statement, inside[0] + 2, inside[-1] + 1)
+
+
+def beside(source: Source, start: int, end: int) -> list[tuple[str | None, Span]]:
+    """The relations of a FROM that starts at this token: the names that qualify their columns, and where they stand."""
+    found = []
+    for i in source.level(start, end):
+        if source.word(i) in ("FROM", "JOIN", ","):
+            at = item(source, i + 1)
+            name = source.tokens[at.after - 1].spelled if at.named and not at.alias else None
+            if at.alias:
+                name = next(t.spelled for t in source.within([at.alias]))
+            found.append((name, source.span(at.start, at.after)))
+        elif i > start and source.word(i) in ENDS_FROM:
+            break
+    return found
+
+
+def columns(df: DataFrame, tables: Sequence[tuple[str | None, Span]], known: Mapping[Span, Columns]) -> Columns:
+    """The columns of a side, given those of other calls; without tables where USING or a query has mixed them."""
+    names, found = df.columns, list[Column]()
+    for table, span in tables:
+        if span in known:
+            found += known[span]
+        elif table is not None:
+            found += [Column(table, n) for n in (names if len(tables) == 1 else df.select(f"{quoted(table)}.*").columns)]
+    same = Names(df.sparkSession).same
+    matching = len(found) == len(names) and all(same(c.name, n) for c, n in zip(found, names, strict=True))
+    return tuple(found) if matching else tuple(Column(None, n) for n in names)
+
+
+def with_tables(df: DataFrame, having: Columns) -> tuple[DataFrame, Columns]:
+    """A result with the tables of its columns as struct columns, and what its columns are then."""
+    plain = [f"c{i}" for i in range(len(having))]  # equal names are told apart by their places
+    named = [(F.col(quoted(p)).alias(c.name), c) for p, c in zip(plain, having, strict=True)]
+    new = _new(having, Names(df.sparkSession))
+    structs = [F.struct(*[ref for ref, c in named if c.table == t and not c.whole]).alias(t) for t in new]
+    return df.toDF(*plain).select(*[ref for ref, _ in named], *structs), (*having, *[Column(t, t, whole=True) for t in new])
+
+
+def carried(df: DataFrame, having: Columns, apart: Sequence[str]) -> tuple[DataFrame, Columns]:
+    """A side with its tables as struct columns, without the columns `apart`; and what its columns are then."""
+    known = Names(df.sparkSession)
+    inner = [c for c in having if not known.among(c.name, apart)]
+    fields = {t: [expression(c.text).alias(c.name) for c in inner if c.table == t] for t in _new(having, known)}
+    structs = [F.struct(*inside).alias(t) for t, inside in fields.items() if inside]
+    made = [Column(t, t, whole=True) for t, inside in fields.items() if inside]
+    return (df.select("*", *structs) if structs else df), (*having, *made)
+
+
+def _new(having: Columns, known: Names) -> list[str]:
+    """The tables that no column stands for yet, and none is called."""
+    taken = [c.name for c in having]
+    return [t for t in dict.fromkeys(c.table for c in having if not c.whole) if t is not None and not known.among(t, taken)]
+
+
+def joined(left: Columns, right: Columns, using: Sequence[str], known: Names) -> Columns:
+    """The columns of a join: those of USING first and once, then the rest of the left side, then of the right."""
+    first = [next(c for c in left if known.same(c.name, u)) for u in using]
+    return (*first, *[c for c in left if c not in first], *[c for c in right if not known.among(c.name, using)])
+
+
+def stars(statement: Statement, call: Call, columns: Columns) -> dict[Span, str]:
+    """What each `*` stands for that would show the tables as well as the columns. Raises CallError where that is not known."""
+    first = next(i for i, t in enumerate(statement.tokens) if t.start == call.span[0])
+    around = statement.around[first]
+    start = 0 if around is None else around + 1
+    level = list(statement.level(start, first + 1))
+    selects = [i for i in level if statement.word(i) == "SELECT"]
+    if not selects:
+        raise CallError(call.function, "SELECT", "columns named with their table need a SELECT before FROM", "Write SELECT * FROM ..")
+    if selects[-1] == start and around is not None and statement.word(around - 1) == "TABLE" and statement.word(selects[-1] + 1) == "*":
+        return {}  # the left side of a join that was rewritten
+    list_end = next((i for i in level if i > selects[-1] and statement.word(i) == "FROM"), first)
+    bare = [
+        i
+        for i in level
+        if selects[-1] < i < list_end
+        and statement.word(i) == "*"
+        and statement.word(i - 1) in ("SELECT", "DISTINCT", "ALL", ",")
+        and statement.word(i + 1) in ("FROM", ",")
+    ]
+    if not bare:
+        return {}
+    end = len(statement.tokens) if around is None else statement.closing[around]
+    tables = beside(statement, list_end, end)
+    texts = []
+    for table, span in tables:
+        if span == call.span:
+            texts += [c.text for c in columns if not c.whole]
+        elif table is not None and not any(statement.word(i) in ("USING", "NATURAL") for i in statement.level(list_end, end)):
+            texts.append(f"{quoted(table)}.*")
+        else:
+            raise CallError(
+                call.function, "*", "the columns beside those of the call are not known", "Name them, or give every relation an alias."
+            )
+    return {statement.span(i, i + 1): ", ".join(texts) for i in bare}

@@ -1,0 +1,1 @@
+"""Versioned Delta tables: made, declared, written, read. The only importer of `delta`."""

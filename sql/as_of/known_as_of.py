@@ -1,0 +1,102 @@
+"""Each left row beside the right version that was known when it arrived (rule J5): rows in order of arrival, judged by a kernel.
+
+The kernel takes keys and times and says which right row of its key a left row sees, by number; a window over rows sorted by that number
+then brings the right row itself to it. Payload never leaves the JVM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.as_of.lookup import IS_RIGHT, MATCH, both, checked, next_right
+from streamtime.sql.rows import kernels
+from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
+from streamtime.sql.rows.columns import expression, named, sorted_by
+from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
+from streamtime.sql.syntax.text import FAR, microseconds, quoted
+from streamtime.udfs.as_of_join import EXPIRED, KnownAsOf
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from streamtime.sql.as_of.sides import Sides
+    from streamtime.sql.call.binding import Bound
+
+ARRIVAL, NUMBER, DELETED, RELEASE, HELD, WAITS, LIMIT, LAPSED = (
+    f"{PREFIX}{n}" for n in ("arrival", "number", "deleted", "release", "held", "waits", "limit", "lapsed")
+)
+
+
+def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Frame, dict[str, str], Column]:
+    """The left side's frame with MATCH, the right columns that are not in it but equal a left one, and why a row may not see its MATCH;
+    null where it may.
+
+    `clocks` are the numbers of the keys by which the clocks run.
+    """
+    arrived = sides.right.extras["arrival"][0].column.isNotNull()
+    sides = replace(sides, right=sides.right.with_df(sides.right.df.where(arrived)))
+    at, waits = sides.left.extras["arrival"][0].column, {}
+    if call["grace"] is not None:
+        sides, at, held = _released(call, sides, clocks)
+        waits[HELD] = (held, F.lit(False))
+    deleted = sides.right.extras.get("deleted", ())
+    gone = F.coalesce(deleted[0].column, F.lit(False)) if deleted else F.lit(False)
+    joined = both(sides, {ARRIVAL: (at, sides.right.extras["arrival"][0].column), DELETED: (F.lit(False), gone)} | waits, ())
+    frame, clock = joined.frame, F.lit(None).cast(T.TimestampType())
+    places = [*waits, ARRIVAL, IS_RIGHT, frame.time.name]  # of equal arrivals, the left row does not know the right one
+    arrivals = [Order(Ref(name, frame.df.schema[name].dataType, name), True, True) for name in places]
+    frame = replace(frame, order=(*arrivals, *joined.ties))
+    if call["retention"] is not None:
+        moves = F.when(named(IS_RIGHT), frame.time.column)
+        frame, clock = with_stream_time(frame, moves, tuple(frame.keys[i] for i in clocks)), named(STREAM_TIME)
+    frame, identity = frame.comparable(frame.keys)
+    frame = frame.with_df(frame.by_key(identity, frame.sort()))
+    kernel = KnownAsOf(call["retention"], call["allow_exact"] is not False)
+    columns = [named(IS_RIGHT), named(DELETED), frame.time.column, clock, *map(named, identity)]
+    df = kernels.with_column(frame.df, NUMBER, kernel, columns, T.LongType())
+    expired = named(NUMBER) <= EXPIRED
+    df = df.withColumns({LAPSED: expired, NUMBER: F.when(expired, EXPIRED - named(NUMBER)).otherwise(named(NUMBER))})
+    within = Window.partitionBy(*map(named, identity), named(NUMBER)).orderBy(
+        sorted_by(quoted(IS_RIGHT), ascending=False, nulls_first=False)
+    )
+    seen = F.when(named(NUMBER) >= 0, next_right("lag", within))
+    df = df.withColumn(MATCH, seen).where(~named(IS_RIGHT))
+    df = df.withColumn(MATCH, checked(call, joined.frame.time, sides.right))
+    hidden = F.when(named(LAPSED), "expired")
+    hidden = F.when(named(HELD), "held").otherwise(hidden) if call["at_end"] == "hold" else hidden
+    return sides.left.with_df(df), joined.shared, hidden
+
+
+def _released(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Sides, Column, Column]:
+    """When each left row is looked up: the first arrival of a left row that is `grace` or more ahead of it, its own included; and whether
+    none came before the input ended.
+
+    A row is released as soon as the largest left time reaches its own time and `grace`, and it is a left row that brings it there: so it
+    is the first to arrive of all left rows whose time is that large. A row without an arrival is looked up before anything has arrived.
+    """
+    left = sides.left
+    arrival, time = left.extras["arrival"][0], left.time
+    at = expression(microseconds(quoted(time.name), time.type))
+    moves = [at.alias(LIMIT), arrival.column.alias(RELEASE), F.lit(True).alias(WAITS)]
+    frame, identity = left.comparable([left.keys[i] for i in clocks])
+    releasing = frame.df.where(time.column.isNotNull() & arrival.column.isNotNull())
+    names = frame.df.columns
+    nothing = [F.lit(None).cast(f.dataType).alias(f.name) if f.name not in identity else named(f.name) for f in frame.df.schema]
+    waiting = frame.df.select(
+        "*", (at + min(call["grace"], FAR)).alias(LIMIT), F.lit(None).cast(arrival.type).alias(RELEASE), F.lit(False).alias(WAITS)
+    )
+    every = waiting.unionAll(releasing.select(*nothing, *moves))
+    down = Window.partitionBy(*map(named, identity)).orderBy(
+        sorted_by(quoted(LIMIT), ascending=False, nulls_first=False), sorted_by(quoted(WAITS), ascending=False, nulls_first=False)
+    )
+    first = F.min(named(RELEASE)).over(down.rowsBetween(Window.unboundedPreceding, 0))
+    df = every.withColumn(RELEASE, first).where(~named(WAITS)).drop(WAITS)
+    waits = named(RELEASE).isNull() & time.column.isNotNull() & arrival.column.isNotNull() & left.has_key
+    released = F.when(arrival.column.isNotNull(), F.greatest(named(RELEASE), arrival.column))
+    df = df.withColumns({WAITS: waits, RELEASE: released}).select(*map(named, names), named(WAITS), named(RELEASE))
+    return replace(sides, left=left.with_df(df)), named(RELEASE), named(WAITS)

@@ -1,0 +1,334 @@
+"""Joins each row with the version of another table's row that was valid at its own time.
+
+"What did this look like at that moment", for each row of a table. For the price when the order came, write the first of these over any
+table, or the second over a Delta table that declares its versions (docs/versioned.md):
+
+    FROM orders o LEFT ASOF JOIN prices p MATCH_CONDITION (o.ts >= p.ts) ON o.product = p.product
+    FROM orders o LEFT JOIN prices FOR SYSTEM_TIME AS OF o.ts p ON o.product = p.product
+
+Over a Delta table that declares nothing, the second one asks what the table held by the times of its **commits**: events older than its
+first commit find nothing.
+
+## Semantics
+
+- **J1** Each left row meets the right row of its key with the largest time at or before its own. `join_type => 'inner'` drops a row that
+  finds none, `'left'` keeps it with nulls. The result has the left side's columns, then the right side's, as any SQL join.
+  Four ways to say what is joined:
+
+  - By clauses: the n-th `PARTITION BY` expression of the left side matches the n-th of the right, the first `ORDER BY` expression of each
+    side is its time: `AS_OF_JOIN(TABLE(l) PARTITION BY k ORDER BY ts, TABLE(r) PARTITION BY k ORDER BY ts)`.
+  - By a condition: `on => 'l.k = r.k AND r.price > 0', match => 'l.ts >= r.ts'` over aliases given within `TABLE(SELECT * FROM orders l)`.
+    Equalities between the sides are the keys. With `match` the rest says which right rows can be picked, as in Spark's own ASOF JOIN; with
+    `ORDER BY` or `history` it applies **after** the version is picked (inner: it filters; left: it nulls the right side). `match` with
+    `>=`, `>`, `<=` or `<` says where to look and whether an equal time counts.
+  - By a table's history: `history => 'prices', at => 'l.ts'`, which `JOIN prices FOR SYSTEM_TIME AS OF l.ts` becomes. A Delta table that
+    declares that it is versioned (`streamtime.key`, `streamtime.time`) is looked up in its event time, any other in its commit time, as
+    TABLE_HISTORY reads it from its change data feed, with the equalities as its key. `unit => 'version'`: `at` counts commits.
+  - `using => ARRAY('k')`, or `keys` and `order_by`, where both sides have columns of the same name; with `using` the result has them once.
+
+- **J4** `direction => 'forward'` looks for the first right row at or after the left one's time, `'nearest'` for the nearer of both (ties go
+  backward). `tolerance` bounds how far a match may lie, both ends included; `allow_exact => false` leaves out right rows of the very same
+  time. Of right rows with one key and time, `ties` picks the `'last'` or `'first'` by the right side's further `ORDER BY`, then its
+  remaining columns; `'error'` fails the query where a match depends on it. `deleted => 'expr'` marks right rows that delete their key
+  (tombstones): looking back, a row that finds one finds nothing; `'forward'` and `'nearest'` skip them. A right side that is a
+  versioned table (with filters, projections and views over it) has them marked as the table declares (`streamtime.deleted`).
+- **J6** Without `arrival` the join is computed against complete history: a right row that came late corrects what it should have been.
+- **J5** With `arrival => 'offset'`, an expression that both sides have in one common order, only versions that had arrived **before** the
+  left row count: what was known at that moment, and so a training set that does not leak the future. Of versions with one time the later
+  arrival wins. `retention` makes the right side a versioned table that forgets: a right row older than its stream time (the largest right
+  time so far) less `retention` never existed, and a lookup older than that finds the current version or none. With `grace` a left row waits
+  until the largest left time has reached its own and `grace`, and sees what has arrived before the row that releases it; `at_end` says
+  what becomes of rows that wait when the input ends. `clock_by` runs both clocks separately per value of some of the keys.
+
+## Nulls, ties, late rows, empty input
+
+A null key or a null time on the left never matches: an inner join drops such a row (`null_key`, `null_time`), a left join keeps it (J3).
+Right rows with a null key or time are no versions. Without `arrival` nothing is late. A null `arrival` on the left has seen nothing; on the
+right it never arrived. Rows that are dropped for other reasons are `no_match`, `expired` (only `retention` hid a match), `held`
+(`at_end => 'hold'`), or `before_history` (a table is looked up by its commits, and the time lies before the first of them). Keys of both
+sides are compared as `=` does; their types must be equal, or both numbers. Times must be of one type.
+Empty input on the left gives empty output, on the right no match.
+
+## On a stream
+
+The left side may be a stream, the right side a table: each micro-batch is joined with what the table holds by then, so a versioned Delta
+table that other queries write into gives each micro-batch its newest history. With `grace` a left row waits in the state until the
+watermark has reached its time and `grace` (C5), and looks up what is there then; it survives restarts. If no right row comes later than
+that, the result is that of batch. `arrival`, `retention`, `at_end`, `clock_by` and `output => 'metrics'` are errors, and so is a right side
+that is a stream. Rows that have waited leave behind the watermark: a window aggregate that follows is refused by Spark.
+
+## Guarantees
+
+The result is a function of the sets of rows: not of files, partitions or cores (C4). With an inner join, `rows` and `dropped` together are
+exactly the left rows (C6). Left columns keep name, type, nullability and metadata, and `l.k` can be said around the call where the alias
+was given within `TABLE(..)` and the call has none of its own; so can `r.k`. Over Spark Connect qualifiers do not pass the call. There is
+no Python UDTF of it: Spark's take one TABLE argument.
+
+## State and memory
+
+Both sides are sorted by all cores, go through one shuffle and are merged by key and time; a window then carries the newest right row along.
+No key is too hot: one right row is held at a time, and Spark spills what does not fit into memory of a key's rows. `'nearest'` may sort
+once more. With `arrival` a kernel takes keys, times and arrivals (17 bytes of memory for each version of the key at hand) and says which
+right row each left row sees; `retention` needs exact stream time, one more shuffle; `grace` orders the left side's times in one task per
+value of `clock_by`, in one task in all without it.
+On a stream without `grace` there is no state; the right side is read and sorted with every micro-batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from streamtime.sql.as_of.known_as_of import known_as_of
+from streamtime.sql.as_of.lookup import BACKWARD, FORWARD, MATCH, NEAREST, field, looked_up
+from streamtime.sql.as_of.sides import Sides, clock_keys, sides, without_tables
+from streamtime.sql.as_of.stream import looked_up_in_stream, over_stream
+from streamtime.sql.call.spec import CLOCK_BY, COMMON, Choice, Duration, Example, Flag, Option, Spec, Text, Texts
+from streamtime.sql.errors import gist, unlogged
+from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.outcome import REPORT, lateness, outcome
+from streamtime.sql.syntax.text import microseconds, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.binding import Bound, Place
+    from streamtime.sql.rows.frame import Frame
+
+REASONS = ("null_time", "null_key", "no_match", "expired", "held")
+BEFORE = "before_history"  # a time before the first commit, where commits are asked
+FLAG, WHY = f"{PREFIX}flag", f"{PREFIX}why"
+NEEDS_ARRIVAL = {
+    "retention": "what was retained depends on what had arrived",
+    "grace": "in batch, what a row waits for is what arrives after it",
+    "clock_by": "clocks run in order of arrival",
+    "at_end": "rows wait for what arrives after them",
+}
+
+
+def check(call: Bound) -> None:
+    """Options that do not go together."""
+    if not call["arrival"]:
+        for name, why in {} if call.tables[0].frame.isStreaming else NEEDS_ARRIVAL.items():
+            if call[name] is not None:
+                raise call.refuse(
+                    f"`{name}`", f"needs `arrival`: {why} (J5)", "Add arrival => 'offset', an expression that both sides have."
+                )
+        return
+    if call["direction"] not in (None, BACKWARD):
+        raise call.refuse(
+            "`direction`", f"'{call['direction']}' does not go with `arrival`: what is known lies behind (J5)", "Leave one out."
+        )
+    if call["ties"] not in (None, "last"):
+        raise call.refuse(
+            "`ties`", f"'{call['ties']}' does not go with `arrival`: of equal times the later arrival wins (J5)", "Leave one out."
+        )
+    if call["grace"] is not None and call["retention"] is not None and call["grace"] > call["retention"]:
+        raise call.refuse("`grace`", "is longer than `retention`: rows would wait until their version has expired", "Make it no longer.")
+    if call["at_end"] and call["grace"] is None:
+        raise call.refuse("`at_end`", "needs `grace`: without it no row waits", "Leave it out, or add grace => INTERVAL 5 MINUTES.")
+
+
+def plan(call: Bound) -> DataFrame:
+    """AS_OF_JOIN as a DataFrame."""
+    streaming = over_stream(call)
+    found = sides(call)
+    shared: dict[str, str] = {}
+    why = hidden = F.lit(None).cast("string")
+    if streaming:
+        left = looked_up_in_stream(call, found)
+    elif call["arrival"]:
+        left, shared, hidden = known_as_of(call, found, clock_keys(call, found))
+    else:
+        left, shared = looked_up(call, found)
+        if found.begins is not None:
+            why = F.when(expression(f"{microseconds(quoted(left.time.name), left.time.type)} < {found.begins}L"), BEFORE)
+    rights = _right_columns(found, shared)
+    if found.rest:
+        left = _where(call, found, left, rights)
+    if call["arrival"]:  # a row that would have found nothing anyway did not lose it to `retention` (J2)
+        df = left.df.withColumn(WHY, F.when(named(MATCH).isNotNull() | (hidden == "held"), hidden))
+        left, why = left.with_df(df.withColumn(MATCH, F.when(hidden.isNull(), named(MATCH)))), named(WHY)
+    return _outcome(call, found, left, rights, why)
+
+
+def _where(call: Bound, found: Sides, left: Frame, rights: list[Column]) -> Frame:
+    """With MATCH only where the rest of ON holds, which reads the columns of both sides by their own names (rule J1)."""
+    names = left.df.columns
+    inside = [named(n).alias(f"{PREFIX}kept_{i}") for i, n in enumerate(names)]
+    columns = left.original(), rights
+    places = [(side, i) for side in (0, 1) for i in range(len(columns[side]))]
+
+    def flagged(rest: str, others: dict[Place, str]) -> DataFrame:
+        copies = [columns[side][i].alias(name) for (side, i), name in others.items()]
+        both_sides = call.as_inputs(left.df.select(*columns[0], *columns[1], *inside, *copies), places, False)
+        with unlogged():
+            judged = both_sides.select("*", expression(rest).alias(FLAG)).drop(*others.values())
+            judged.schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
+        return judged
+
+    try:
+        judged = flagged(found.rest, {})
+    except AnalysisException as error:
+        try:
+            judged = flagged(*without_tables(call, found))
+        except AnalysisException:
+            raise call.refuse("`on`", f"Spark cannot resolve `{found.rest}` over the two sides: {gist(error)}") from None
+    outside = [f"{PREFIX}out_{i}" for i in range(len(places))]
+    df = judged.toDF(*outside, *names, FLAG).drop(*outside)
+    return left.with_df(df.withColumn(MATCH, F.when(named(FLAG), named(MATCH))))
+
+
+def _right_columns(found: Sides, shared: dict[str, str]) -> list[Column]:
+    """The right side's columns in a match, null where there is none."""
+    matched, columns = named(MATCH).isNotNull(), found.right.columns
+    values = [F.when(matched, named(shared[c.name])) if c.name in shared else field(MATCH, c.name) for c in columns]
+    return [value.alias(name) for value, name in zip(values, found.right.originals, strict=True)]
+
+
+def _outcome(call: Bound, found: Sides, left: Frame, rights: list[Column], why: Column) -> DataFrame:
+    """The output that the call asks for (rules C6, J1 to J3)."""
+    wanted, inner = call["output"], call["join_type"] != "left"
+    matched = named(MATCH).isNotNull()
+    reason, clock = F.lit(None).cast("string"), left.time.column
+    if inner:
+        reason = F.when(~matched, F.coalesce(left.left_out, why, F.lit("no_match")))
+    elif call["at_end"] == "hold":
+        reason = F.when(why == "held", why)
+    if wanted in ("dropped", "metrics"):
+        reasons = REASONS if found.begins is None else (*REASONS, BEFORE)
+        return outcome(call, left, reason, clock, reasons, {}, {})
+    first = [call.names.among(u, left.originals)[0] for u in found.using]
+    order: list[Place] = [(0, i) for i in first + [i for i in range(len(left.originals)) if i not in first]]
+    order += [(1, i) for i, n in enumerate(found.right.originals) if not call.names.among(n, found.using)]
+    columns = left.original(), rights
+    picked = [columns[table][i] for table, i in order]
+    if wanted == "all":
+        report = {"reason": reason, "stream_time": F.when(left.has_time, clock), "lateness": lateness(left, clock)}
+        return call.as_inputs(left.df.select(*picked, *[report[n].alias(n) for n in REPORT]), order, False)
+    rows = left.df.where(matched) if inner else left.df
+    if not inner and call["at_end"] == "hold":
+        rows = rows.where(reason.isNull())
+    return call.as_inputs(rows.select(*picked), order, inner)
+
+
+SPEC = Spec(
+    name="AS_OF_JOIN",
+    summary="Joins each row with the version of another table's row that was valid at its own time.",
+    rules="C1, C4-C9, C11, C12, J1-J6 (KIP-914)",
+    page=__doc__,
+    plan=plan,
+    check=check,
+    tables=2,
+    ordered=False,
+    options=(
+        Option(
+            "join_type",
+            Choice(words=("inner", "left")),
+            "'inner': a row without a match is dropped; 'left': it stays, with nulls",
+            default="inner",
+            default_text="'inner'",
+        ),
+        Option(
+            "on",
+            Text(),
+            "the condition of the join, in place of PARTITION BY: equalities of the sides are the keys, the rest filters what was picked",
+        ),
+        Option("using", Texts(), "names of key columns that both sides have; the result has them once, and first"),
+        Option(
+            "match",
+            Text(),
+            "the comparison of the times, in place of ORDER BY: 'l.ts >= r.ts' looks back, '<=' ahead; '>' and '<' leave equal times out",
+        ),
+        Option(
+            "history",
+            Text(expression=False),
+            "the name of the right side's Delta table, to look up in its history: by event time where it declares that it is versioned, "
+            "else by commit",
+        ),
+        Option("at", Text(), "with `history`: the time to look up, over the left side's columns"),
+        Option(
+            "unit",
+            Choice(words=("timestamp", "version")),
+            "with `history`: whether `at` is a time or the number of a commit",
+            default_text="'timestamp'",
+        ),
+        Option(
+            "direction",
+            Choice(words=(BACKWARD, FORWARD, NEAREST)),
+            "where to look for a match: at or before the row's time, at or after it, or the nearer of both",
+            default_text="'backward'",
+        ),
+        Option("tolerance", Duration(), "how far a match may lie from the row's time, included", default_text="any distance"),
+        Option("allow_exact", Flag(), "whether a right row of the very same time matches", default_text="true"),
+        Option(
+            "ties",
+            Choice(words=("last", "first", "error")),
+            "which of several right rows with one key and time counts; 'error' fails the query where a match depends on it",
+            default_text="'last'",
+        ),
+        Option("deleted", Text(), "true for right rows that delete their key: from then on nothing matches"),
+        Option(
+            "arrival",
+            Text(),
+            "an expression that both sides have, in one common order: only versions that had arrived before the row count",
+        ),
+        Option(
+            "retention",
+            Duration(),
+            "with `arrival`: how far the right side's history reaches back from its stream time; older right rows never existed",
+            default_text="unlimited",
+        ),
+        Option(
+            "grace",
+            Duration(),
+            "with `arrival`: how long a left row waits, on the left side's clock, before it is looked up",
+            default_text="none: at once",
+        ),
+        Option(
+            "at_end",
+            Choice(words=("emit", "hold")),
+            "with `grace`: what happens to rows that wait when the input ends",
+            default_text="'emit'",
+        ),
+        *(
+            replace(CLOCK_BY, help="with `arrival`: runs the clocks separately per value of these, which are among the left keys")
+            if o is CLOCK_BY
+            else o
+            for o in COMMON
+            if o.name != "time"
+        ),
+    ),
+    adds={
+        "'rows'": "the right side's columns, after the left side's; those of `using` once, and first",
+        "'dropped'": "after the left side's columns: `reason` STRING (`null_time`, `null_key`, `no_match`, `expired`, `held`, "
+        "`before_history`), `stream_time` (the row's own time), `lateness` DOUBLE (seconds)",
+        "'all'": "those of `'rows'`, null where there is no match, then those of `'dropped'`, null where the row passed",
+        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+    },
+    examples=(
+        Example(
+            "CREATE OR REPLACE TEMP VIEW prices AS SELECT * FROM VALUES\n"
+            "  ('tea', TIMESTAMP '2024-05-01 09:00:00', 2.50),\n"
+            "  ('tea', TIMESTAMP '2024-05-01 12:00:00', 2.80),\n"
+            "  ('jam', TIMESTAMP '2024-05-01 13:00:00', 4.00) AS prices(item, since, price)",
+            "SELECT id, o.item, ts, since, price\n"
+            "FROM AS_OF_JOIN(TABLE(SELECT * FROM VALUES (1, 'tea', TIMESTAMP '2024-05-01 10:00:00'),\n"
+            "                                           (2, 'tea', TIMESTAMP '2024-05-01 12:00:00'),\n"
+            "                                           (3, 'jam', TIMESTAMP '2024-05-01 12:00:00') AS o(id, item, ts))\n"
+            "                  PARTITION BY item ORDER BY ts,\n"
+            "                TABLE(prices) PARTITION BY item ORDER BY since, join_type => 'left')\nORDER BY id",
+        ),
+        Example(
+            "",
+            "SELECT p.item, p.since, before.price AS before, p.price\n"
+            "FROM AS_OF_JOIN(TABLE(SELECT * FROM prices p), TABLE(SELECT * FROM prices before),\n"
+            "                on => 'p.item = before.item AND before.price < p.price', order_by => ARRAY('since'),\n"
+            "                allow_exact => false)",
+        ),
+    ),
+)

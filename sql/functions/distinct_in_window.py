@@ -1,0 +1,222 @@
+"""Keeps the first row of each key in each window: tumbling, hopping or session windows.
+
+## Semantics
+
+- **D9** The first row of a key per window passes, with the window's bounds; every later one is dropped as `duplicate`.
+  `size` gives tumbling windows, `size` and `slide` hopping ones, `gap` session windows.
+- **W1** Windows `[window_start, window_end)` are aligned to the epoch. One accepts a row iff `window_end > stream time - grace`; at
+  `stream time = window_end + grace` it is closed. A row in several hopping windows is judged, and returned, once per window.
+- **W2** A session holds the rows of a key within `gap` of each other (a distance of exactly `gap` merges). `window_start` and
+  `window_end` are its first and last event time, both inclusive, as they stood when the row passed: for a passed row, its own time.
+- **W3** With `gap` a row is judged after merging with the live sessions of its key; it is `late` iff the merged end lies before stream
+  time - `grace` - `gap`. A closed session is final: a later row never joins it.
+- **W7** `grace` omitted is no grace at all.
+
+Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
+nothing is late.
+
+## Nulls, ties, late rows, empty input
+
+A row with a null time or a null first `ORDER BY` value is dropped as `null_time`, one with a null key as `null_key` (C12: this is a window
+function; DEDUPLICATE passes such rows); neither moves stream time. Ties in `ORDER BY` are broken by the remaining columns, left to right,
+ascending, nulls first (C4). Late rows are dropped as `late`. Empty input gives empty output.
+
+## On a stream
+
+The same call over a streaming input keeps one entry per key and open window, or live session, in RocksDB until it closes. Stream time is
+the watermark under which a micro-batch runs (C3): `watermark` sets its delay; without it the input's own counts, else one without delay.
+So a stream may accept a row that batch calls late, never the reverse; where micro-batches arrive in processing order and rows in
+event-time order, both agree (C5). `clock_by`, `output => 'metrics'`, keys with a collation and columns of year-month intervals are
+errors. Metrics are in `observedMetrics` of the query's progress. An option changed on an old checkpoint is an error that names it. Keys
+are told apart, whoever chose them.
+
+Fewer rows than in batch? They came late: a row is late where its window or session closed before its micro-batch began. The page of
+WINDOW_UPDATES shows where late rows are (`output => 'dropped'`), and how to get equal numbers (`watermark`, `grace`, the order of files).
+
+## Guarantees
+
+The result is a function of the set of input rows (C4). `rows` and `dropped` together are exactly the input, with hopping windows once per
+window (C6). DATE counts as midnight; its windows' bounds are TIMESTAMP_NTZ.
+
+## State and memory
+
+Time windows, and sessions in event-time order, are Spark's own `window` and window functions. Sessions over late rows use a kernel that
+keeps the live sessions of one key. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort.
+
+On a stream: 24 bytes for each key and open window, 32 for each live session, in 128 buckets. The rows of a bucket in one micro-batch lie
+in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
+
+A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
+its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.call.binding import Expression
+from streamtime.sql.call.spec import COMMON, Duration, Example, Option, Spec
+from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.outcome import outcome
+from streamtime.sql.stream.buckets import CLOCK
+from streamtime.sql.stream.plan import is_stream, judged, verdict
+from streamtime.sql.syntax.text import microseconds, plus, quoted
+from streamtime.sql.windows.membership import END, START, VERDICT, clocked, closed, in_sessions, windowed
+from streamtime.udfs.sessions.rules import FirstInSession
+from streamtime.udfs.windows import FirstInWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.rows.frame import Frame
+    from streamtime.udfs.state import Transition
+
+BEFORE = f"{PREFIX}before"
+REASONS = ("null_time", "null_key", "late", "duplicate")
+
+
+def check(call: Bound) -> None:
+    """Options that do not go together."""
+    size, slide, gap = call["size"], call["slide"], call["gap"]
+    if (size is None) == (gap is None):
+        came, fix = "both", "Leave one out."
+        if size is None:
+            came, fix = "neither", "Add size => INTERVAL 10 MINUTES, or gap => INTERVAL 30 MINUTES."
+        raise call.refuse(None, f"expected either `size` (time windows) or `gap` (session windows), got {came}", fix)
+    if slide is not None and size is None:
+        raise call.refuse("`slide`", "goes with `size`; sessions do not slide", "Leave it out.")
+    if slide is not None and slide > size:
+        fix = "Make it no longer: rows between the windows would be lost."
+        raise call.refuse("`slide`", "expected an interval of at most `size`, got a larger one", fix)
+
+
+def plan(call: Bound) -> DataFrame:
+    """DISTINCT_IN_WINDOW as a DataFrame."""
+    frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()))
+    takes_part = frame.has_time & frame.has_key
+    if is_stream(call):
+        return _streaming(call, frame)
+    rows_only = call["output"] == "rows"
+    if rows_only:
+        frame = frame.with_df(frame.df.where(takes_part))
+    frame, clock = clocked(frame, takes_part)
+    frame, names = frame.comparable(frame.keys)
+    identity = [named(n) for n in names]
+    if call["size"] is not None:
+        frame = _time_windows(call, frame, takes_part, clock, identity)
+    elif frame.in_time_order and identity:
+        frame = _sessions_in_order(call, frame, takes_part, identity)
+    else:
+        frame = in_sessions(frame, takes_part, named(clock), names, call["gap"], call["grace"])
+    verdict = named(VERDICT)
+    if not rows_only:
+        verdict = F.coalesce(frame.left_out, verdict)
+    bounds = {"window_start": F.when(takes_part, named(START)), "window_end": F.when(takes_part, named(END))}
+    return outcome(call, frame, verdict, named(clock), REASONS, bounds, bounds)
+
+
+def _streaming(call: Bound, frame: Frame) -> DataFrame:
+    """The first row of a key and window, from micro-batch to micro-batch."""
+    frame, identity = frame.comparable(frame.keys)
+    takes_part = frame.has_time & frame.has_key
+    results = T.StructType()
+    transition: Transition
+    if call["size"] is not None:
+        frame = windowed(frame, takes_part, call["size"], call["slide"] or call["size"])
+        identity, transition, asked, carried = [*identity, START], FirstInWindow(call["grace"]), [END], [START]
+    else:
+        transition, asked, carried = FirstInSession(call["gap"], call["grace"]), [], []
+        results = results.add(START, frame.time.type).add(END, frame.time.type)
+    frame = judged(
+        call,
+        frame,
+        transition,
+        identity,
+        aside=frame.left_out,
+        reasons=REASONS,
+        asked=asked,
+        carried=carried,
+        results=results,
+        options={name: call[name] for name in ("size", "slide", "gap", "grace")},
+    )
+    judged_rows = F.coalesce(~verdict(call).isin("null_time", "null_key"), F.lit(True))
+    bounds = {"window_start": F.when(judged_rows, named(START)), "window_end": F.when(judged_rows, named(END))}
+    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, bounds, bounds)
+
+
+def _time_windows(call: Bound, frame: Frame, takes_part: Column, clock: str, identity: list[Column]) -> Frame:
+    df, late = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]).df, closed(frame, clock, call["grace"])
+    if call["output"] == "rows":
+        df, apart = df.where(~late), []
+    else:
+        apart = [takes_part, late]
+    number = F.row_number().over(Window.partitionBy(*identity, named(START), *apart).orderBy(*frame.sort()))
+    if call["output"] == "rows":
+        return frame.with_df(df.withColumn(VERDICT, number).where(named(VERDICT) == 1).withColumn(VERDICT, F.lit(None)))
+    return frame.with_df(df.withColumn(VERDICT, F.when(late, "late").when(number > 1, "duplicate")))
+
+
+def _sessions_in_order(call: Bound, frame: Frame, takes_part: Column, identity: list[Column]) -> Frame:
+    """Nothing is late and nothing merges two sessions: a gap to the row before opens one."""
+    apart = [] if call["output"] == "rows" else [takes_part]
+    order = Window.partitionBy(*identity, *apart).orderBy(*frame.sort())
+    time = frame.time.column
+    at, before = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, BEFORE))
+    opened = named(BEFORE).isNull() | expression(f"{at} > {plus(before, call['gap'])}")
+    df = frame.df.withColumn(BEFORE, F.lag(time).over(order)).withColumn(START, F.when(opened, time))
+    if call["output"] == "rows":
+        return frame.with_df(df.where(named(START).isNotNull()).withColumns({END: time, VERDICT: F.lit(None)}))
+    verdict = F.when(named(START).isNull(), "duplicate")
+    start = F.last(named(START), ignorenulls=True).over(order)
+    return frame.with_df(df.withColumns({VERDICT: verdict, END: time}).withColumn(START, start))
+
+
+SPEC = Spec(
+    name="DISTINCT_IN_WINDOW",
+    summary="Keeps the first row of each key in each window: tumbling, hopping or session windows.",
+    rules="C1-C9, C11, C12, D9, W1-W3, W7 (KIP-655, its dropped alternative)",
+    page=__doc__,
+    plan=plan,
+    check=check,
+    options=(
+        Option("size", Duration(positive=True), "the length of a time window", default_text="none"),
+        Option("slide", Duration(positive=True), "how far apart windows start, at most `size`", default_text="size"),
+        Option("gap", Duration(), "the largest distance between neighbours in a session, included", default_text="none"),
+        Option(
+            "grace",
+            Duration(),
+            "how long past its end a window still accepts rows",
+            default=0,
+            default_text="INTERVAL 0 SECONDS",
+        ),
+        *COMMON,
+    ),
+    adds={
+        "'rows'": "`window_start`, `window_end` (type of the event time; TIMESTAMP_NTZ where that is DATE and `size` is given)",
+        "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `late`, `duplicate`; null: passed), `stream_time` (type of the "
+        "event time), `lateness` DOUBLE (seconds), `window_start`, `window_end`",
+        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+    },
+    examples=(
+        Example(
+            "CREATE OR REPLACE TEMP VIEW readings AS SELECT * FROM VALUES\n"
+            "  ('a', TIMESTAMP '2024-05-01 10:01:00', 20.5),\n"
+            "  ('a', TIMESTAMP '2024-05-01 10:04:00', 20.6),\n"
+            "  ('a', TIMESTAMP '2024-05-01 10:12:00', 21.0),\n"
+            "  ('b', TIMESTAMP '2024-05-01 10:09:00', 18.2) AS readings(sensor, ts, degrees)",
+            "SELECT sensor, ts, window_start, window_end\n"
+            "FROM DISTINCT_IN_WINDOW(TABLE(readings) PARTITION BY sensor ORDER BY ts, size => INTERVAL 10 MINUTES)\nORDER BY sensor, ts",
+        ),
+        Example(
+            "",
+            "SELECT sensor, ts, reason, window_start, window_end\n"
+            "FROM DISTINCT_IN_WINDOW(TABLE(readings) PARTITION BY sensor ORDER BY ts, gap => INTERVAL 5 MINUTES, output => 'dropped')",
+        ),
+    ),
+)

@@ -1,0 +1,78 @@
+"""Lists the functions of this pack and their arguments: help that is reachable from SQL.
+
+## Semantics
+
+One row per argument of each function, the TABLE argument first; a function without arguments has one row with a null `argument`. The rows
+come from the same data that binds the calls, so they cannot be out of date.
+
+## Nulls, ties, late rows, empty input
+
+There is no input.
+
+## Guarantees
+
+Rows are the same in every session; their order is by `function` and `position` only if you ask for it with `ORDER BY`.
+
+## State and memory
+
+None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from streamtime.sql.call.spec import Example, Spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from streamtime.sql.call.binding import Bound
+
+SCHEMA = "function STRING, argument STRING, position INT, type STRING, required BOOLEAN, default STRING, description STRING, rules STRING"
+Row = tuple[str, str | None, int, str | None, bool | None, str | None, str, str]
+
+
+def rows(specs: Sequence[Spec]) -> list[Row]:
+    """The rows of FUNCTION_CATALOG."""
+    found: list[Row] = []
+    for s in specs:
+        tables: list[Row] = [
+            (s.name, name, i, "TABLE", True, None, "TABLE(relation or query) PARTITION BY .. ORDER BY ..", s.rules)
+            for i, name in enumerate(s.inputs)
+        ]
+        options: list[Row] = [
+            (s.name, o.name, s.tables + i, o.kind.sql, o.required, o.default_text or None, o.help, s.rules) for i, o in enumerate(s.options)
+        ]
+        found += tables + options or [(s.name, None, 0, None, None, None, s.summary, s.rules)]
+    return found
+
+
+def spec(shelf: Callable[[], Sequence[Spec]]) -> Spec:
+    """The SPEC, over the functions on that shelf."""
+
+    def plan(call: Bound) -> DataFrame:
+        """FUNCTION_CATALOG as a DataFrame."""
+        import pyarrow as pa
+
+        columns = [pa.array(c) for c in zip(*rows(shelf()), strict=True)]
+        names = [field.split()[0] for field in SCHEMA.split(", ")]
+        frame: DataFrame = call.session.createDataFrame(pa.table(columns, names=names), SCHEMA)
+        return frame
+
+    return Spec(
+        name="FUNCTION_CATALOG",
+        summary="Lists the functions of this pack and their arguments: help that is reachable from SQL.",
+        rules="C8",
+        page=__doc__,
+        plan=plan,
+        tables=0,
+        adds={"always": ", ".join(f"`{f.split()[0]}` {f.split()[1]}" for f in SCHEMA.split(", "))},
+        examples=(
+            Example(
+                "",
+                "SELECT argument, type, default FROM FUNCTION_CATALOG() WHERE function = 'DEDUPLICATE' ORDER BY position",
+            ),
+        ),
+    )

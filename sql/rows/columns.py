@@ -1,0 +1,164 @@
+"""Types of columns: which can be keys, which can be ordered, and how values of any type are compared for equality in a kernel."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.sql import Column, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.syntax.text import as_text, collated, quoted
+
+TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
+DIRECT = (
+    T.BooleanType,
+    T.ByteType,
+    T.ShortType,
+    T.IntegerType,
+    T.LongType,
+    T.DecimalType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
+    T.BinaryType,
+)
+
+ARROW: dict[type[T.DataType], pa.DataType] = {
+    T.TimestampType: pa.timestamp("us", "UTC"),
+    T.TimestampNTZType: pa.timestamp("us"),
+    T.DateType: pa.date32(),
+    T.LongType: pa.int64(),
+    T.DoubleType: pa.float64(),
+    T.StringType: pa.string(),
+}
+
+
+def expression(text: str) -> Column:
+    """SQL text as a column. The same text gives the same object: each would cost several calls into the JVM, at every analysis."""
+    return _expression(text, SparkContext._active_spark_context)
+
+
+@functools.lru_cache(maxsize=4096)
+def _expression(text: str, _context: SparkContext | None) -> Column:
+    return _last(F.expr(text))
+
+
+def remembered(what: Hashable, columns: Sequence[Column], make: Callable[[], Column]) -> Column:
+    """What `make` gives, made once for these very columns; every time where one of them is itself made for this analysis alone."""
+    if not all(map(lasts, columns)):
+        return make()
+    key = (what, *map(id, columns))
+    known = _remembered.get(key)
+    if known is None:
+        if len(_remembered) > 1024:
+            _remembered.clear()
+        known = _remembered[key] = (list(columns), _last(make()))
+    return known[1]
+
+
+def lasts(column: Column) -> bool:
+    """Whether later analyses may meet this very column, so that something may be kept with it. Others may hold on to whole queries."""
+    return _lasting.get(id(column)) is column
+
+
+def _last(column: Column) -> Column:
+    _lasting[id(column)] = column
+    return column
+
+
+_lasting: weakref.WeakValueDictionary[int, Column] = weakref.WeakValueDictionary()
+_remembered: dict[Hashable, tuple[list[Column], Column]] = {}  # what is remembered is held, so that an id stays its own
+
+
+def named(name: str) -> Column:
+    """The column of exactly that name."""
+    return expression(quoted(name))
+
+
+def together(pairs: Mapping[str, str]) -> Column:
+    """The condition of a join in which columns are equal as GROUP BY says: a null is a value like any other."""
+    return functools.reduce(operator.and_, [named(one).eqNullSafe(named(other)) for one, other in pairs.items()], F.lit(True))
+
+
+def sorted_by(text: str, ascending: bool = True, nulls_first: bool = True) -> Column:
+    """SQL text as a sort order."""
+    return _sorted_by(text, ascending, nulls_first, SparkContext._active_spark_context)
+
+
+@functools.lru_cache(maxsize=4096)
+def _sorted_by(text: str, ascending: bool, nulls_first: bool, _context: SparkContext | None) -> Column:
+    column = F.expr(text)
+    if ascending:
+        return _last(column.asc_nulls_first() if nulls_first else column.asc_nulls_last())
+    return _last(column.desc_nulls_first() if nulls_first else column.desc_nulls_last())
+
+
+def orderable(kind: T.DataType) -> bool:
+    """Whether Spark can sort by it (rule C4 leaves the others out of tie-breaking)."""
+    if isinstance(kind, T.StructType):
+        return all(orderable(f.dataType) for f in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return orderable(kind.elementType)
+    return not isinstance(kind, (T.MapType, T.VariantType, T.CalendarIntervalType)) and type(kind).__name__ not in (
+        "GeometryType",
+        "GeographyType",
+    )
+
+
+def direct(kind: T.DataType) -> bool:
+    """Whether equal values are equal in Arrow too, so that a kernel can take the column as it is."""
+    return isinstance(kind, DIRECT) or (isinstance(kind, T.StringType) and not collated(kind))
+
+
+def equality(name: str, kind: T.DataType) -> Column:
+    """A column that is null where the named one is, and equal exactly where Spark's own GROUP BY says that the values are.
+
+    What Arrow compares as Spark does stays as it is. Other values become text, one to one. Under a collation, values that count as equal
+    become the text of the least of them, which takes a shuffle of its own.
+    """
+    column = named(name)
+    if direct(kind):
+        return column
+    text = expression(as_text(quoted(name), kind))
+    if not has_collation(kind):
+        return text
+    return F.first(text).over(Window.partitionBy(column).orderBy(text))
+
+
+def has_collation(kind: T.DataType) -> bool:
+    """Whether a string with a collation is anywhere in it."""
+    if isinstance(kind, T.StructType):
+        return any(has_collation(f.dataType) for f in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return has_collation(kind.elementType)
+    return collated(kind)
+
+
+def has_arrow_form(kind: T.DataType) -> bool:
+    """Whether Spark can send it to Python."""
+    if isinstance(kind, T.StructType):
+        return all(has_arrow_form(f.dataType) for f in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return has_arrow_form(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return has_arrow_form(kind.keyType) and has_arrow_form(kind.valueType)
+    return not isinstance(kind, (T.YearMonthIntervalType, T.CalendarIntervalType))
+
+
+def arrow_type(kind: T.DataType) -> pa.DataType:
+    """The Arrow form of a time, a number or a string."""
+    if isinstance(kind, T.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    return ARROW[type(kind)]
+
+
+def tie_break(name: str, kind: T.DataType, reverse: bool = False) -> Column:
+    """How a column breaks ties (rule C4): ascending, nulls first; a collated string by its bytes, so that equal means identical."""
+    text = f"collate({quoted(name)}, 'UTF8_BINARY')" if collated(kind) else quoted(name)
+    return sorted_by(text, ascending=not reverse, nulls_first=not reverse)

@@ -1,0 +1,263 @@
+"""The input of a function, made ready: its keys, processing order and event time resolved to columns (rules C1, C2, C4, C8, C11, C12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.call.binding import Expression
+from streamtime.sql.call.names import RESERVED, is_reserved, parts, plain
+from streamtime.sql.errors import TOO_DEEP, CallError, did_you_mean, gist, listed, too_deep, unlogged
+from streamtime.sql.rows.columns import TIMES, direct, equality, expression, named, orderable, sorted_by, tie_break
+from streamtime.sql.syntax.text import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.binding import Bound
+
+PREFIX = RESERVED
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A column of the prepared frame, by name, with its type and how the user wrote it."""
+
+    name: str
+    type: T.DataType
+    text: str
+
+    @property
+    def column(self) -> Column:
+        """The column."""
+        return named(self.name)
+
+
+@dataclass(frozen=True)
+class Order:
+    """One item of the processing order."""
+
+    ref: Ref
+    ascending: bool
+    nulls_first: bool
+
+    def sort(self, reverse: bool = False) -> Column:
+        """The sort expression, or its exact reverse."""
+        return sorted_by(quoted(self.ref.name), self.ascending != reverse, self.nulls_first != reverse)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The prepared input. `df` has the input's columns, renamed only where two had one name, then helper columns."""
+
+    df: DataFrame
+    columns: tuple[Ref, ...]
+    originals: tuple[str, ...]
+    keys: tuple[Ref, ...]
+    order: tuple[Order, ...]
+    time: Ref
+    extras: dict[str, tuple[Ref, ...]]
+
+    @property
+    def ordered_by_time(self) -> bool:
+        """Whether the first ORDER BY expression is the event time, up or down."""
+        return self.order[0].ref.name == self.time.name
+
+    @property
+    def in_time_order(self) -> bool:
+        """Whether rows are processed in event-time order, so that nothing can be late (rule C2)."""
+        return self.ordered_by_time and self.order[0].ascending
+
+    @property
+    def has_time(self) -> Column:
+        """Whether a row has a place in time: neither its time nor its first order column is null (rule C12)."""
+        return _all_present(dict.fromkeys((self.time.name, self.order[0].ref.name)))
+
+    @property
+    def has_key(self) -> Column:
+        """Whether no key is null."""
+        return _all_present(k.name for k in self.keys)
+
+    @property
+    def left_out(self) -> Column:
+        """Why a row takes no part in windows and sessions; null where it does (rule C12)."""
+        return F.when(~self.has_time, "null_time").when(~self.has_key, "null_key")
+
+    def by_key(self, identity: Sequence[str], order: Sequence[Column], first: Sequence[Column] = ()) -> DataFrame:
+        """The rows of each key together in one task, sorted by `first`, by key, and in this order. `identity` are column names."""
+        keys = [named(i) for i in identity]
+        together = self.df.repartition(*keys) if keys else self.df.repartition(1)
+        return together.sortWithinPartitions(*first, *[sorted_by(quoted(i)) for i in identity], *order)
+
+    def sort(self, *, within_key: bool = True, reverse: bool = False) -> list[Column]:
+        """The total order of rows: ORDER BY, then every other orderable column (rule C4); `reverse` turns all of it round."""
+        kinds = {c.name: c.type for c in self.columns}
+        return [o.sort(reverse) for o in self.order] + [tie_break(n, kinds[n], reverse) for n in self.ties(within_key)]
+
+    def ties(self, within_key: bool = True) -> list[str]:
+        """The columns that decide between rows that are equal in ORDER BY."""
+        done = {o.ref.name for o in self.order} | ({k.name for k in self.keys} if within_key else set())
+        return [c.name for c in self.columns if c.name not in done and orderable(c.type)]
+
+    def original(self) -> list[Column]:
+        """The input's columns under their own names."""
+        pairs = zip(self.columns, self.originals, strict=True)
+        return [c.column if c.name == name else c.column.alias(name) for c, name in pairs]
+
+    def comparable(self, refs: Sequence[Ref]) -> tuple[Frame, list[str]]:
+        """The frame with these columns in a form that a kernel can compare for equality, each computed once, and their names."""
+        computed = {r.name: f"{PREFIX}equal_{r.name}" for r in refs if not direct(r.type)}
+        missing = {n: equality(r.name, r.type) for r in refs if (n := computed.get(r.name)) and n not in self.df.columns}
+        frame = self.with_df(self.df.withColumns(missing)) if missing else self
+        return frame, [computed.get(r.name, r.name) for r in refs]
+
+    def with_df(self, df: DataFrame) -> Frame:
+        """The same frame over other rows."""
+        return replace(self, df=df)
+
+
+def _all_present(names: Iterable[str]) -> Column:
+    return expression(" AND ".join(f"{quoted(n)} IS NOT NULL" for n in names) or "true")
+
+
+def prepare(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
+    """Resolve the call's expressions over its one input. Raises CallError for whatever cannot be meant."""
+    originals, names = _unique(call)
+    wanted: list[tuple[str, Expression]] = [("PARTITION BY", k) for k in call.keys]
+    wanted += [("ORDER BY", o.expression) for o in call.order]
+    wanted += [("`time`", Expression.parse(call["time"]))] if call["time"] else []
+    for role, given in extras.items():
+        wanted += [(f"`{role}`", e) for e in given]
+    df, refs = _resolve(call, names, wanted)
+    columns = tuple(Ref(f.name, f.dataType, f.name) for f in df.schema.fields[: len(originals)])
+    return _roles(call, df, columns, originals, refs)
+
+
+def _roles(call: Bound, df: DataFrame, columns: tuple[Ref, ...], originals: tuple[str, ...], refs: list[tuple[str, Ref]]) -> Frame:
+    keys = tuple(r for role, r in refs if role == "PARTITION BY")
+    ordered = [r for role, r in refs if role == "ORDER BY"]
+    order = tuple(Order(r, o.ascending, o.nulls_first) for r, o in zip(ordered, call.order, strict=True))
+    times = [r for role, r in refs if role == "`time`"]
+    time = times[0] if times else order[0].ref
+    for role, ref in refs:
+        if role not in ("ORDER BY", "`time`", "`aggregates`") and not orderable(ref.type):
+            raise call.refuse(role, f"values of type {_sql(ref.type)} cannot be compared (`{ref.text}`)", "Use a field of it.")
+        if role == "ORDER BY" and not orderable(ref.type):
+            raise call.refuse(role, f"values of type {_sql(ref.type)} cannot be ordered (`{ref.text}`)", "Use a field of it.")
+    if not isinstance(time.type, TIMES):
+        problem = f"expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got {_sql(time.type)} (`{time.text}`)"
+        raise call.refuse("`time`" if times else "ORDER BY", problem, _as_time(time, bool(times)))
+    extras: dict[str, tuple[Ref, ...]] = {}
+    for role, ref in refs:
+        if role.startswith("`") and role != "`time`":
+            extras[role[1:-1]] = (*extras.get(role[1:-1], ()), ref)
+    return Frame(df, columns, originals, keys, order, time, extras)
+
+
+def _as_time(ref: Ref, named_so: bool) -> str:
+    """How to come to an event time from a column of another type."""
+    another = "time => 'ts'"
+    if isinstance(ref.type, T.StringType):
+        cast = f"Cast it, here or in the TABLE argument: to_timestamp({ref.text})"
+        return f"{cast}." if named_so else f"{cast}; or name another column: {another}."
+    if isinstance(ref.type, T.IntegralType):
+        convert = f"onvert it, here or in the TABLE argument: timestamp_millis({ref.text}), or timestamp_seconds({ref.text})."
+        return f"C{convert}" if named_so else f"Name the event time: {another}; or, if this is it, c{convert}"
+    return f"Name a column of one of these types: {another}."
+
+
+def _unique(call: Bound) -> tuple[tuple[str, ...], list[str]]:
+    """The names that the input's columns came with, and distinct ones for the frame."""
+    names = call.tables[0].frame.columns
+    if reserved := [n for n in names if is_reserved(n)]:
+        raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it in the TABLE argument.")
+    twice = call.names.twice(names)
+    return tuple(names), [n if n not in twice else f"{PREFIX}input_{i}" for i, n in enumerate(names)]
+
+
+def _resolve(call: Bound, columns: list[str], wanted: list[tuple[str, Expression]]) -> tuple[DataFrame, list[tuple[str, Ref]]]:
+    """Each expression as a column of the frame: itself where it is one, a helper column where it is computed."""
+    df = call.tables[0].frame
+    originals = df.columns
+    names: list[str] = []
+    helpers: dict[str, Expression] = {}
+    for role, asked in wanted:
+        name = plain(asked.text)
+        places = call.names.among(name, originals)
+        if len(places) > 1:
+            raise _ambiguous(call, role, name or "")
+        if places:
+            names.append(columns[places[0]])
+            continue
+        same = next((h for h, e in helpers.items() if e.text == asked.text), None)
+        helper = same or f"{PREFIX}{len(helpers)}"
+        helpers[helper] = asked
+        names.append(helper)
+    if helpers:
+        df = _add(call, df, helpers, wanted, names)  # before columns are renamed: an expression may tell equal names apart by their tables
+    if columns != originals:
+        df = df.toDF(*columns, *helpers)
+    schema = df.schema
+    return df, [(role, Ref(n, schema[n].dataType, e.text)) for (role, e), n in zip(wanted, names, strict=True)]
+
+
+def _add(call: Bound, df: DataFrame, helpers: dict[str, Expression], wanted: list[tuple[str, Expression]], names: list[str]) -> DataFrame:
+    # coalesce() of one thing is that thing, but a generator such as explode() inside it is refused, not run
+    try:
+        with unlogged():
+            added = df.select("*", *[F.coalesce(e.column()).alias(h) for h, e in helpers.items()])
+            added.schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
+            return added
+    except (AnalysisException, Py4JJavaError) as error:
+        if not isinstance(error, AnalysisException) and not too_deep(error):
+            raise
+        for helper, wrong in helpers.items():
+            _try(call, df, wanted[names.index(helper)][0], wrong)
+        raise
+
+
+def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
+    try:
+        with unlogged():
+            df.select("*", F.coalesce(expression.column())).schema  # noqa: B018 - as above
+    except Py4JJavaError as error:
+        if not too_deep(error):
+            raise
+        raise call.refuse(role, f"`{expression.text}` {TOO_DEEP}", "Compute it in the TABLE argument, step by step.") from None
+    except AnalysisException as error:
+        condition = error.getCondition() or ""
+        parameters = error.getMessageParameters() or {}
+        known = list(dict.fromkeys(call.tables[0].frame.columns))
+        said = parts(parameters.get("objectName", expression.text)) or [expression.text]
+        if condition.startswith("AMBIGUOUS") or len(call.names.among(said[0], call.tables[0].frame.columns)) > 1:
+            raise _ambiguous(call, role, ".".join(said)) from None
+        if condition.startswith("UNRESOLVED_COLUMN"):
+            fix = did_you_mean(said[-1], known) or f"The input has {listed(known)}."
+            raise CallError(call.spec.name, role, f"no column `{'.'.join(said)}` in the input", fix) from None
+        if condition == "MISSING_GROUP_BY":
+            problem = f"an aggregate cannot stand here (`{expression.text}`)"
+            raise CallError(call.spec.name, role, problem, "Compute it in the TABLE argument.") from None
+        if condition.startswith("UNSUPPORTED_GENERATOR"):
+            problem = f"several rows for each cannot stand here (`{expression.text}`)"
+            raise CallError(call.spec.name, role, problem, "Compute it in the TABLE argument.") from None
+        if condition == "UNRESOLVED_ROUTINE":
+            name = ".".join(parts(parameters.get("routineName", "")) or [expression.text])
+            raise CallError(call.spec.name, role, f"Spark has no function `{name}` (`{expression.text}`)", "Check its spelling.") from None
+        if condition == "PARSE_SYNTAX_ERROR":
+            why = gist(error).removeprefix("[PARSE_SYNTAX_ERROR] ").partition(" SQLSTATE")[0]
+            raise CallError(call.spec.name, role, f"`{expression.text}` is not a SQL expression: {why}") from None
+        raise CallError(call.spec.name, role, f"Spark cannot resolve `{expression.text}` over the input: {gist(error)}") from None
+
+
+def _ambiguous(call: Bound, role: str, name: str) -> CallError:
+    return call.refuse(role, f"column `{name}` is ambiguous", "Give the columns different names in the TABLE argument.")
+
+
+def _sql(kind: T.DataType) -> str:
+    return kind.simpleString().upper()

@@ -1,0 +1,94 @@
+"""Runs a kernel inside Spark: as an Arrow function over the few columns it needs; all other columns never leave the JVM.
+
+The function is stateful along a partition, so it must see the rows exactly as sorted. Three things hold that together: it is marked
+as not deterministic, so the optimizer neither moves nor repeats it; the sort right below it stays, because a projection that is not
+deterministic keeps its order; and Spark feeds a task's rows in order and puts results back by position.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql.pandas import functions as pandas_functions
+
+from streamtime.sql.rows import kernels_before_4_1
+from streamtime.sql.rows.columns import named, remembered
+from streamtime.udfs.arrays.blobs import Named
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import types as T
+
+    from streamtime.udfs.arrays.blobs import Packer
+
+BLOB = "__streamtime_blob"
+arrow_udf = getattr(pandas_functions, "arrow_udf", None)  # from Spark 4.1
+
+
+class Kernel(Hashable, Protocol):
+    """What runs over a task's rows: batches of columns in, one column out, row by row."""
+
+    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        """Must give as many rows as it takes, in order."""
+
+
+def with_column(df: DataFrame, name: str, kernel: Kernel, columns: list[Column], returns: T.DataType) -> DataFrame:
+    """The rows, already partitioned and sorted for the kernel, with its result."""
+    if arrow_udf is None:
+        ship_by_value()
+        return kernels_before_4_1.with_column(df, name, kernel, columns, returns)
+    function = _function(kernel, len(columns) == 1, returns, kernels_before_4_1.application())
+    return df.withColumn(name, remembered(function, columns, lambda: function(*columns)))
+
+
+def mapped(df: DataFrame, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: T.StructType) -> DataFrame:
+    """`mapInArrow` over columns of any names: PySpark's own takes each for SQL, and knows none with a dot or a backquote."""
+    ship_by_value()
+    columns = df.columns
+    return df.toDF(*[f"c{i}" for i in range(len(columns))]).mapInArrow(Named(run, tuple(columns)).run, schema)
+
+
+def packed(df: DataFrame, packer: Packer, blobs: T.StructType) -> DataFrame:
+    """The rows as blobs. As a column, since mapInArrow measures from Spark 4.1 on the whole batch anew with each row that it sends."""
+    if arrow_udf is None:
+        return mapped(df, packer.pack, blobs)
+    made = with_column(df, BLOB, replace(packer, names=tuple(df.columns)), [named(c) for c in df.columns], blobs)
+    return made.where(named(BLOB).isNotNull()).select(f"{BLOB}.*")
+
+
+@functools.lru_cache(maxsize=256)
+def _function(kernel: Kernel, single: bool, returns: T.DataType, _application: Hashable) -> Callable[..., Column]:
+    """The Spark function of a kernel: made once per application, since to pickle it takes as long as a small query."""
+    ship_by_value()
+
+    def over_single(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return kernel.run((batch,) for batch in batches)
+
+    def over_many(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        return kernel.run(batches)
+
+    over_single.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
+    over_many.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
+    function = over_single if single else over_many
+    function.__name__ = type(kernel).__name__.lower()
+    assert arrow_udf is not None
+    made: Callable[..., Column] = arrow_udf(function, returns).asNondeterministic()
+    return made
+
+
+@functools.cache
+def ship_by_value() -> None:
+    """Send the kernels with each query from now on, so that workers need no package of ours."""
+    import streamtime.udfs
+    from streamtime.sql.stream import buckets
+
+    for module in pkgutil.walk_packages(streamtime.udfs.__path__, "streamtime.udfs."):
+        cloudpickle.register_pickle_by_value(importlib.import_module(module.name))  # type: ignore[no-untyped-call]
+    cloudpickle.register_pickle_by_value(buckets)  # type: ignore[no-untyped-call]

@@ -1,0 +1,102 @@
+"""What a function returns: rows, dropped rows with their reason, both, or metrics (rule C6, section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.rows.columns import named
+from streamtime.sql.syntax.text import HIGHEST
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.rows.frame import Frame
+
+REPORT = ("reason", "stream_time", "lateness")
+
+
+def outcome(
+    call: Bound,
+    frame: Frame,
+    reason: Column,
+    clock: Column,
+    reasons: Sequence[str],
+    adds: dict[str, Column],
+    details: dict[str, Column],
+) -> DataFrame:
+    """The output that the call asks for, from judged rows.
+
+    `reason` is null where a row passes; `reasons` are those that can occur; `adds` are columns of passed rows, `details` of reported ones.
+    """
+    wanted = call["output"]
+    if wanted == "metrics":
+        return _metrics(call, frame, reason, clock, reasons)
+    added = adds if wanted == "rows" else {r: F.lit(None) for r in REPORT} | details
+    refuse_clash(call, frame, tuple(added))
+    columns = frame.original()
+    if wanted == "rows":
+        return frame.df.where(reason.isNull()).select(*columns, *[c.alias(n) for n, c in adds.items()])
+    known = F.when(frame.has_time, clock)
+    report = {"reason": reason, "stream_time": known, "lateness": lateness(frame, clock)} | details
+    rows = frame.df if wanted == "all" else frame.df.where(reason.isNotNull())
+    return rows.select(*columns, *[c.alias(n) for n, c in report.items()])
+
+
+def refuse_clash(call: Bound, frame: Frame, added: tuple[str, ...]) -> None:
+    """An input column with the name of an added one is an error (rule C9)."""
+    for name in added:
+        taken = call.names.find(name, frame.originals)
+        if taken is not None:
+            raise call.refuse(
+                None,
+                f"the input already has a column `{taken}`, which this call adds",
+                "Rename it in the TABLE argument.",
+            )
+
+
+def lateness(frame: Frame, clock: Column) -> Column:
+    """How far a row lies behind stream time, in seconds; never negative. A number, since Delta has no intervals."""
+    time = frame.time.column
+    if isinstance(frame.time.type, T.DateType):
+        behind = F.abs(F.datediff(clock, time)) * 86_400.0
+    elif isinstance(frame.time.type, T.TimestampType):
+        now, then = F.unix_micros(clock), F.unix_micros(time)
+        behind = F.abs(F.coalesce(F.try_subtract(now, then) / 1e6, now / 1e6 - then / 1e6))
+    else:  # no function counts its microseconds without asking for a time zone
+        apart = F.abs(F.try_subtract(clock, time))
+        sizes = (("DAY", 86_400), ("HOUR", 3_600), ("MINUTE", 60), ("SECOND", 1))
+        days, hours, minutes, seconds = (F.extract(F.lit(unit), apart).cast("double") * size for unit, size in sizes)
+        behind = days + hours + minutes + seconds
+    return F.when(frame.has_time, behind)
+
+
+def _metrics(call: Bound, frame: Frame, reason: Column, clock: Column, reasons: Sequence[str]) -> DataFrame:
+    seconds = lateness(frame, clock)
+    low, high = F.min(F.when(frame.has_time, frame.time.column)), F.max(F.when(frame.has_time, frame.time.column))
+    totals = [F.count_if(reason == r).alias(f"{r}_drop_total") for r in reasons]
+    one = frame.df.agg(
+        *totals,
+        F.avg(seconds).alias("late_avg"),
+        F.max(seconds).alias("late_max"),
+        low.alias("low"),
+        high.alias("high"),
+    )
+    highest, lowest = (F.unix_micros(named(name).cast("timestamp")) for name in ("high", "low"))
+    span = F.when(highest >= lowest, F.coalesce(F.try_subtract(highest, lowest), F.lit(HIGHEST)))  # null where no row has a time
+    rows = []
+    for r in reasons:
+        total = named(f"{r}_drop_total").cast("double")
+        rows.append((f"{r}_drop_total", total, "rows"))
+        rows.append((f"{r}_drop_rate", F.when(span > 0, total / (span / 1e6)), "rows per second of event time"))
+    rows += [
+        ("record_lateness_avg", F.col("late_avg"), "seconds"),
+        ("record_lateness_max", F.col("late_max"), "seconds"),
+    ]
+    entries = [F.struct(F.lit(m).alias("metric"), v.alias("value"), F.lit(u).alias("unit")) for m, v, u in rows]
+    label = F.lit(call["name"] or call.spec.name).alias("name")
+    return one.select(label, F.inline(F.array(*entries)))

@@ -1,0 +1,367 @@
+"""What runs on Spark's workers for a streaming query: rows packed by bucket of keys, judged with their bucket's state, and unpacked.
+
+Spark hands rows to a stateful Python function one by one, which costs more than all else. So rows travel to it as blobs: Arrow batches of
+one bucket each. Spark cannot sort a stream's rows, so they are sorted here. Nothing here knows what a function means.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import types as T
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from streamtime.udfs import keys
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.blobs import Packer, encoded, only
+from streamtime.udfs.arrays.ordering import By, one, sorted_rows
+from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Slices, Transition, grouped
+
+PLACE = "__streamtime_place"  # a hash of the key, for nothing but its bucket
+ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; above: it is dropped, for that reason
+REASON, CLOCK = "__streamtime_reason", "__streamtime_stream_time"
+TAKES_PART = -1
+BUCKET_BITS = 7
+BUCKETS = 1 << BUCKET_BITS
+PACKED = T.StructType().add("bucket", T.IntegerType()).add("data", T.BinaryType())
+NEVER = groups.LOWEST
+FAR = 2**62  # no moment that comes
+STATE, STATE_FORM = "function state", "2"  # how the state is laid out, among the options it depends on; 1 told keys apart by xxhash64
+
+
+def blobs(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Rows bucket by bucket, one blob of each. The bucket is the upper bits of the key's hash."""
+    bucket = (groups.as_ints(one(table, PLACE)) >> (64 - BUCKET_BITS)) & (BUCKETS - 1)
+    order = np.argsort(bucket.astype(np.uint8), kind="stable")
+    (batch,) = table.take(pa.array(order)).combine_chunks().to_batches()
+    edges = np.searchsorted(bucket[order], np.arange(BUCKETS + 1)).tolist()
+    filled = [(number, start, stop) for number, (start, stop) in enumerate(itertools.pairwise(edges)) if start < stop]
+    for some in (filled[i : i + 32] for i in range(0, len(filled), 32)):
+        data = [encoded(batch.slice(start, stop - start)) for _, start, stop in some]
+        yield pa.RecordBatch.from_arrays([pa.array([n for n, _, _ in some], pa.int32()), pa.array(data, pa.binary())], PACKED.names)
+
+
+PACKER = Packer(blobs, rows=1 << 20, size=1 << 26)
+
+
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Blobs in, rows out."""
+    for batch in batches:
+        for data in batch.column("data"):
+            if data.is_valid:
+                yield from pa.ipc.open_stream(data.as_buffer())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a worker needs to know of a call."""
+
+    function: str
+    transition: Transition
+    keys: tuple[str, ...]  # the columns that tell keys apart
+    options: dict[str, str]  # those that the state depends on, as people read them
+    roles: tuple[str, ...]  # the columns that the transition asks for, the event time first
+    order: tuple[By, ...]  # the processing order ..
+    ties: tuple[By, ...]  # .. and what decides between equals
+    reasons: tuple[str, ...]  # why a row can be dropped: 1, 2, ..
+    results: tuple[str, ...]  # names for the transition's result columns, all of them event times
+    output: str  # rows, dropped or all
+    offset: tuple[str, ...] = ()  # the columns that tell source records apart, where the transition asks for two numbers of them
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The numbers that come with each blob."""
+        return counted(self.reasons)
+
+
+class StateError(RuntimeError):
+    """A checkpoint does not belong to the query as it is now."""
+
+
+class Bucket(StatefulProcessor):
+    """The state of one bucket of keys: an index and slices."""
+
+    function: str
+    options: dict[str, str]
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Name the state."""
+        self.handle = handle
+        blob = T.StructType().add("blob", T.BinaryType())
+        self.index = handle.getValueState("index", blob)
+        self.slices = handle.getMapState("slices", T.StructType().add("slot", T.LongType()), blob)
+
+    def get(self, slot: int) -> bytes:
+        """A slice."""
+        found = self.slices.getValue((slot,))
+        if found is None:
+            raise StateError(f"{self.function}: slice {slot} of the state is missing from the checkpoint")
+        return bytes(found[0])
+
+    def put(self, slot: int, blob: bytes) -> None:
+        """Write a slice."""
+        self.slices.updateValue((slot,), (blob,))
+
+    def delete(self, slot: int) -> None:
+        """Remove a slice."""
+        self.slices.removeKey((slot,))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def load(self) -> Index:
+        """What is known of the bucket. Raises StateError where it was written by another call."""
+        found = self.index.get()
+        index = Index.load(bytes(found[0]) if found else None)
+        if not index.options:
+            index.options = self.options
+        if index.options.get(STATE) != self.options.get(STATE):
+            raise StateError(
+                f"{self.function}: the query's checkpoint was written by another version of streamtime, whose state cannot be read: "
+                "keys are told apart in another way since. Start the query with a new checkpoint location."
+            )
+        if not index.secret:
+            index.secret = keys.new_secret()
+        if index.options != self.options:
+            changed = [
+                f"{name} was {index.options.get(name, 'not given')} and is {self.options.get(name, 'not given')}"
+                for name in sorted(index.options.keys() | self.options.keys())
+                if index.options.get(name) != self.options.get(name)
+            ]
+            raise StateError(
+                f"{self.function}: the query's checkpoint was written with other options: {'; '.join(changed)}. "
+                "Go back to what it was, or start the query with a new checkpoint location."
+            )
+        return index
+
+    def save(self, state: Slices, wakes: int) -> None:
+        """Write what changed, and wake up once stream time has passed `wakes` (in microseconds)."""
+        index = state.index
+        state.save()
+        at = max(wakes // 1000 + 1, 1)  # at 0 the watermark is still unknown, and a timer would be spent for nothing
+        if index.slices and wakes < FAR and (index.timer is None or at < index.timer):
+            index.timer = at
+            self.handle.registerTimer(at)
+        if index.slices or index.timer is not None or index.clock > NEVER:
+            self.index.update((index.dump(),))
+        else:
+            self.index.clear()
+
+
+class Judge(Bucket):
+    """One bucket of keys, one micro-batch: blobs of rows in, blobs of judged rows out."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.transition = plan, plan.transition
+        self.function, self.options = plan.function, plan.options
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Judge the rows of a bucket."""
+        state = Slices(self, self.load(), KEY + self.transition.width)
+        yield self._judged(unblobbed(rows), state, micros(timerValues))
+        self.save(state, self._wakes(state))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        """Drop what is dead."""
+        state = Slices(self, self.load(), KEY + self.transition.width)
+        state.index.timer = None
+        state.expire(self.transition.threshold(micros(timerValues)))
+        self.save(state, self._wakes(state))
+        return iter(())
+
+    def _wakes(self, state: Slices) -> int:
+        if state.index.timer is not None:
+            return FAR
+        return max((s.highest for s in state.index.slices), default=FAR) - self.transition.threshold(0)
+
+    def _judged(self, table: pa.Table, state: Slices, watermark: int) -> pd.DataFrame:
+        """The judged rows that the call asks for, and the counts."""
+        aside = groups.as_ints(one(table, ASIDE)).astype(np.int64)
+        taking = np.flatnonzero(aside == TAKES_PART)
+        times = one(table, self.plan.roles[0])
+        reasons, results = np.maximum(aside, 0), [pa.nulls(table.num_rows, times.type)] * len(self.plan.results)
+        if len(taking):
+            taken = table if len(taking) == table.num_rows else table.take(pa.array(taking))
+            told = numbers(taken, self.plan.keys, state.index.secret)
+            order = sorted_rows(list(told), self.plan.order, self.plan.ties, taken)
+            rows = taking[order]
+            group, distinct = grouped(told[:, order])
+            columns = [one(taken, role) for role in self.plan.roles]
+            if self.plan.offset:
+                known = groups.valid([one(taken, c) for c in self.plan.offset], len(taking))
+                columns += [pa.array(half, mask=~known) for half in numbers(taken, self.plan.offset, f"offset {state.index.secret}")]
+            columns = [column.take(pa.array(order)) for column in columns]
+            threshold = self.transition.threshold(watermark)
+            owner, held = live(state, distinct, threshold)
+            step = self.transition.step(group, columns, owner, held.matrix[KEY:], watermark)
+            state.put(Entries(np.concatenate((distinct[:, step.groups], step.entries))), threshold)
+            reasons[rows] = step.reasons
+            place = np.full(table.num_rows, -1)
+            place[rows] = np.arange(len(rows))
+            results = [r.take(pa.array(place, mask=place < 0)) for r in step.results]
+        counts = [*totals(reasons, times, self.plan.reasons, watermark).values()]
+        table = table.drop_columns([PLACE, ASIDE, *self.plan.keys, *self.plan.offset])
+        if self.plan.output != "rows":
+            table = reported(table, reasons, self.plan.reasons, watermark, times.type)
+        for name, result in zip(self.plan.results, results, strict=True):
+            table = table.append_column(name, result)
+        if self.plan.output != "all":
+            table = table.filter(pa.array((reasons > 0) == (self.plan.output == "dropped")))
+        return pd.DataFrame({"data": [encoded(only(table))], "counts": [counts]}, dtype=object)
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What a worker needs to know of a call that holds things back."""
+
+    function: str
+    holder: Holder
+    keys: tuple[str, ...]  # the columns that tell keys apart
+    options: dict[str, str]  # those that the state depends on, as people read them
+    time: str  # the event time
+    order: tuple[By, ...]  # the processing order ..
+    ties: tuple[By, ...]  # .. and what decides between equals
+    reasons: tuple[str, ...]  # why a row can be dropped before it is taken: 1, 2, ..
+    results: tuple[tuple[str, pa.DataType], ...]  # columns that a report has beside the input's and the reason
+    counts: tuple[str, ...]  # the numbers that come with each blob
+    output: str  # rows, dropped or all
+    wall: bool = False  # stream time is the clock on the wall
+
+
+class Keeper(Bucket):
+    """One bucket of keys, one micro-batch: blobs of rows in; out come blobs of what is due, and of what leaves at once."""
+
+    def __init__(self, plan: Keep) -> None:
+        self.plan, self.holder = plan, plan.holder
+        self.function, self.options = plan.function, plan.options
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Release what is due, then take the rows of a bucket."""
+        state = Slices(self, self.load(), KEY + self.holder.width)
+        clock = self._clock(timerValues, state.index)
+        threshold = self.holder.threshold(clock)
+        due = state.due(threshold)
+        released = [self.holder.release(due.without_keys(), clock)] if len(due) else []
+        table = unblobbed(rows)
+        aside = groups.as_ints(one(table, ASIDE)).astype(np.int64)
+        times = one(table, self.plan.time)
+        counts = totals(np.maximum(aside, 0), times, self.plan.reasons, clock) | self._counted(due, clock)
+        taking = np.flatnonzero(aside == TAKES_PART)
+        out = [] if self.plan.output == "rows" else [self._aside(table, aside, clock)]
+        if len(taking):
+            taken = table if len(taking) == table.num_rows else table.take(pa.array(taking)).combine_chunks()
+            told = numbers(taken, self.plan.keys, state.index.secret)
+            order = sorted_rows(list(told), self.plan.order, self.plan.ties, taken)
+            group, distinct = grouped(told[:, order])
+            ordered = taken.take(pa.array(order)).drop_columns([PLACE, ASIDE, *self.plan.keys])
+            owner, held = live(state, distinct, threshold)
+            step = self.holder.take(ordered, group, np.full(len(group), clock), owner, held.without_keys())
+            matrix = np.concatenate((distinct[:, step.groups], step.entries.matrix))
+            state.put(Entries(matrix, step.entries.payload), threshold)
+            out.append(step.out)
+            counts = together(counts, step.counts)
+        yield self._blob([*released, *out], counts)
+        self.save(state, self._wakes(state))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        """Release what is due."""
+        state = Slices(self, self.load(), KEY + self.holder.width)
+        clock = self._clock(timerValues, state.index)
+        threshold = self.holder.threshold(clock)
+        due = state.due(threshold)
+        if len(due):
+            yield self._blob([self.holder.release(due.without_keys(), clock)], self._counted(due, clock))
+        state.expire(threshold)
+        if state.index.timer is not None and state.index.timer * 1000 <= clock:
+            state.index.timer = None
+        self.save(state, self._wakes(state))
+
+    def _counted(self, due: Entries, clock: int) -> dict[str, int]:
+        return self.holder.counted(due.without_keys(), clock) if len(due) and isinstance(self.holder, Counting) else {}
+
+    def _aside(self, table: pa.Table, aside: groups.Ints, clock: int) -> pa.Table:
+        left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([PLACE, ASIDE, *self.plan.keys])
+        kind = one(table, self.plan.time).type
+        report = reported(left, aside[aside != TAKES_PART], self.plan.reasons, clock, kind)
+        for name, result in self.plan.results:
+            zoned = pa.types.is_timestamp(result) and result.tz  # Spark names its time zone in many ways
+            report = report.append_column(name, pa.nulls(report.num_rows, kind if zoned else result))
+        return report
+
+    def _clock(self, timer_values: Any, index: Index) -> int:
+        """Stream time, which never goes back: a clock on the wall does, when it is set or another machine takes over."""
+        if not self.plan.wall:
+            return micros(timer_values)
+        index.clock = max(time_of_day(timer_values), index.clock)
+        return index.clock
+
+    def _wakes(self, state: Slices) -> int:
+        return min((s.lowest for s in state.index.slices if s.lowest < FAR), default=FAR) - self.holder.threshold(0)
+
+    def _blob(self, tables: list[pa.Table], counts: dict[str, int]) -> pd.DataFrame:
+        filled = [t for t in tables if t.num_rows]
+        data = encoded(only(pa.concat_tables(filled))) if filled else None
+        return pd.DataFrame({"data": [data], "counts": [[counts.get(c, 0) for c in self.plan.counts]]}, dtype=object)
+
+
+def together(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    """Numbers added up, but for the smallest of something."""
+    shared = {name: (counts[name], count) for name, count in more.items() if name in counts}
+    return counts | more | {name: min(pair) if name.endswith("_min") else sum(pair) for name, pair in shared.items()}
+
+
+def numbers(table: pa.Table, columns: Sequence[str], secret: str) -> Matrix:
+    """The two numbers of each row's key, of these columns."""
+    return np.stack(keys.halves([one(table, c) for c in columns], table.num_rows, secret))
+
+
+def live(state: Slices, distinct: Matrix, threshold: int) -> tuple[groups.Ints, Entries]:
+    """The entries of these keys that are not dead: whose they are, rising, and the entries."""
+    owner, held = state.find(distinct)
+    alive = np.flatnonzero(held.matrix[LIVES_BY] >= threshold)
+    alive = alive[np.argsort(owner[alive], kind="stable")]
+    return owner[alive], held.take(alive)
+
+
+def unblobbed(rows: Iterator[pd.DataFrame]) -> pa.Table:
+    """The rows of a bucket."""
+    tables = [pa.ipc.open_stream(data).read_all() for some in rows for data in some["data"].tolist()]
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def reported(table: pa.Table, reasons: groups.Ints, names: tuple[str, ...], clock: int, kind: pa.DataType) -> pa.Table:
+    """Rows with why they are dropped, and stream time."""
+    words = pa.array([None, *names], pa.string()).take(pa.array(reasons))
+    clocks = groups.times(np.full(table.num_rows, clock), np.full(table.num_rows, clock == NEVER), kind)
+    return table.append_column(REASON, words).append_column(CLOCK, clocks)
+
+
+def counted(reasons: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of `totals`, in order."""
+    return ("input_rows", *(f"{r}_drop_total" for r in reasons), "timed_rows", "lateness_sum", "lateness_max")
+
+
+def totals(reasons: groups.Ints, times: pa.Array, names: tuple[str, ...], clock: int) -> dict[str, int]:
+    """The numbers of section 8 that any function has."""
+    moments = groups.micros(times)[groups.valid([times], len(times))]
+    behind = np.maximum(clock - moments, 0) if clock != NEVER else np.zeros(1, np.int64)
+    counts = np.bincount(reasons, minlength=len(names) + 1)[1:].tolist()
+    found = [len(reasons), *counts, len(moments), int(behind.sum()), int(behind.max(initial=0))]
+    return dict(zip(counted(names), found, strict=True))
+
+
+def time_of_day(timer_values: Any) -> int:
+    """The clock on the wall when the micro-batch began."""
+    return int(timer_values.getCurrentProcessingTimeInMs()) * 1000
+
+
+def micros(timer_values: Any) -> int:
+    """The watermark under which the micro-batch runs; before the first it is unknown, which Spark writes as 0."""
+    at = int(timer_values.getCurrentWatermarkInMs())
+    return at * 1000 if at > 0 else NEVER

@@ -1,0 +1,273 @@
+"""Functions over a stream: rows are brought together by key as in batch, judged with the state of their bucket, and reported the same way.
+
+The work of a micro-batch: pack rows into blobs by bucket of keys (`buckets.PACKER`), shuffle the blobs, `transformWithState` over them with
+RocksDB (`buckets.Judge`, around a `Transition` from `streamtime.udfs`), unpack. Stream time is the query's watermark (C3).
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.rows import kernels
+from streamtime.sql.rows.columns import arrow_type, expression, has_arrow_form, named
+from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.keys import told_apart
+from streamtime.sql.stream.buckets import (
+    ASIDE,
+    CLOCK,
+    PACKED,
+    PACKER,
+    PLACE,
+    REASON,
+    STATE,
+    STATE_FORM,
+    TAKES_PART,
+    Judge,
+    Keep,
+    Keeper,
+    Plan,
+    counted,
+    unpack,
+)
+from streamtime.sql.syntax.text import collated, microseconds, quoted
+from streamtime.udfs.arrays.ordering import By
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.rows.frame import Frame
+    from streamtime.udfs.state import Holder, Transition
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CLOCKED = f"{PREFIX}clocked"
+WATERMARK = "spark.watermarkDelayMs"  # what Spark writes into the metadata of a column with a watermark
+CLOCKED_BEFORE = "streamtime.clocked"  # what a function of the pack writes there: a watermark stands below
+_numbers = itertools.count(1)
+
+
+def is_stream(call: Bound, explains: bool = False) -> bool:
+    """Whether the call is over a stream. Raises CallError for what a stream cannot have (rules C3, C5, C6); `explains`: it can explain."""
+    if not call.tables[0].frame.isStreaming:
+        return False
+    if call["clock_by"]:
+        raise call.refuse("`clock_by`", "is not possible on a stream: its one clock is the watermark (C3)", "Leave it out.")
+    if call["output"] == "metrics":
+        fix = "Read them from observedMetrics in the query's progress, where every call over a stream puts them; `name` labels them."
+        raise call.refuse("`output`", "'metrics' is not possible on a stream", fix)
+    if call["output"] == "explain" and not explains:
+        raise call.refuse("`output`", "'explain' is not possible on a stream", "Run the call in batch, over the rows that you ask about.")
+    provider = call.session.conf.get(PROVIDER, "") if call.session is not None else ROCKSDB
+    if "RocksDB" not in provider:
+        fix = f"Run SET {PROVIDER} = {ROCKSDB} first; streamtime.session() does."
+        raise call.refuse(None, "on a stream, its state needs the RocksDB state store", fix)
+    return True
+
+
+def judged(
+    call: Bound,
+    frame: Frame,
+    transition: Transition,
+    identity: Sequence[str],
+    *,
+    aside: Column,
+    reasons: Sequence[str],
+    asked: Sequence[str] = (),
+    carried: Sequence[str] = (),
+    offset: Sequence[str] = (),
+    results: T.StructType,
+    options: dict[str, Any],
+) -> Frame:
+    """The frame with its rows judged: those that the output asks for, with `REASON` and `CLOCK` where rows are reported.
+
+    `identity` is what a key's state belongs to; `aside` is null where a row takes part, and else the reason for which it is dropped, or
+    '' if it passes; `asked` names columns that the transition needs beside the event time, `carried` others that are needed afterwards,
+    `offset` those of a source record; `identity` and `offset` are comparable; `results` the transition's result columns; the state is valid
+    for these `options` and keys alone.
+    """
+    told = told_apart(identity, frame.df.schema)
+    offsets = told_apart(offset, frame.df.schema, "offset") if offset else {}
+    columns = [*(c.name for c in frame.columns), *asked, *carried]
+    packed, schema = _packed(call, frame, told | offsets, identity, aside, reasons, columns)
+    plan = Plan(
+        function=call.spec.name,
+        transition=transition,
+        keys=tuple(told),
+        offset=tuple(offsets),
+        options=_pinned(frame, options),
+        roles=(frame.time.name, *asked),
+        order=tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order),
+        ties=tuple(By(name) for name in frame.ties()),
+        reasons=tuple(reasons),
+        results=tuple(results.names),
+        output=call["output"],
+    )
+    blobs = _run(call, packed, Judge(plan), plan.counts, "EventTime")
+    made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, frame.time.type)]
+    return frame.with_df(kernels.mapped(blobs, unpack, T.StructType([*schema, *made, *results])))
+
+
+def kept(
+    call: Bound,
+    frame: Frame,
+    holder: Holder,
+    identity: Sequence[str],
+    *,
+    aside: Column,
+    reasons: Sequence[str],
+    columns: Sequence[str],
+    fields: Sequence[T.StructField],
+    results: Sequence[tuple[str, T.DataType]] = (),
+    counts: Sequence[str] = (),
+    options: dict[str, Any],
+    wall: bool = False,
+) -> DataFrame:
+    """What a function that holds rows, or results of them, lets go: rows of `fields`.
+
+    `columns` travel to the holder, with the event time and the processing order. Rows that are set `aside` for one of `reasons` never reach
+    it; in a report they have `REASON`, `CLOCK` and nulls for `results`. `counts` are the holder's own numbers.
+    """
+    told = told_apart(identity, frame.df.schema)
+    packed, _ = _packed(call, frame, told, identity, aside, reasons, columns)
+    plan = Keep(
+        function=call.spec.name,
+        holder=holder,
+        keys=tuple(told),
+        options=_pinned(frame, options),
+        time=frame.time.name,
+        order=tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order),
+        ties=tuple(By(name) for name in frame.ties()),
+        reasons=tuple(reasons),
+        results=tuple((name, arrow_type(kind)) for name, kind in results),
+        counts=(*counted(tuple(reasons)), *counts),
+        output=call["output"],
+        wall=wall,
+    )
+    blobs = _run(call, packed, Keeper(plan), plan.counts, "ProcessingTime" if wall else "EventTime")
+    return kernels.mapped(blobs, unpack, T.StructType(list(fields)))
+
+
+def marked(call: Bound, field: T.StructField) -> T.StructField:
+    """A column of event times, marked for what follows: there is a watermark, and a window aggregate may judge lateness by this column."""
+    marks: dict[str, Any] = {CLOCKED_BEFORE: True}
+    if call["watermark"] is not None and isinstance(field.dataType, T.TimestampType):
+        marks |= {WATERMARK: _delay(call)}
+    return T.StructField(field.name, field.dataType, field.nullable, (field.metadata or {}) | marks)
+
+
+def unclocked(fields: Sequence[T.StructField]) -> list[T.StructField]:
+    """Columns of rows that leave behind the watermark: a window aggregate that follows must refuse them, since it would lose them all."""
+    first, *rest = [T.StructField(f.name, f.dataType, f.nullable, {n: v for n, v in f.metadata.items() if n != WATERMARK}) for f in fields]
+    return [T.StructField(first.name, first.dataType, first.nullable, first.metadata | {CLOCKED_BEFORE: True}), *rest]
+
+
+def _run(call: Bound, packed: DataFrame, processor: Judge | Keeper, counts: Sequence[str], mode: str) -> DataFrame:
+    """The blobs that come out, with the metrics observed on the way."""
+    kernels.ship_by_value()
+    grouped = packed.groupBy("bucket")
+    if not hasattr(grouped, "transformWithStateInPandas"):
+        fix = "Use Spark 4.1 or later, or run the stream in the process of the server."
+        raise call.refuse(None, "Spark Connect before Spark 4.1 has no functions with state", fix)
+    schema = T.StructType().add("data", T.BinaryType()).add("counts", T.ArrayType(T.LongType()))
+    blobs = grouped.transformWithStateInPandas(processor, schema, "Append", mode)
+    label = call["name"] or f"{call.spec.name.lower()}_{next(_numbers)}"
+    return blobs.observe(label, *_observed(counts)).select("data")
+
+
+def verdict(call: Bound) -> Column:
+    """Why a judged row is dropped; null where it passes."""
+    return F.lit(None) if call["output"] == "rows" else named(REASON)
+
+
+def _packed(
+    call: Bound,
+    frame: Frame,
+    told: dict[str, Column],
+    identity: Sequence[str],
+    aside: Column,
+    reasons: Sequence[str],
+    columns: Sequence[str],
+) -> tuple[DataFrame, list[T.StructField]]:
+    """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked. `told` tells keys apart."""
+    for key in frame.keys:
+        if collated(key.type):
+            fix = f"Use collate({key.text}, 'UTF8_BINARY'), or lower({key.text}), in the TABLE argument."
+            raise call.refuse("PARTITION BY", f"a key with a collation is not possible on a stream (`{key.text}`)", fix)
+    df = _clocked(call, frame)
+    kept = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
+    code = F.coalesce(*(F.when(aside == reason, i) for i, reason in enumerate(("", *reasons))), F.lit(TAKES_PART))
+    alone = F.xxhash64(frame.time.column, F.lit(1))  # rows aside belong to no key: they are spread evenly
+    place = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *map(named, identity)))
+    rows = df.withColumns({ASIDE: code.cast("int"), PLACE: place} | told).select(*map(named, kept), PLACE, *told, ASIDE)
+    schema = [f for f in rows.schema.fields if f.name in kept]
+    for field in schema:
+        if not has_arrow_form(field.dataType):
+            kind, fix = field.dataType.simpleString().upper(), "Leave it out of the TABLE argument, or cast it."
+            raise call.refuse(None, f"column `{field.name}` has type {kind}, which cannot travel to Python on a stream", fix)
+    return kernels.packed(rows, PACKER, PACKED), [_marked(call, frame, f) for f in schema]
+
+
+def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:
+    """A function that follows must know that there is a watermark, and a window aggregate what is late, as after withWatermark."""
+    names = [c.name for c in frame.columns]
+    if field.name != (frame.time.name if frame.time.name in names else names[0]):
+        return field
+    if isinstance(field.dataType, type(frame.time.type)) and field.name == frame.time.name:
+        return marked(call, field)
+    return T.StructField(field.name, field.dataType, field.nullable, field.metadata | {CLOCKED_BEFORE: True})
+
+
+def _clocked(call: Bound, frame: Frame) -> DataFrame:
+    """The input with a watermark: of the call's `watermark`, else its own, else one without delay on the event time."""
+    fields = frame.df.schema.fields
+    if any(CLOCKED_BEFORE in f.metadata for f in fields) and call["watermark"] is None:
+        return frame.df
+    own = next((f.name for f in fields if WATERMARK in f.metadata or CLOCKED_BEFORE in f.metadata), None)
+    is_timestamp = isinstance(frame.time.type, T.TimestampType)
+    if own is not None and call["watermark"] is not None:
+        fix = "Spark wants one watermark only: leave out one of the two."
+        raise call.refuse("`watermark`", f"the input has a watermark already, on `{own}`", fix)
+    if own is not None and not is_timestamp:
+        fix = "Leave the input's watermark out, and say watermark => INTERVAL .. here."
+        raise call.refuse("`time`", f"the input's watermark is a TIMESTAMP (`{own}`), the event time is not (`{frame.time.text}`)", fix)
+    if own is not None:
+        return frame.df
+    moment = (
+        frame.time.column if is_timestamp else expression(f"timestamp_micros({microseconds(quoted(frame.time.name), frame.time.type)})")
+    )
+    return frame.df.withColumn(CLOCKED, moment).withWatermark(CLOCKED, f"{_delay(call)} milliseconds")
+
+
+def _delay(call: Bound) -> int:
+    """The watermark's delay in milliseconds, which is what Spark counts in; never less than asked."""
+    return -(-(call["watermark"] or 0) // 1000)
+
+
+def _pinned(frame: Frame, options: dict[str, Any]) -> dict[str, str]:
+    """What the state depends on, in words."""
+    shown = {n: str(datetime.timedelta(microseconds=v)) if type(v) is int else str(v).lower() for n, v in options.items() if v is not None}
+    keys = ", ".join(f"{k.text} {k.type.simpleString()}" for k in frame.keys)
+    time = f"{frame.time.text} {frame.time.type.simpleString()}"
+    return {STATE: STATE_FORM, "PARTITION BY": keys, "event time": time, **shown}
+
+
+def _observed(counts: Sequence[str]) -> list[Column]:
+    """The metrics of section 8, as the query's progress shows them."""
+    at = {name: F.col("counts")[i] for i, name in enumerate(counts)}
+    totals = [F.coalesce(F.sum(at[name]), F.lit(0)).alias(name) for name in counts if name == "input_rows" or name.endswith("_total")]
+    late = [
+        (F.try_divide(F.sum(at["lateness_sum"]), F.sum(at["timed_rows"])) / 1e6).alias("record_lateness_avg"),
+        (F.max(at["lateness_max"]) / 1e6).alias("record_lateness_max"),
+    ]
+    if "suppression_emit_total" in counts:
+        came, over, least = (at[f"suppression_{name}"] for name in ("emit_total", "overtime_sum", "overtime_min"))
+        late.append((F.sum(over) / F.nullif(F.sum(came), F.lit(0)) / 1e6).alias("suppression_overtime_avg"))
+        late.append((F.min(F.when(came > 0, least)) / 1e6).alias("suppression_overtime_min"))
+    return [*totals, *late]

@@ -1,0 +1,1 @@
+"""What both functions of suppress share, in batch and on a stream."""

@@ -1,0 +1,396 @@
+"""What the two functions of suppress share: their options, how rows come to the buffer, and what is made of its decisions.
+
+Stream time runs over all rows and the buffer is one, so the rows of a clock go through one task, sorted in processing order, and through
+one kernel, which holds and releases them (`streamtime.udfs.suppress.buffer`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.call.binding import Expression
+from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, WATERMARK, Choice, Count, Option, Text
+from streamtime.sql.rows import kernels
+from streamtime.sql.rows.columns import expression, has_arrow_form, has_collation, named
+from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.keys import counted, digest
+from streamtime.sql.rows.outcome import outcome, refuse_clash
+from streamtime.sql.stream.plan import is_stream
+from streamtime.sql.suppress.stream import streamed
+from streamtime.sql.syntax.text import literal, microseconds, quoted
+from streamtime.sql.tables.declaration import versioned_source
+from streamtime.sql.windows.changes import CLOSE, GRACE_KEY
+from streamtime.udfs.arrays.blobs import Packer
+from streamtime.udfs.arrays.ordering import By
+from streamtime.udfs.suppress import buffer, counts
+from streamtime.udfs.suppress.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, EMIT_TIME, OUTCOME, Suppress
+from streamtime.udfs.suppress.merging import DATA, FIRST, RUN_BYTES, RUN_ROWS, Merging
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.errors import CallError
+    from streamtime.sql.rows.frame import Frame
+
+VERSIONED = "streamtime.versioned"  # in the metadata of a column: the input is a versioned table
+REASONS = ("null_time", "replaced", "tombstone", "held")
+DELETED = Option(
+    "deleted",
+    Text(),
+    "marks tombstones: changes that delete their key",
+    default_text="change_type = 'delete' or _change_type = 'delete', where such a column exists",
+)
+MAX_RECORDS = Option("max_records", Count(), "how many rows the buffer may hold", default_text="no bound")
+MAX_BYTES = Option(
+    "max_bytes",
+    Count(),
+    "how many bytes the rows in the buffer may have: 8 for each column of fixed width, else the length in UTF-8 or binary",
+    default_text="no bound",
+)
+FULL_HELP = "what happens when the buffer holds more than its bound; required with one"
+OUTPUT = Option(
+    "output",
+    Choice(words=("rows", "dropped", "all", "metrics", "explain")),
+    "'rows': what comes out; 'dropped': what does not, and why; 'all': both, with a reason; 'metrics': counts; "
+    "'explain': each row, and what became of it, when, and which row decided that",
+    default="rows",
+    default_text="'rows'",
+)
+CLOCK = Option(
+    "clock",
+    Choice(words=("event", "wall")),
+    "on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle stream releases too",
+    default="event",
+    default_text="'event'",
+)
+DIGEST = f"{PREFIX}digest"  # of the key
+NUMBERED = (T.BooleanType, T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType, T.BinaryType)
+BLOBS = T.StructType().add(FIRST, T.LongType()).add(DATA, T.BinaryType())
+COUNTS = T.StructType([T.StructField(n, T.DoubleType() if n in counts.FLOATS else T.LongType()) for n in counts.COUNTED])
+COMMON = (KEYS, ORDER_BY, TIME, CLOCK_BY, WATERMARK, OUTPUT, NAME)
+EXPLAINED = "`outcome` STRING (`released`, `replaced`, `tombstone`, `held`, `null_time`), `stream_time` (when the row came), `decided_at` "
+ADDS = {
+    "'rows'": "`emit_time` (type of the event time: the stream time that released the row), `emit_reason` STRING ({})",
+    "'dropped'": "`reason` STRING ({}), `stream_time` (type of the event time; when the row came), `lateness` DOUBLE (seconds)",
+    "'all'": "`reason` (null: it came out), `stream_time`, `lateness`, `emit_time`, `emit_reason`",
+    "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+    "'explain'": EXPLAINED
+    + "(stream time when that was decided; null: it never was), `decided_by` STRING (the `ORDER BY` values of the row "
+    "whose arrival decided it, as JSON; null: the end of the input), `explanation` STRING",
+}
+
+
+@dataclass(frozen=True)
+class Until:
+    """Until when rows are held: until the time limit, or until `after` has passed since the time in the column `close`."""
+
+    wait: int = 0
+    close: str | None = None
+    after: int = 0
+
+
+def check_common(call: Bound) -> None:
+    """A bound says what happens when the buffer is full; without one it cannot be."""
+    bounded = call["max_records"] is not None or call["max_bytes"] is not None
+    if bounded and call["when_full"] is None:
+        bound = "`max_records`" if call["max_records"] is not None else "`max_bytes`"
+        words = next(o.kind.words for o in call.spec.options if o.name == "when_full" and isinstance(o.kind, Choice))
+        wanted = ", ".join(f"when_full => '{w}'" for w in words if w != "emit_early" or call.spec.name.endswith("LIMIT"))
+        raise call.refuse(bound, "needs `when_full`: what happens when the buffer holds more", f"Add one of {wanted}.")
+    if not bounded and call["when_full"] is not None:
+        raise call.refuse("`when_full`", "needs a bound: the buffer is never full", "Add max_records => 100000, or leave it out.")
+
+
+def prepared(call: Bound, **times: str) -> Frame:
+    """The input, with the expressions that suppress takes resolved. `times` are expressions of event times."""
+    refuse_versioned(call, call.tables[0].frame.schema)
+    source = versioned_source(call.tables[0].frame, call.spec.name)
+    if source is not None:
+        raise _versioned(call, f"the table {source.table} is declared versioned")
+    if call["clock"] == "wall" and not is_stream(call):
+        raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
+    extras = {name: (Expression.parse(text),) for name, text in times.items()}
+    if call["deleted"]:
+        extras["deleted"] = (Expression.parse(call["deleted"]),)
+    frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()), **extras)
+    for ref in frame.extras.get("deleted", ()):
+        if not isinstance(ref.type, (T.BooleanType, T.NullType)):
+            kind = ref.type.simpleString().upper()
+            raise call.refuse("`deleted`", f"expected a condition, got {kind} (`{ref.text}`)", "Write it as 'value IS NULL'.")
+    preimages = text_column(call, _typed(frame), "_change_type")
+    if preimages is not None:  # what a row was before an update is no row of the changelog (rule C10)
+        frame = frame.with_df(frame.df.where(F.coalesce(named(preimages) != "update_preimage", F.lit(True))))
+    return frame
+
+
+def refuse_versioned(call: Bound, schema: T.StructType) -> None:
+    """A versioned table cannot be suppressed (rules S9, V9)."""
+    found = next((f.name for f in schema.fields if VERSIONED in f.metadata), None)
+    if found is not None:
+        raise _versioned(call, f"the input is a versioned table (`{found}` says so)")
+
+
+def _versioned(call: Bound, what: str) -> CallError:
+    fix = "Suppress the changelog before it becomes a versioned table, or query its versions as they are."
+    return call.refuse(None, f"{what}, and suppress cannot honour versions (S9, V9)", fix)
+
+
+def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
+    """An expression of a time, and how long after it a window closes, in microseconds (rules S2, S7, W6)."""
+    given, grace, gap = next((f for f in schema.fields if call.names.same(f.name, CLOSE)), None), call["grace"] or 0, call["gap"]
+    if call["window_end"] is None:
+        if given is None:
+            fix = "Add window_end => 'window_end' and the grace of the window function (for sessions also its gap)."
+            raise call.refuse("`window_end`", f"is missing, and the input has no column `{CLOSE}`: when a window closes is not known", fix)
+        return quoted(given.name), 0
+    made = given.metadata.get(GRACE_KEY) if given is not None else None
+    if given is not None and type(made) is int and grace < made:  # anybody can write into the metadata of a column
+        problem = (
+            f"{grace / 1e6:g} s is less than the {made / 1e6:g} s that made `{given.name}`: a window could change after it came out (S7)"
+        )
+        raise call.refuse("`grace`", problem, f"Leave window_end and grace out: `{given.name}` is used then.")
+    return call["window_end"], grace + (gap + 1 if gap is not None else 0)
+
+
+def planned(call: Bound, frame: Frame, until: Until) -> DataFrame:
+    """The call as a DataFrame."""
+    has_time = frame.has_time if until.close is None else frame.has_time & named(until.close).isNotNull()
+    if is_stream(call):
+        return _streamed(call, frame, until, has_time)
+    wanted = call["output"]
+    if wanted == "rows":
+        frame = frame.with_df(frame.df.where(frame.has_time))  # a close may be dear to compute: the kernel leaves out what has none
+    frame, clocks = frame.comparable(frame.extras.get("clock_by", ()))
+    frame, identity = frame.comparable(frame.keys)
+    columns = [c.name for c in frame.columns]
+    kept = columns if wanted == "rows" else list(dict.fromkeys([*columns, frame.time.name, frame.order[0].ref.name]))
+    told, helpers = identity, _helpers(call, frame, has_time)
+    if not counted(identity, frame.df.schema):
+        told = [DIGEST]
+        helpers[DIGEST] = digest(identity, frame.df.schema)
+    clock_columns = [named(c) for c in clocks]
+    merging = None if clocks else _merging(frame)
+    ordered = frame.df
+    if merging is None:
+        gathered = frame.df.repartition(*clock_columns) if clocks else frame.df.repartition(1)
+        ordered = gathered.sortWithinPartitions(*[c.asc_nulls_first() for c in clock_columns], *frame.sort(within_key=False))
+    keys = [k.name for k in frame.keys]
+    order = [by.name for by in merging.order] if merging else []
+    needed = dict.fromkeys([*kept, *keys, frame.time.name, *order, *clocks, *([until.close] if until.close else [])])
+    rows = ordered.select(*map(named, needed), *[c.alias(name) for name, c in helpers.items()])
+    _refuse_unsendable(call, rows)
+    results = _results(wanted, frame.time.type)
+    kernel = Suppress(
+        function=call.spec.name,
+        time=frame.time.name,
+        keys=tuple(keys),
+        told=tuple(told),
+        clocks=tuple(clocks),
+        kept=tuple(kept),
+        results=tuple(results),
+        wait=until.wait,
+        close=until.close,
+        after=until.after,
+        at_end=at_end(call),
+        output=wanted,
+        when_full=call["when_full"],
+        records=call["max_records"],
+        bytes=call["max_bytes"],
+        merging=merging,
+    )
+    fields = [f for f in rows.schema.fields if f.name in kept]
+    made = [T.StructField(name, kind) for name, kind in results.items()]
+    schema = COUNTS if wanted == "metrics" else T.StructType([*fields, *made])
+    if merging is None:
+        decided = kernels.mapped(rows, kernel.run, schema)
+    else:
+        blobs = kernels.packed(rows, Packer(merging, RUN_ROWS, RUN_BYTES), BLOBS)
+        decided = kernels.mapped(blobs.repartition(1).sortWithinPartitions(FIRST), kernel.run_merged, schema)
+    if wanted == "metrics":
+        return _metrics(call, decided)
+    frame = frame.with_df(decided)
+    if wanted == "explain":
+        return _explained(call, frame, until)
+    emitted = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if wanted != "dropped" else {}
+    reason = F.nullif(named(OUTCOME), F.lit("released")) if wanted != "rows" else F.lit(None)
+    return outcome(call, frame, reason, named(ARRIVED), REASONS, emitted, emitted)
+
+
+def at_end(call: Bound) -> str:
+    """What happens to rows that are held when the input ends (rule C7)."""
+    return str(call["at_end"] or ("emit" if "wait" in call.options else "hold"))
+
+
+def _streamed(call: Bound, frame: Frame, until: Until, has_time: Column) -> DataFrame:
+    frame, identity = frame.comparable(frame.keys)
+    tombstones = _tombstones(call, frame)
+    deleted = None if tombstones is None else expression(tombstones)
+    size = expression(size_of(_typed(frame)))
+    return streamed(call, frame, identity, has_time, deleted, size, wait=until.wait, close=until.close, after=until.after)
+
+
+def _tombstones(call: Bound, frame: Frame) -> str | None:
+    given = frame.extras.get("deleted", ())
+    return deletions(call, quoted(given[0].name) if given else None, _typed(frame))
+
+
+def _merging(frame: Frame) -> Merging | None:
+    """The processing order, where rows can be sorted by many tasks and merged by one; None: Spark sorts them in one."""
+    if not isinstance(frame.order[0].ref.type, NUMBERED) or any(has_collation(o.ref.type) for o in frame.order):
+        return None
+    order = tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order)
+    return Merging(order, tuple(By(name) for name in frame.ties(within_key=False)))
+
+
+def _helpers(call: Bound, frame: Frame, has_time: Column) -> dict[str, Column]:
+    """Columns that the kernel needs beside those of the input."""
+    found: dict[str, Column] = {}
+    if (deleted := _tombstones(call, frame)) is not None:
+        found[buffer.DELETED] = expression(deleted)
+    if call["max_bytes"] is not None or call["output"] == "metrics":
+        found[buffer.BYTES] = expression(size_of(_typed(frame)))
+    if call["output"] != "rows":
+        found[buffer.ASIDE] = ~has_time
+    if call["output"] == "explain":
+        fields = ", ".join(f"{literal(o.ref.text)}, {quoted(o.ref.name)}" for o in frame.order)
+        found[buffer.ORDER] = expression(f"to_json(named_struct({fields}), map('ignoreNullFields', 'false'))")
+    return found
+
+
+def _typed(frame: Frame) -> list[tuple[str, T.DataType]]:
+    return [(c.name, c.type) for c in frame.columns]
+
+
+def deletions(call: Bound, given: str | None, columns: Sequence[tuple[str, T.DataType]]) -> str | None:
+    """Whether a row is a tombstone, as SQL text; None: none is (rule S1)."""
+    if given is not None:
+        return f"coalesce({given}, false)"
+    names = [n for n in (text_column(call, columns, "change_type"), text_column(call, columns, "_change_type")) if n is not None]
+    return " OR ".join(f"coalesce({quoted(n)} = 'delete', false)" for n in names) or None
+
+
+def text_column(call: Bound, columns: Sequence[tuple[str, T.DataType]], name: str) -> str | None:
+    """The column of text of that name."""
+    return next((c for c, kind in columns if isinstance(kind, T.StringType) and call.names.same(c, name)), None)
+
+
+def size_of(columns: Sequence[tuple[str, T.DataType]]) -> str:
+    """The bytes of a row, as SQL text (rule S6)."""
+    return " + ".join(_size(name, kind) for name, kind in columns) or "0L"
+
+
+def _size(name: str, kind: T.DataType) -> str:
+    """The bytes of a column (rule S6): 8 where its width is fixed, else the length; what is nested counts as its JSON does."""
+    column = quoted(name)
+    if isinstance(kind, (T.StringType, T.BinaryType)):
+        return f"coalesce(octet_length({column}), 0)"
+    if isinstance(kind, (T.StructType, T.ArrayType, T.MapType)):
+        return f"coalesce(octet_length(to_json(struct({column}))), 0)"
+    if isinstance(kind, T.VariantType):
+        return f"coalesce(octet_length(CAST({column} AS STRING)), 0)"
+    return "8"
+
+
+def _refuse_unsendable(call: Bound, rows: DataFrame) -> None:
+    for field in rows.schema.fields:
+        if not has_arrow_form(field.dataType):
+            kind, fix = field.dataType.simpleString().upper(), "Leave it out of the TABLE argument, or cast it."
+            raise call.refuse(None, f"column `{field.name}` has type {kind}, which cannot travel to the buffer", fix)
+
+
+def _results(wanted: str, kind: T.DataType) -> dict[str, T.DataType]:
+    """The columns that the kernel adds for an output."""
+    text = T.StringType()
+    emitted: dict[str, T.DataType] = {EMIT_TIME: kind, EMIT_REASON: text}
+    judged: dict[str, T.DataType] = {OUTCOME: text, ARRIVED: kind}
+    decided: dict[str, T.DataType] = {DECIDED_AT: kind, DECIDED_BY: text, DUE_AT: kind}
+    chosen = {"rows": emitted, "dropped": judged, "all": judged | emitted, "explain": judged | decided | {EMIT_REASON: text}}
+    return chosen.get(wanted, {})
+
+
+def _explained(call: Bound, frame: Frame, until: Until) -> DataFrame:
+    """Each row, and in words what became of it."""
+    kind, due, at, came = frame.time.type, quoted(DUE_AT), quoted(DECIDED_AT), quoted(ARRIVED)
+    over = f"({microseconds(at, kind)} - {microseconds(due, kind)}) / 1e6"
+    if until.close:
+        was, will, missing = "its window closed", "its window closes", "no event time, no first ORDER BY value, or no close"
+    else:
+        was, will, missing = "its wait was over", "its wait would be over", "no event time, or no first ORDER BY value"
+    sentences = {
+        f"{quoted(OUTCOME)} = 'null_time'": f"Dropped: it has {missing}.",
+        f"{quoted(OUTCOME)} = 'held' AND {due} IS NULL": "Buffered; held back at the end of the input: there was room, and no time limit.",
+        f"{quoted(OUTCOME)} = 'replaced' AND {due} IS NULL": "Buffered; replaced at stream time {at} by a newer row of its key.",
+        f"{quoted(EMIT_REASON)} = 'end' AND {due} IS NULL": "Buffered; released by the end of the input at stream time {at}.",
+        f"{quoted(OUTCOME)} = 'held'": f"Buffered; held back at the end of the input: {will} {{at_due}}, which stream time did not reach.",
+        f"{quoted(OUTCOME)} = 'tombstone' AND {at} >= {due}": "Buffered; dropped at stream time {at}, "
+        f"since {was} {{at_due}}: its newest change is a deletion.",
+        f"{quoted(OUTCOME)} = 'tombstone'": "Buffered; dropped at the end of the input, "
+        f"before {was} {{at_due}}: its newest change is a deletion.",
+        f"{quoted(OUTCOME)} = 'replaced' AND {at} >= {due}": "Buffered; replaced at stream time {at} by a newer row "
+        f"of its key, which came in the very step in which {was} {{at_due}}.",
+        f"{quoted(OUTCOME)} = 'replaced'": f"Buffered; replaced at stream time {{at}} by a newer row of its key, before {was} {{at_due}}.",
+        f"{quoted(EMIT_REASON)} = 'full'": "Buffered; released early at stream time {at}: the buffer was full and its place the oldest.",
+        f"{quoted(EMIT_REASON)} = 'end'": f"Buffered; released by the end of the input at stream time {{at}}, before {was} {{at_due}}.",
+        f"{came} >= {due}": f"Passed at once: {was} {{at_due}}, and stream time was {{at}} when it came.",
+        f"{at} = {due}": f"Buffered; released when stream time reached {{at}}, exactly when {was}.",
+    }
+    otherwise = f"Buffered; released when stream time reached {{at}}, {{over}} s after {was} {{at_due}}."
+    pieces = {"at": f"{at}", "at_due": f"concat('at ', {due})", "over": f"format_number({over}, '0.######')"}
+    whens = " ".join(f"WHEN {when} THEN {_sentence(text, pieces)}" for when, text in sentences.items())
+    explanation = expression(f"CASE {whens} ELSE {_sentence(otherwise, pieces)} END")
+    shown = {
+        "outcome": named(OUTCOME),
+        "stream_time": F.when(frame.has_time, named(ARRIVED)),
+        "decided_at": named(DECIDED_AT),
+        "decided_by": named(DECIDED_BY),
+        "explanation": explanation,
+    }
+    refuse_clash(call, frame, tuple(shown))
+    return frame.df.select(*frame.original(), *[c.alias(name) for name, c in shown.items()])
+
+
+def _sentence(text: str, pieces: dict[str, str]) -> str:
+    """A sentence with places for values, as SQL text."""
+    parts = [pieces[part] if number % 2 else f"'{part}'" for number, part in enumerate(re.split(r"[{}]", text)) if part]
+    return f"concat({', '.join(parts)})"
+
+
+def _metrics(call: Bound, counted: DataFrame) -> DataFrame:
+    """The metrics of section 8, from the counts of all tasks."""
+    sums = [n for n in COUNTS.names if n not in ("late_max", "low", "high", "overtime_min")]
+    one = counted.agg(
+        *[F.coalesce(F.sum(n), F.lit(0)).cast("double").alias(n) for n in sums if not n.endswith("_max")],
+        *[F.sum(n).cast("double").alias(n) for n in ("count_max", "size_max")],
+        F.max("late_max").alias("late_max"),
+        F.min("overtime_min").alias("overtime_min"),
+        ((F.max("high") - F.min("low")) / 1e6).alias("span"),
+    )
+    per_row, rate = "rows", "rows per second of event time"
+    rows: list[tuple[str, str, str]] = []
+    for reason in REASONS:
+        rows.append((f"{reason}_drop_total", f"{reason}_total", per_row))
+        rows.append((f"{reason}_drop_rate", f"{reason}_total / nullif(span, 0)", rate))
+    rows += [
+        ("record_lateness_avg", "late_sum / nullif(rows, 0) / 1e6", "seconds"),
+        ("record_lateness_max", "if(rows > 0, late_max / 1e6, NULL)", "seconds"),
+    ]
+    for name, unit in (("count", "rows"), ("size", "bytes")):
+        rows.append((f"suppression_buffer_{name}_current", f"{name}_current", unit))
+        rows.append((f"suppression_buffer_{name}_avg", f"{name}_sum / nullif(rows, 0)", unit))
+        rows.append((f"suppression_buffer_{name}_max", f"coalesce({name}_max, 0)", unit))
+    rows += [
+        ("suppression_emit_total", "released_total", per_row),
+        ("suppression_emit_rate", "released_total / nullif(span, 0)", rate),
+        ("suppression_overtime_min", "overtime_min / 1e6", "seconds"),
+        ("suppression_overtime_avg", "overtime_sum / nullif(overtimes, 0) / 1e6", "seconds"),
+    ]
+    entries = [f"struct('{metric}' AS metric, CAST({value} AS DOUBLE) AS value, '{unit}' AS unit)" for metric, value, unit in rows]
+    label = F.lit(call["name"] or call.spec.name).alias("name")
+    return one.select(label, expression(f"inline(array({', '.join(entries)}))"))

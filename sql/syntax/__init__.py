@@ -1,0 +1,1 @@
+"""SQL as text: tokens, expressions, conditions, AS OF joins. Knows no Spark."""

@@ -1,0 +1,388 @@
+"""The functions as Python UDTFs: for sessions where nothing but `spark.udtf.register` is at hand. Same SPECs, same kernels, much slower.
+
+Spark calls `analyze` with the call's arguments, sorts the rows as it asks, hands them over one by one, and takes what `terminate` gives.
+The rows of one group lie in a worker's memory at once: those of a key where rows come in event-time order, else all of the input.
+Sent by value to wherever it runs, so nothing here may need an installed package but PySpark, NumPy and PyArrow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as T
+from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
+
+from streamtime.sql.call.binding import Bound, Table, Value, bind
+from streamtime.sql.call.names import Names, is_reserved, plain
+from streamtime.sql.call.spec import Spec
+from streamtime.sql.errors import CallError, did_you_mean, listed
+from streamtime.sql.functions.session_updates import kernel as sessions_kernel
+from streamtime.sql.functions.window_updates import kernel as windows_kernel
+from streamtime.sql.syntax.text import as_text, collated, microseconds, named_by, one_to_one, quoted, time_text
+from streamtime.sql.udtf.rows import Columns, Verdicts
+from streamtime.sql.udtf.suppress import KIND, PREIMAGE, change, needed, suppressed
+from streamtime.sql.udtf.updates import Shape, changed, shape
+from streamtime.sql.udtf.versions import versioned
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
+from streamtime.udfs.deduplicate import Deduplicate
+from streamtime.udfs.sessions import rules
+from streamtime.udfs.sessions.sessionize import Sessionize
+from streamtime.udfs.stream_time import StreamTime
+from streamtime.udfs.updates.changes import Layout, Updates
+
+CHANGE = "__streamtime_change"
+WORDS = ("emit_reason", "put_status")  # columns of text among those that come last
+UNREPORTED = ("rows", "puts")  # outputs without reason, stream time and lateness
+NAMES = ("time", "has_key", "key", "clock", "offset", "named")
+HELPERS = TIME, HAS_KEY, KEY, CLOCK, OFFSET, NAMED = tuple(f"__streamtime_{name}" for name in NAMES)
+
+
+@dataclass
+class Analyzed(AnalyzeResult):
+    """What `analyze` found out, for the handler that sees the rows."""
+
+    call: Bound | None = None
+    time_type: T.DataType = field(default_factory=T.TimestampType)
+    in_time_order: bool = False
+    shape: Shape | None = None  # of changes, where the call makes them
+
+
+@dataclass(frozen=True)
+class Local:
+    """A function over rows in memory: `judge` decides; `adds` are the columns of passed rows, `details` of reported ones."""
+
+    judge: Callable[[Bound, bool, Columns], Verdicts]
+    details: tuple[str, ...]
+    adds: tuple[str, ...] = ()
+    of_all: tuple[str, ...] | None = None  # what output => 'all' shows; None: the details
+    named: str = ""  # a text of the keys and the first of the columns that are added, last of them
+    changes: bool = False  # it takes changes (`streamtime.sql.udtf.suppress`), those of all keys together
+    updates: Callable[[Bound, Layout], Updates] | None = None  # it makes changes of rows (`streamtime.sql.udtf.updates`)
+    without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
+
+    def shown(self, output: str) -> tuple[str, ...]:
+        """The columns that come last, by the call's output."""
+        if output == "puts":
+            return ("valid_to", "put_status")
+        if output == "rows":
+            return self.adds
+        return self.details if output == "dropped" or self.of_all is None else self.of_all
+
+
+def handler(spec: Spec) -> type:
+    """The UDTF class of a function."""
+    bare = dataclasses.replace(spec, plan=None, page="", examples=())  # type: ignore[arg-type]
+    local = LOCAL[spec.name]
+
+    class Handler:
+        @staticmethod
+        def analyze(input: AnalyzeArgument, **options: AnalyzeArgument) -> AnalyzeResult:  # noqa: A002
+            return analyzed(bare, local, input, options)
+
+        def __init__(self, result: Analyzed) -> None:
+            self.result, self.rows = result, list[Any]()
+
+        def eval(self, row: Any, **_options: Any) -> None:
+            self.rows.append(tuple(row))
+
+        def terminate(self) -> Iterator[tuple[Any, ...]]:
+            yield from answer(self.result, self.rows, local)
+
+    Handler.__name__ = Handler.__qualname__ = spec.name.title().replace("_", "")
+    return Handler
+
+
+def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str, AnalyzeArgument]) -> Analyzed:
+    """Check the call, say what it returns, and how Spark must sort and group its rows."""
+    if not table.isTable:
+        raise CallError(spec.name, None, "expected a TABLE argument", f"Write it as {spec.name}(TABLE(t), ..).")
+    if "order_by" not in {name.lower() for name in options}:
+        fix = "As a Python UDTF, keys and order are options: keys => ARRAY('k'), order_by => ARRAY('ts')."
+        raise CallError(spec.name, "`order_by`", "is missing", fix)
+    call = bind(spec, [Table(None)], [(name, _value(spec, name, given)) for name, given in options.items()])  # type: ignore[arg-type]
+    if call["output"] == "metrics":
+        raise call.refuse("`output`", "'metrics' is not possible in a Python UDTF", "Count the rows of output => 'dropped' by reason.")
+    if call["output"] == "explain":
+        raise call.refuse("`output`", "'explain' is not possible in a Python UDTF", "Look at the rows of output => 'all'.")
+    schema = table.dataType
+    assert isinstance(schema, T.StructType)
+    if reserved := [n for n in schema.names if is_reserved(n)]:
+        raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it in the TABLE argument.")
+    for expression in (*call.keys, *(o.expression for o in call.order)):
+        _known(call, schema, expression.text)
+    first = call.order[0]
+    time = call["time"] or first.expression.text
+    kind = _kind(schema, time)
+    if kind is not None and not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType)):
+        raise call.refuse(
+            "`time`", f"expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got {kind.simpleString().upper()} (`{time}`)"
+        )
+    in_order = time == first.expression.text and first.ascending
+    last = call.options.get("keep") == "last"
+    ordering = [OrderingColumn(o.expression.text, o.ascending != last, o.nulls_first != last) for o in call.order]
+    done = {plain(o.expression.text) for o in call.order}
+    ordering += [OrderingColumn(quoted(f.name), not last, not last) for f in schema if f.name not in done and _orderable(f.dataType)]
+    keys = [k.text for k in call.keys]
+    apart = in_order and bool(keys) and not local.changes and not local.updates
+    made = shape(call, schema, (local.details[0], local.details[1]), kind) if local.updates and call["output"] == "rows" else None
+    arguments = (
+        f"struct({', '.join(f'{text} AS a{i}' for i, (text, _) in enumerate(made.arguments))})" if made and made.arguments else "NULL"
+    )
+    return Analyzed(
+        schema=T.StructType(made.fields if made else [*schema, *_added(call, local, kind or T.TimestampType())]),
+        withSinglePartition=not apart,
+        partitionBy=[PartitioningColumn(k) for k in keys] if apart else [],
+        orderBy=ordering,
+        select=[
+            *(SelectedColumn(quoted(f.name)) for f in schema),
+            *_helpers(call, schema, time, kind, local.changes),
+            *([SelectedColumn(arguments, "__streamtime_arguments")] if made else []),
+        ],
+        call=call,
+        time_type=kind or T.TimestampType(),
+        in_time_order=in_order,
+        shape=made,
+    )
+
+
+def _value(spec: Spec, name: str, given: AnalyzeArgument) -> Value:
+    if given.isTable or not given.isConstantExpression:
+        raise CallError(spec.name, f"`{name}`", "expected a constant", "Options are constants; SQL over columns goes in quotes.")
+    return Value(given.value, given.dataType.simpleString().upper(), repr(given.value))
+
+
+def _known(call: Bound, schema: T.StructType, text: str) -> None:
+    """A plain name must be a column; what is more than a name, Spark checks when it runs."""
+    name = plain(text)
+    if name is not None and call.names.find(name, schema.names) is None:
+        raise call.refuse(None, f"no column `{name}` in the input", did_you_mean(name, [f.name for f in schema]))
+
+
+def _kind(schema: T.StructType, text: str) -> T.DataType | None:
+    name = Names().find(plain(text), schema.names)
+    return None if name is None else schema[name].dataType
+
+
+def _orderable(kind: T.DataType) -> bool:
+    return isinstance(kind, (T.AtomicType, T.StringType)) and not isinstance(kind, T.VariantType)
+
+
+def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None, changes: bool) -> list[SelectedColumn]:
+    """The call's expressions: times in microseconds, keys, clocks and the offset as text, one to one; null where they are null."""
+    asked = [call.order[0].expression.text, *(needed(call, schema) if changes else ())]
+    absent = " OR ".join(f"({text}) IS NULL" for text in asked)
+    keys = [k.text for k in call.keys]
+    present = " AND ".join(f"({k}) IS NOT NULL" for k in keys) or "true"
+    clocks, offset = call.options.get("clock_by") or (), call.options.get("offset")
+    texts = {
+        TIME: f"if({absent}, NULL, {microseconds(time, kind or T.TimestampType())})",
+        HAS_KEY: present,
+        KEY: one_to_one([_told(schema, k) for k in keys]),
+        CLOCK: one_to_one([_told(schema, c) for c in clocks]),
+        OFFSET: _told(schema, offset) if offset else "CAST(NULL AS STRING)",
+        NAMED: named_by([as_text(k, _kind(schema, k) or T.StringType()) for k in keys]),
+    }
+    if changes:
+        texts = {CHANGE: change(call, schema, kind)} | texts
+    return [SelectedColumn(text, alias) for alias, text in texts.items()]
+
+
+def _told(schema: T.StructType, text: str) -> str:
+    """SQL text for a value as a string, one to one for values that GROUP BY tells apart."""
+    kind = _kind(schema, text)
+    if kind is None:  # what is more than a name has a type that is not known yet
+        return f"to_json(named_struct('k', {text}))"
+    return f"hex(collation_key({text}))" if collated(kind) else as_text(text, kind)
+
+
+def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
+    shown = [T.StructField(name, T.StringType() if name in WORDS else time) for name in local.shown(call["output"])]
+    if shown and local.named:
+        shown.append(T.StructField(local.named, T.StringType()))
+    if call["output"] in UNREPORTED:
+        return shown
+    report = [
+        T.StructField("reason", T.StringType()),
+        T.StructField("stream_time", time),
+        T.StructField("lateness", T.DoubleType()),
+    ]
+    return [*report, *shown]
+
+
+def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Iterator[tuple[Any, ...]]:
+    """The rows that the call asks for."""
+    assert result.call is not None
+    call, width = result.call, len(HELPERS) + (result.shape is not None)
+    changes = [()] * len(rows)
+    if local.changes:
+        rows = [row for row in rows if row[-width - 1][KIND] != PREIMAGE]
+        changes = [row[-width - 1] for row in rows]
+    if not rows:
+        return
+    found = {name: [row[i - width] for row in rows] for i, name in enumerate(HELPERS)}
+    times, has_key = pa.array(found[TIME], pa.int64()), np.array(found[HAS_KEY], bool)
+    has_time, clocks, offsets = groups.valid([times], len(rows)), _numbered(found[CLOCK]), pa.array(found[OFFSET], pa.string())
+    micros = np.where(has_time, groups.as_ints(times), LOWEST)
+    aside = [
+        "null_time" if not t else local.without_key if not k else None for t, k in zip(has_time.tolist(), has_key.tolist(), strict=True)
+    ]
+    moves = has_time & has_key if local.without_key else has_time
+    last = call.options.get("keep") == "last"
+    stream = micros if result.in_time_order else _stream_time(micros, moves, clocks, last)
+    columns = Columns(micros, _numbered(found[KEY]), stream, aside, offsets, clocks, changes)
+    if result.shape is not None and local.updates is not None:
+        yield from changed(call, result.shape, local.updates, rows, columns)
+        return
+    verdicts = local.judge(call, result.in_time_order, columns)
+    details = local.shown(call["output"])
+    for i, (row, reason) in enumerate(zip(verdicts.rows.tolist(), verdicts.reasons, strict=True)):
+        if call["output"] not in ("all", "puts") and (reason is None) != (call["output"] == "rows"):
+            continue
+        extra = [_moment(verdicts.details[d][i], result.time_type) for d in details]
+        if details and local.named:
+            extra.append(None if extra[0] is None else f"{rows[row][-1]}@{time_text(verdicts.details[details[0]][i], result.time_type)}")
+        if call["output"] not in UNREPORTED:
+            known = bool(has_time[row]) and int(stream[row]) not in (LOWEST, HIGHEST)
+            late = abs(int(stream[row]) - int(micros[row])) / 1e6 if known else None
+            extra = [reason, _moment(int(stream[row]) if known else None, result.time_type), late, *extra]
+        yield (*rows[row][: -width - local.changes], *extra)
+
+
+def _numbered(values: list[str]) -> Ints:
+    """A number for each value."""
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return np.array([numbers[value] for value in values], np.int64)
+
+
+def _stream_time(micros: Ints, moves: groups.Flags, clocks: Ints, last: bool) -> Ints:
+    order = np.argsort(clocks, kind="stable")
+    columns = (pa.array(micros[order], mask=~moves[order]), pa.array(clocks[order]))
+    running = next(iter(StreamTime(earliest=last).run(iter([columns]))))
+    found = np.empty(len(micros), np.int64)
+    found[order] = running.fill_null(HIGHEST if last else LOWEST).to_numpy()
+    return found
+
+
+def _moment(micros: Any, kind: T.DataType) -> Any:
+    if micros is None or isinstance(micros, str):
+        return micros
+    return kind.fromInternal(micros // groups.MICROS_PER_DAY if isinstance(kind, T.DateType) else micros)
+
+
+def deduplicate(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
+    """DEDUPLICATE, with its kernel."""
+    order = np.argsort(columns.keys, kind="stable")
+    within = HIGHEST if call["within"] is None else call["within"]
+    clocked = not in_time_order
+    kernel = Deduplicate(
+        within=within, refresh=bool(call["refresh"]), unique=call["keep"] == "unique", negate=call["keep"] == "last",
+        has_stream_time=clocked, offsets=1 if call["offset"] else 0,
+    )  # fmt: skip
+    aside = np.array([a is not None for a in columns.aside])
+    given = [pa.array(columns.times[order], mask=aside[order])]
+    given += [pa.array(columns.stream_time[order])] if clocked else []
+    given += [columns.offsets.take(pa.array(order))] if call["offset"] else []
+    kept: list[int | None] = [None] * len(order)
+    found = [v for batch in kernel.run(iter([(*given, pa.array(columns.keys[order]))])) for v in batch.to_pylist()]
+    for row, value in zip(order.tolist(), found, strict=True):
+        kept[row] = value
+    reasons = [a or (None if k is None else "duplicate") for a, k in zip(columns.aside, kept, strict=True)]
+    return Verdicts(np.arange(len(order)), reasons, {"kept_time": kept})
+
+
+def distinct_in_window(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
+    """DISTINCT_IN_WINDOW: sessions with their kernel, time windows one by one."""
+    rows, reasons, starts, ends = list[int](), list[str | None](), list[int | None](), list[int | None]()
+    live: dict[int, rules.Sessions] = {}
+    seen: set[tuple[int, int]] = set()
+    taken = zip(columns.times.tolist(), columns.keys.tolist(), columns.stream_time.tolist(), columns.aside, strict=True)
+    for row, (time, key, clock, aside) in enumerate(taken):
+        if aside is not None:
+            judged: list[tuple[str | None, int | None, int | None]] = [(aside, None, None)]
+        elif call["gap"] is not None:
+            known = live.setdefault(key, rules.Sessions(call["gap"], call["grace"]))
+            verdict, start, end = known.take(time, clock)
+            judged = [({rules.LATE: "late", rules.MERGED: "duplicate"}.get(verdict), start, end)]
+        else:
+            judged = list(_in_windows(call, key, time, clock, seen))
+        for reason, low, high in judged:
+            rows.append(row)
+            reasons.append(reason)
+            starts.append(low)
+            ends.append(high)
+    return Verdicts(np.array(rows), reasons, {"window_start": starts, "window_end": ends})
+
+
+def _in_windows(call: Bound, key: int, time: int, clock: int, seen: set[tuple[int, int]]) -> Iterator[tuple[str | None, int, int]]:
+    size, slide = call["size"], call["slide"] or call["size"]
+    start = (time - size) // slide * slide + slide  # the earliest window that contains the row
+    while start <= time:
+        late = start + size <= clock - call["grace"]
+        yield "late" if late else "duplicate" if (key, start) in seen else None, start, start + size
+        if not late:
+            seen.add((key, start))
+        start += slide
+
+
+def sessionize(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
+    """SESSIONIZE, with its kernel."""
+    order = np.argsort(columns.keys, kind="stable")
+    aside = np.array([a is not None for a in columns.aside])
+    kernel = Sessionize(call["gap"], HIGHEST if call["grace"] is None else call["grace"], has_stream_time=True)
+    given = (
+        pa.array(columns.times[order], mask=aside[order]),
+        pa.array(columns.stream_time[order]),
+        pa.array(columns.keys[order]),
+    )
+    (found,) = kernel.run(iter([given]))
+    back = pa.array(np.argsort(order))
+    start, end = (found.field(edge).take(back).to_pylist() for edge in ("start", "end"))
+    reasons = [a or ("late" if s is None else None) for a, s in zip(columns.aside, start, strict=True)]
+    return Verdicts(np.arange(len(order)), reasons, {"session_start": start, "session_end": end})
+
+
+def changes(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
+    """Both functions of suppress, with their kernel."""
+    return Verdicts(*suppressed(call, columns))
+
+
+def versions(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
+    """VERSIONS, by the times of each key."""
+    return Verdicts(*versioned(call, columns))
+
+
+def windows(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
+    """Which rows windows or sessions take; in sliding windows, a row is late when the last window that could hold it is closed."""
+    if call.options.get("difference") is None:
+        sized = dataclasses.replace(call, options={"size": None, "slide": None, "gap": None} | call.options)
+        found = distinct_in_window(sized, in_time_order, columns)
+        names = ("session_start", "session_end") if "gap" in call.options else BOUNDS
+        reasons = [None if r == "duplicate" else r for r in found.reasons]
+        return Verdicts(found.rows, reasons, dict(zip(names, found.details.values(), strict=True)))
+    late = columns.times + call["difference"] < columns.stream_time - call["grace"]
+    reasons = [a or ("late" if is_late else None) for a, is_late in zip(columns.aside, late.tolist(), strict=True)]
+    times = [None if a else t for a, t in zip(columns.aside, columns.times.tolist(), strict=True)]
+    starts = [None if t is None else t - call["difference"] for t in times]
+    return Verdicts(np.arange(len(times)), reasons, {"window_start": starts, "window_end": times})
+
+
+BOUNDS = ("window_start", "window_end")
+EMITTED = ("emit_time", "emit_reason")
+VALID = ("valid_from", "valid_to")
+SESSION = ("session_start", "session_end")
+LOCAL = {
+    "DEDUPLICATE": Local(deduplicate, details=("kept_time",)),
+    "DISTINCT_IN_WINDOW": Local(distinct_in_window, details=BOUNDS, adds=BOUNDS, without_key="null_key"),
+    "SESSIONIZE": Local(sessionize, details=(), adds=SESSION, of_all=SESSION, named="session_id", without_key="null_key"),
+    "SESSION_UPDATES": Local(windows, details=SESSION, updates=sessions_kernel, without_key="null_key"),
+    "WINDOW_UPDATES": Local(windows, details=BOUNDS, updates=windows_kernel, without_key="null_key"),
+    "SUPPRESS_UNTIL_CLOSE": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
+    "SUPPRESS_UNTIL_TIME_LIMIT": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
+    "VERSIONS": Local(versions, details=(), adds=VALID, of_all=VALID, changes=True, without_key="null_key"),
+}

@@ -1,0 +1,154 @@
+"""WINDOW_UPDATES and SESSION_UPDATES as Python UDTFs: the columns of a change, and the kernel over rows in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as T
+
+from streamtime.sql.call.names import plain
+from streamtime.sql.rows.columns import arrow_type
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.windows.aggregates import ARGUMENT, Typed, parse, types
+from streamtime.sql.windows.changes import carried_columns, fields_of, moment
+from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.updates.aggregates import aggregate
+from streamtime.udfs.updates.changes import Layout, Sorted, Updates
+
+if TYPE_CHECKING:
+    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.rows.frame import Frame, Ref
+    from streamtime.sql.udtf.rows import Columns
+
+ROW, TIME, KEY, CLOCK = "__row", "__time", "__key", "__clock"
+NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A call, as far as its columns go."""
+
+    fields: list[T.StructField]
+    carried: list[int]  # the columns of a change that are the row's own
+    ordered: list[int]  # those that changes are numbered among
+    arguments: list[tuple[str, T.DataType]]  # what is added up, as SQL text
+    aggregates: list[Typed]
+    time: T.DataType
+
+
+def shape(call: Bound, schema: T.StructType, bounds: tuple[str, str], kind: T.DataType | None) -> Shape:
+    """What the result looks like. Raises CallError for what a UDTF cannot know before it runs."""
+
+    def named(name: str, kind_: T.DataType, text: str) -> Ref:  # a Ref itself would bring half of the package to the workers
+        return cast("Ref", SimpleNamespace(name=name, type=kind_, text=text))
+
+    def ref(role: str, text: str) -> Ref:
+        name = call.names.find(plain(text), schema.names)
+        if name is None:
+            fix = f"Name it in the TABLE argument: TABLE(SELECT *, {text} AS name FROM ..)."
+            raise call.refuse(role, f"expected a column in a Python UDTF, got `{text}`", fix)
+        return named(name, schema[name].dataType, text)
+
+    keys = [ref("PARTITION BY", k.text) for k in call.keys]
+    order = [SimpleNamespace(ref=ref("ORDER BY", o.expression.text)) for o in call.order]
+    extras = {"clock_by": [ref("`clock_by`", c) for c in call["clock_by"] or ()]}
+    columns = [named(f.name, f.dataType, f.name) for f in schema]
+    time = named("", kind or T.TimestampType(), call["time"] or "")
+    frame = cast("Frame", SimpleNamespace(columns=columns, keys=keys, order=order, time=time, extras=extras))
+    names, ordered = carried_columns(call, frame)
+    found, arguments = [], []
+    for number, one in enumerate(parse(call)):
+        argument = ref(ARGUMENT, one.argument) if one.argument else None
+        result, cast_to = types(call, one, argument)
+        column = f"a{number}" if argument else ""
+        if argument:
+            if isinstance(argument.type, NESTED) and one.function != "count":
+                problem = f"`{one.text}` is over {argument.type.simpleString().upper()}, which a Python UDTF does not take"
+                raise call.refuse(ARGUMENT, problem, "Use a field of it, or another door.")
+            there = f"{quoted(argument.name)} IS NULL, NULL, true" if one.function == "count" else ""
+            text = f"if({there})" if there else f"CAST({quoted(argument.name)} AS {cast_to.simpleString()})"
+            arguments.append((text, cast_to))
+        found.append(Typed(aggregate(one.name, one.function, column), result))
+    fields = fields_of(call, frame, schema, names, bounds, found)
+    if call["emit"] == "final":
+        fields += [T.StructField(EMIT_TIME, moment(frame)), T.StructField(EMIT_REASON, T.StringType())]
+    at = {f.name: i for i, f in enumerate(schema)}
+    return Shape(fields, [at[n] for n in names], [at[n] for n in ordered], arguments, found, moment(frame))
+
+
+def changed(
+    call: Bound, shape_: Shape, kernel: Callable[[Bound, Layout], Updates], rows: list[tuple[Any, ...]], columns: Columns
+) -> Iterator[tuple[Any, ...]]:
+    """The changes, or final rows; `rows` come in processing order, the arguments of the aggregates last."""
+    taken = np.array([i for i, aside in enumerate(columns.aside) if aside is None], np.int64)
+    taken = taken[np.argsort(columns.keys[taken], kind="stable")]
+    if not len(taken):
+        return
+    order = [tuple(repr(rows[i][c]) for c in shape_.ordered) for i in taken.tolist()]
+    numbers = {o: n for n, o in enumerate(dict.fromkeys(order))}
+    instant = arrow_type(shape_.time)
+    final = call["emit"] == "final"
+    layout = Layout(
+        carried=(ROW,),
+        ordered=("__order",),
+        bounds=("__start", "__end"),
+        aggregates=tuple((t.kernel, arrow_type(t.type) if t.kernel.function == "avg" else None) for t in shape_.aggregates),
+        time=TIME,
+        kind=instant,
+        final=final,
+    )
+    table = {
+        ROW: pa.array(taken),
+        "__order": pa.array([numbers[o] for o in order], pa.int64()),
+        TIME: pa.array(columns.times[taken]).cast(instant),
+        KEY: pa.array(columns.keys[taken]),
+        CLOCK: pa.array(columns.stream_time[taken]).cast(instant),
+    }
+    asked = [t.kernel.column for t in shape_.aggregates if t.kernel.column]
+    for number, (column, (_, kind)) in enumerate(zip(asked, shape_.arguments, strict=True)):
+        known = pa.decimal128(kind.precision, kind.scale) if isinstance(kind, T.DecimalType) else None
+        known = pa.float64() if isinstance(kind, T.DoubleType) else known
+        table[column] = pa.array([rows[i][-1][number] for i in taken.tolist()], known or _plain(kind))
+    run = Sorted(kernel(call, layout), (KEY,), CLOCK, one_clock=not call["clock_by"]).run
+    clocks: dict[int, list[int]] = {}
+    for i in taken.tolist():
+        clocks.setdefault(int(columns.clocks[i]), []).append(int(columns.stream_time[i]))
+    sorted_clocks = {c: np.unique(found) for c, found in clocks.items()}
+    for batch in run(iter(pa.table(table).to_batches())):
+        close = groups.micros(batch.column("window_close")).tolist()
+        for values, closes in zip(zip(*(c.to_pylist() for c in batch.columns), strict=True), close, strict=True):
+            row, *rest = values
+            made = (*(rows[row][c] for c in shape_.carried), *(_bare(v, shape_.time) for v in rest))
+            if not final:
+                yield made
+                continue
+            there = sorted_clocks[int(columns.clocks[row])]
+            at = int(np.searchsorted(there, closes))
+            if at < len(there):
+                yield (*made, shape_.time.fromInternal(int(there[at])), "close")
+            elif call["at_end"] == "emit":
+                yield (*made, shape_.time.fromInternal(int(there[-1])), "end")
+
+
+def _plain(kind: T.DataType) -> pa.DataType | None:
+    """The Arrow type of Python values; None where pyarrow finds it by itself."""
+    plain: dict[type[T.DataType], pa.DataType] = {
+        T.LongType: pa.int64(),
+        T.BooleanType: pa.bool_(),
+        T.StringType: pa.string(),
+        T.BinaryType: pa.binary(),
+    }
+    return plain.get(type(kind), pa.int64() if isinstance(kind, T.IntegralType) else None)
+
+
+def _bare(value: Any, kind: T.DataType) -> Any:
+    """A moment as Spark takes it from Python: in local time, where it is one."""
+    if hasattr(value, "tzinfo") and value.tzinfo is not None and isinstance(kind, T.TimestampType):
+        return value.astimezone().replace(tzinfo=None)
+    return value

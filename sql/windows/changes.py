@@ -1,0 +1,231 @@
+"""What SESSION_UPDATES and WINDOW_UPDATES share: their options, the columns of a change (rule C10), the plan around the kernel (W5, W6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.call.binding import Expression
+from streamtime.sql.call.spec import COMMON, OUTPUT, Choice, Duration, Option, Text
+from streamtime.sql.rows import kernels
+from streamtime.sql.rows.columns import arrow_type, expression, has_arrow_form, named
+from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.sorting import hash_of, prefix
+from streamtime.sql.stream.plan import is_stream, kept, marked
+from streamtime.sql.syntax.text import plus, quoted
+from streamtime.sql.windows.aggregates import ARGUMENT, Typed, arguments, parse, typed
+from streamtime.sql.windows.membership import clocked
+from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME, emitted
+from streamtime.udfs.updates.aggregates import KINDS
+from streamtime.udfs.updates.changes import DELETED, Layout, PerRow, Sorted, Updates
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.rows.frame import Frame, Ref
+
+CHANGE = ("change_type", "change_time", "change_seq")
+CLOSE = "window_close"
+CHANGES, HASH = f"{PREFIX}changes", f"{PREFIX}hash"
+GRACE_KEY = "streamtime.grace"  # in the metadata of `window_close`: how long after its end a result may still change, in microseconds
+GRACE = Option("grace", Duration(), "how long past its end a window still accepts rows", default=0, default_text="INTERVAL 0 SECONDS")
+AGGREGATES = Option(
+    "aggregates",
+    Text(),
+    f"what to compute, each with AS and a name: {', '.join(KINDS)}",
+    required=True,
+    default_text="'count(*) AS n'",
+    example="'count(*) AS n'",
+)
+EMIT = Option(
+    "emit",
+    Choice(words=("updates", "final")),
+    "'updates': a change for each row; 'final': one row for each window, once it is closed, as SUPPRESS_UNTIL_CLOSE gives it",
+    default="updates",
+    default_text="'updates'",
+)
+AT_END = Option(
+    "at_end",
+    Choice(words=("hold", "emit")),
+    "with emit => 'final', in batch: what happens to windows that are open when the input ends",
+    default="hold",
+    default_text="'hold'",
+)
+REPORTS = Option(
+    "output",
+    Choice(words=("rows", "dropped", "all", "metrics", "explain")),
+    "'rows': the changes; 'dropped': input rows that came late or have no time or key; 'all': every input row, with a reason where it was "
+    "dropped; 'metrics': counts; 'explain': every input row, and what it did to its window",
+    default="rows",
+    default_text="'rows'",
+)
+OPTIONS = (GRACE, AGGREGATES, EMIT, AT_END, *(REPORTS if o is OUTPUT else o for o in COMMON))
+
+
+def adds(bounds: tuple[str, str], types: str, outcomes: str) -> dict[str, str]:
+    """What a page says of the columns."""
+    start, end = bounds
+    return {
+        "'rows'": f"in place of the input's columns: keys, `clock_by` and ORDER BY columns, `{start}`, `{end}` (type of the event time; "
+        f"TIMESTAMP_NTZ where that is DATE), the aggregates, `window_close` (as the bounds), `change_type` STRING ({types}), "
+        "`change_time` (as the bounds), `change_seq` BIGINT; with emit => 'final' also `emit_time` (as the bounds), "
+        "`emit_reason` STRING (`close`, `end`)",
+        "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `late`; null: taken), `stream_time` (type of the event time), "
+        f"`lateness` DOUBLE (seconds), `{start}`, `{end}`",
+        "'explain'": f"`outcome` STRING ({outcomes}, `null_time`, `null_key`), `stream_time`, `{start}`, `{end}`, `explanation` STRING",
+        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+    }
+
+
+def check(call: Bound) -> None:
+    """Options that do not go together."""
+    parse(call)
+    if call["at_end"] == "emit" and call["emit"] == "updates":
+        raise call.refuse("`at_end`", "goes with emit => 'final': updates leave at once", "Leave it out.")
+
+
+def plan(
+    call: Bound,
+    bounds: tuple[str, str],
+    kernel: Callable[[Bound, Layout], Updates],
+    report: Callable[[Bound, Frame, tuple[str, str]], DataFrame],
+    options: Sequence[str],
+) -> DataFrame:
+    """The changes of a call, or its final rows, or a report of its input rows."""
+    asked = parse(call)
+    frame = prepare(
+        call,
+        clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()),
+        aggregates=arguments(asked),
+    )
+    stream = is_stream(call)
+    carried, ordered = carried_columns(call, frame)
+    frame, found = typed(call, frame, asked)
+    final = call["emit"] == "final"
+    fields = fields_of(call, frame, frame.df.schema, carried, bounds, found)
+    if call["output"] != "rows":
+        return report(call, frame, bounds)
+    beside = not stream and not final and kernels.arrow_udf is not None
+    layout = Layout(
+        carried=() if beside else tuple(carried),
+        ordered=tuple(ordered),
+        bounds=bounds,
+        aggregates=tuple((t.kernel, arrow_type(t.type) if t.kernel.function == "avg" else None) for t in found),
+        time=frame.time.name,
+        kind=arrow_type(frame.time.type),
+        final=final,
+        beside=beside,
+    )
+    updates = kernel(call, layout)
+    needed = [*(ordered if beside else carried), frame.time.name, *(t.kernel.column for t in found if t.kernel.column)]
+    frame, identity = frame.comparable(frame.keys)
+    if stream:
+        return _streaming(call, frame, updates, identity, needed, fields, options)
+    takes_part = frame.has_time & frame.has_key
+    frame = frame.with_df(frame.df.where(takes_part))
+    frame, clock = clocked(frame, F.lit(True))
+    columns = list(dict.fromkeys([*needed, clock, *identity]))
+    clock_by = frame.extras.get("clock_by", ())
+    hashed = bool(identity) and (frame.in_time_order or not clock_by)
+    one_clock = {c.name for c in clock_by} <= {k.name for k in frame.keys}
+    run = Sorted(updates, tuple(identity), clock, one_clock, HASH if hashed else "")
+    rows = frame.by_key(identity, frame.sort(), [prefix(identity, clock, frame.time.type)] if hashed else [])
+    taken = {name: named(name) for name in columns} | ({HASH: hash_of(identity)} if hashed else {})
+    if beside:
+        return _beside(rows, PerRow(run, tuple(taken), ()), list(taken.values()), carried, fields)
+    made = kernels.mapped(rows.select(*[c.alias(name) for name, c in taken.items()]), run.run, T.StructType(fields))
+    if not final:
+        return made
+    return emitted(call, made, frame, named(clock), steps(call))
+
+
+def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], carried: Sequence[str], fields: Sequence[T.StructField]) -> DataFrame:
+    """The changes of each row, which give it their columns; its own never leave the JVM, and what follows from these is computed there."""
+    updates, results = kernel.sorted.updates, {"change_type": F.when(named(DELETED), "delete").otherwise("upsert")}
+    end = quoted(updates.layout.bounds[1])
+    if updates.changed_at_end:
+        results["change_time"] = expression(end)
+    if isinstance(fields[-1 - len(CHANGE)].dataType, T.TimestampType):
+        after = int(updates.close(np.zeros(1, np.int64))[0])
+        results[CLOSE] = expression(f"timestamp_micros({plus(f'unix_micros({end})', after)})")
+    made = T.StructType([T.StructField(f.name, f.dataType) for f in fields[len(carried) :] if f.name not in results])
+    made = made.add(DELETED, T.BooleanType())
+    df = kernels.with_column(rows, CHANGES, replace(kernel, made=tuple(made.names)), columns, T.ArrayType(made))
+    flat = df.select(*map(named, carried), F.inline(named(CHANGES)).alias(*made.names))
+    results.setdefault(CLOSE, named(CLOSE))  # it carries its grace
+    return flat.select(*[results[f.name].alias(f.name, metadata=f.metadata) if f.name in results else named(f.name) for f in fields])
+
+
+def steps(call: Bound) -> tuple[int, int] | None:
+    """How far apart windows close, and how long after their start, where that is the same for all."""
+    size = call.options.get("size")
+    return None if size is None else (call["slide"] or size, size + call["grace"])
+
+
+def _streaming(
+    call: Bound, frame: Frame, updates: Updates, identity: list[str], needed: list[str], fields: list[T.StructField], options: Sequence[str]
+) -> DataFrame:
+    if call["at_end"] == "emit":
+        raise call.refuse("`at_end`", "'emit' is not possible on a stream: it does not end", "Leave it out.")
+    if call["emit"] == "final":
+        fields = [*fields, marked(call, T.StructField(EMIT_TIME, moment(frame))), T.StructField(EMIT_REASON, T.StringType())]
+    else:
+        fields = [marked(call, f) if f.name == "change_time" else f for f in fields]
+    return kept(
+        call,
+        frame,
+        updates,
+        identity,
+        aside=frame.left_out,
+        reasons=("null_time", "null_key"),
+        columns=needed,
+        fields=fields,
+        counts=("late_drop_total",),
+        options={name: call[name] for name in (*options, "grace", "aggregates", "emit")},
+    )
+
+
+def moment(frame: Frame) -> T.DataType:
+    """The type of a change's times: a window may end within a day, so dates become timestamps without a time zone."""
+    return T.TimestampNTZType() if isinstance(frame.time.type, T.DateType) else frame.time.type
+
+
+def carried_columns(call: Bound, frame: Frame) -> tuple[list[str], list[str]]:
+    """The input's columns that a change has: keys, clock_by and ORDER BY columns; and the latter alone. change_* columns are made anew."""
+    plain = {c.name for c in frame.columns}
+    ordered = [("ORDER BY", o.ref) for o in frame.order]
+    roles: list[tuple[str, Ref]] = [("PARTITION BY", k) for k in frame.keys]
+    roles += [("`clock_by`", c) for c in frame.extras.get("clock_by", ())] + ordered
+    for role, ref in roles:
+        if ref.name not in plain:
+            fix = f"Name it in the TABLE argument: TABLE(SELECT *, {ref.text} AS name FROM ..)."
+            raise call.refuse(role, f"a change has this column, so it needs a name (`{ref.text}`)", fix)
+        if not has_arrow_form(ref.type):
+            kind = ref.type.simpleString().upper()
+            raise call.refuse(role, f"`{ref.text}` has type {kind}, which cannot travel to Python", "Cast it in the TABLE argument.")
+    names = list(dict.fromkeys(r.name for _, r in roles if not call.names.among(r.name, CHANGE)))
+    return names, list(dict.fromkeys(r.name for _, r in ordered if not call.names.among(r.name, CHANGE)))
+
+
+def fields_of(
+    call: Bound, frame: Frame, schema: T.StructType, carried: list[str], bounds: tuple[str, str], typed: Sequence[Typed]
+) -> list[T.StructField]:
+    """The columns of a change, as the kernel returns them. Raises CallError where two have one name."""
+    kind = moment(frame)
+    added = [T.StructField(b, kind) for b in bounds]
+    added += [T.StructField(t.kernel.name, t.type) for t in typed]
+    added += [T.StructField(CLOSE, kind, True, {GRACE_KEY: call["grace"]})]
+    added += [T.StructField("change_type", T.StringType()), T.StructField("change_time", kind), T.StructField("change_seq", T.LongType())]
+    names = [*carried, *(f.name for f in added), *([EMIT_TIME, EMIT_REASON] if call["emit"] == "final" else [])]
+    if twice := call.names.twice(names):
+        where = ARGUMENT if call.names.among(twice[0], [t.kernel.name for t in typed]) else None
+        raise call.refuse(
+            where, f"two columns of the result would be named `{twice[0]}`", "Rename one, in `aggregates` or in the TABLE argument."
+        )
+    return [*(schema[n] for n in carried), *added]

@@ -1,0 +1,158 @@
+"""What each row did when it came, and why, in words for people: `output => 'explain'`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.rows import kernels
+from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.outcome import lateness, refuse_clash
+from streamtime.sql.stream.buckets import CLOCK, REASON
+from streamtime.sql.stream.plan import judged
+from streamtime.sql.syntax.text import HIGHEST, floor_div, microseconds, moment, plus, quoted
+from streamtime.sql.windows.membership import END, START, moments
+from streamtime.udfs.sessions.steps import EDGES, SessionSteps
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.rows.frame import Frame
+
+NULL_TIME = "null_time: its event time or its first ORDER BY value is null, so it has no place in time"
+NULL_KEY = "null_key: its key is null, so it belongs to no key and does not move stream time"
+SESSION, LATE, NUMBER, NOW, END_THEN = (f"{PREFIX}{name}" for name in ("session", "late", "number", "now", EDGES[-1]))
+SECONDS = " seconds ahead of the row"
+UNITS = (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000), ("microsecond", 1))
+
+
+def explained(
+    call: Bound,
+    frame: Frame,
+    clock: Column,
+    apart: Column,
+    outcome: Column,
+    bounds: dict[str, Column],
+    sentences: dict[str, list[Column | str]],
+) -> DataFrame:
+    """Every input row, then `outcome`, `stream_time`, the bounds as they stood right after the row, and `explanation`.
+
+    `apart` is why a row takes no part, or null; `outcome` and `bounds` are those of rows that do; `sentences` has the parts of the sentence
+    for each outcome.
+    """
+    sentence = F.when(apart == "null_time", NULL_TIME).when(apart == "null_key", NULL_KEY)
+    for word, parts in sentences.items():
+        texts = [F.lit(p) if isinstance(p, str) else p.cast("string") for p in parts]
+        sentence = sentence.when(outcome == word, F.concat(*texts))
+    columns = {
+        "outcome": F.coalesce(apart, outcome),
+        "stream_time": F.when(frame.has_time, clock),
+        **{name: F.when(apart.isNull(), bound) for name, bound in bounds.items()},
+        "explanation": sentence,
+    }
+    refuse_clash(call, frame, tuple(columns))
+    return frame.df.select(*frame.original(), *[c.alias(n) for n, c in columns.items()])
+
+
+def explained_sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, clock: Column, grace: int | None) -> DataFrame:
+    """What each row did to the sessions of its key, in processing order; without `grace` no session closes."""
+    frame = stepped(frame, identity, time, clock, SessionSteps(call["gap"], grace))
+    return _in_sentences(call, frame, clock, frame.left_out, named(LATE), grace)
+
+
+def stepped(frame: Frame, identity: Sequence[str], time: Column, clock: Column, kernel: SessionSteps) -> Frame:
+    """With what each row did to the sessions of its key: `LATE`, and the times of `steps`. A row with a null `time` takes no part."""
+    returns = T.StructType([T.StructField("late", T.BooleanType()), *(T.StructField(edge, frame.time.type) for edge in EDGES)])
+    columns = [time, clock, *map(named, identity)]
+    df = kernels.with_column(frame.by_key(identity, frame.sort()), SESSION, kernel, columns, returns)
+    return frame.with_df(df.withColumns({f"{PREFIX}{field}": F.col(f"{SESSION}.{field}") for field in returns.names}))
+
+
+def explained_in_stream(call: Bound, frame: Frame, grace: int | None, options: dict[str, Any]) -> DataFrame:
+    """The same over a stream, said of each row when it comes; without `grace` sessions close, yet no row is late."""
+    frame, identity = frame.comparable(frame.keys)
+    frame = judged(
+        replace(call, options=call.options | {"output": "all"}),
+        frame,
+        SessionSteps(call["gap"], grace, closes=True),
+        identity,
+        aside=frame.left_out,
+        reasons=("null_time", "null_key", "late"),
+        results=steps(frame),
+        options=options,
+    )
+    apart = F.when(named(REASON) != "late", named(REASON))
+    return _in_sentences(call, frame, named(CLOCK), apart, F.coalesce(named(REASON) == "late", F.lit(False)), grace)
+
+
+def steps(frame: Frame) -> T.StructType:
+    """The columns that `SessionSteps` gives."""
+    return T.StructType([T.StructField(f"{PREFIX}{edge}", frame.time.type) for edge in EDGES])
+
+
+def _in_sentences(call: Bound, frame: Frame, clock: Column, apart: Column, late: Column, grace: int | None) -> DataFrame:
+    gap, kind = call["gap"], frame.time.type
+    frame = frame.with_df(frame.df.withColumn(NOW, clock))
+    was_start, was_end, start, end = (named(f.name) for f in steps(frame))
+    word = F.when(late, "late").when(was_start.isNull(), "opened").when(was_start > was_end, "merged").otherwise("joined")
+    moved = (
+        F.when(start < was_start, F.concat(F.lit(" and moved its start back to "), start.cast("string")))
+        .when(end > was_end, F.concat(F.lit(" and moved its end from "), was_end.cast("string"), F.lit(" to "), end.cast("string")))
+        .otherwise(F.concat(F.lit(" and ends at "), end.cast("string"), F.lit("; its bounds stay")))
+    )
+    closes = later(END_THEN, frame.time.type, gap + (grace or 0))
+    sentences: dict[str, list[Column | str]] = {
+        "opened": [f"opened a session: no live session of its key lay within {in_words(gap)} of it"],
+        "joined": ["joined the session that began at ", was_start, moved],
+        "merged": ["merged two sessions into one: that which ended at ", was_end, " and that which began at ", was_start],
+    }
+    sentences["merged"] += ["; it began at ", start, " and ends at ", end]
+    if grace is not None:
+        behind = f"coalesce(try_subtract({microseconds(quoted(NOW), kind)}, {microseconds(quoted(frame.time.name), kind)}), {HIGHEST}L)"
+        short = expression(f"-{floor_div(f'{gap}L - {behind}', 1_000_000)}")
+        sentences["late"] = ["late: its session would have ended at ", end, ", and was closed once stream time passed ", closes]
+        sentences["late"] += ["; stream time is ", clock, ". A grace of ", short, " seconds would have let it in"]
+    elif frame.df.isStreaming:
+        final = F.concat(F.lit("; stream time had passed "), closes.cast("string"), F.lit(", so it is final at once"))
+        sentences["opened"].append(F.when(clock > closes, final).otherwise(""))
+    return explained(call, frame, clock, apart, word, {"session_start": start, "session_end": end}, sentences)
+
+
+def explained_windows(
+    call: Bound, frame: Frame, identity: Sequence[str], clock: Column, late: Column, lasts: int, names: tuple[str, str]
+) -> DataFrame:
+    """What each row did to a window: rows stand there once per window, `START` and `END`, which closes `lasts` after its end."""
+    order = Window.partitionBy(*map(named, identity), named(START), late).orderBy(*frame.sort())
+    frame = frame.with_df(frame.df.withColumn(NUMBER, F.row_number().over(order)))
+    window = F.concat(F.lit("the window from "), named(START).cast("string"), F.lit(" to "), named(END).cast("string"))
+    outcome = F.when(late, "late").when(named(NUMBER) == 1, "opened").otherwise("joined")
+    behind, closes = lateness(frame, clock), later(END, moments(frame), lasts)
+    sentences: dict[str, list[Column | str]] = {
+        "opened": ["opened ", window, ": it is the first row of its key there"],
+        "joined": ["joined ", window, " as row ", named(NUMBER), " of its key"],
+        "late": ["late: ", window, " was closed once stream time reached ", closes, "; stream time is ", clock, ", ", behind, SECONDS],
+    }
+    return explained(call, frame, clock, frame.left_out, outcome, dict(zip(names, (named(START), named(END)), strict=True)), sentences)
+
+
+def in_words(micros: int) -> str:
+    """A duration for people: `1 hour 30 minutes`."""
+    parts = []
+    for unit, size in UNITS:
+        count, micros = divmod(micros, size)
+        if count:
+            parts.append(f"{count} {unit}{'' if count == 1 else 's'}")
+    return " ".join(parts) or "0 seconds"
+
+
+def later(name: str, kind: T.DataType, micros: int) -> Column:
+    """That much later than the time in a column, or the end of TIMESTAMP; of a date, counted from its midnight."""
+    at = T.TimestampType() if isinstance(kind, T.TimestampType) else T.TimestampNTZType()
+    return expression(moment(plus(microseconds(quoted(name), kind), micros), at))

@@ -1,0 +1,83 @@
+"""Rows in windows and sessions, judged one by one: which are late, which open a window (rules W1 to W3). In batch and on a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.rows import kernels
+from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
+from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.syntax.text import HIGHEST, microseconds, minus, moment, plus, quoted
+from streamtime.udfs.sessions.rules import ASIDE, LATE, OPENED, FirstInSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from streamtime.sql.rows.frame import Frame
+
+VERDICT, START, END, AT, INTO = (f"{PREFIX}{name}" for name in ("verdict", "start", "end", "at", "into"))
+
+
+def moments(frame: Frame) -> T.DataType:
+    """The type of a time window's bounds."""
+    return T.TimestampType() if isinstance(frame.time.type, T.TimestampType) else T.TimestampNTZType()
+
+
+def clocked(frame: Frame, takes_part: Column) -> tuple[Frame, str]:
+    """The frame with stream time beside each row, and the column where that stands; rows that take no part do not move it."""
+    if frame.in_time_order:
+        return frame, frame.time.name
+    moves = F.when(takes_part, frame.time.column)
+    return with_stream_time(frame, moves, frame.extras.get("clock_by", ())), STREAM_TIME
+
+
+def windowed(frame: Frame, takes_part: Column, size: int, slide: int) -> Frame:
+    """Each row once per window that contains it, with the window's bounds; a row that takes no part once.
+
+    A bound beyond the ends of TIMESTAMP stands there. Of several windows that begin before its first moment there is the last one.
+    """
+    kind, at, into = moments(frame), quoted(AT), quoted(INTO)
+    df = frame.df.withColumn(AT, F.coalesce(F.when(takes_part, expression(_at(frame))), F.lit(0).cast("bigint")))
+    room = f"(least({at}, -1L) & {HIGHEST}L)"  # how far the row lies from the first moment, or more than any window is long
+    if slide == size:
+        df = df.withColumn(INTO, expression(f"pmod({at}, {slide}L)"))
+    else:
+        every = F.explode(expression(f"sequence(pmod({at}, {slide}L), least({plus(room, slide)}, {size - 1}L), {slide}L)"))
+        df = df.withColumn(INTO, every).where(takes_part | (named(INTO) < slide))
+    ahead = f"({size}L - {into})"
+    start, end = f"{at} - least({into}, {room})", f"least({at}, {HIGHEST}L - {ahead}) + {ahead}"
+    return frame.with_df(df.withColumns({START: expression(moment(start, kind)), END: expression(moment(f"({end})", kind))}).drop(AT, INTO))
+
+
+def ending(frame: Frame, difference: int) -> Frame:
+    """Each row with the sliding window that ends at it."""
+    kind, at = moments(frame), _at(frame)
+    return frame.with_df(frame.df.withColumns({END: frame.time.column.cast(kind), START: expression(moment(minus(at, difference), kind))}))
+
+
+def _at(frame: Frame) -> str:
+    return microseconds(quoted(frame.time.name), frame.time.type)
+
+
+def closed(frame: Frame, clock: str, grace: int) -> Column:
+    """Whether a row's window no longer accepts it: its end <= stream time - grace [W1]. One that ends after all times never closes."""
+    if frame.in_time_order:
+        return F.lit(False)
+    end, now = microseconds(quoted(END), moments(frame)), microseconds(quoted(clock), frame.time.type)
+    return expression(f"({end} <= {minus(now, grace)} AND {end} < {HIGHEST}L)")
+
+
+def in_sessions(frame: Frame, takes_part: Column, clock: Column, identity: list[str], gap: int, grace: int) -> Frame:
+    """Each row with its session's bounds right after it, and in `VERDICT` what it did: null (opened one), 'duplicate', or 'late'."""
+    kind = frame.time.type
+    returns = T.StructType().add("verdict", T.ByteType()).add("start", kind).add("end", kind)
+    time = F.when(takes_part, frame.time.column)
+    columns = [time, clock, *map(named, identity)]
+    df = kernels.with_column(frame.by_key(identity, frame.sort()), VERDICT, FirstInSession(gap, grace), columns, returns)
+    code = F.col(f"{VERDICT}.verdict")
+    verdict = F.when(code == LATE, "late").when(~code.isin(OPENED, ASIDE), "duplicate")
+    return frame.with_df(df.withColumns({START: F.col(f"{VERDICT}.start"), END: F.col(f"{VERDICT}.end")}).withColumn(VERDICT, verdict))

@@ -1,0 +1,112 @@
+"""When final rows leave, in batch (rules S2, W6): the first stream time that reaches a window's close, looked up for all windows at once.
+
+Stream time only rises, so that is the smallest value it ever had at or above the close. Time windows close at even steps: a small table has
+the answer for each step, and windows are joined to it. Sessions and sliding windows close anywhere: closes and stream times are cut into
+ranges that tasks sort side by side; where a range has no stream time above a close, the next one's smallest holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.rows.columns import expression, named, together
+from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.syntax.text import floor_div, microseconds, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.rows.frame import Frame
+
+EMIT_TIME, EMIT_REASON = "emit_time", "emit_reason"
+RANGES = 16
+WORTH_CUTTING = 100_000  # stream times; fewer are sorted by one task
+RANGE, SPAN = f"{PREFIX}range", f"{PREFIX}span"
+MOMENT, ROW, FOUND, LAST, STEP, BEFORE, REACHED, CLOCK = (
+    f"{PREFIX}{name}" for name in ("moment", "row", "found", "last", "step", "before", "reached", "clock")
+)
+MINUTE = 60_000_000  # steps this far apart are few enough for any task to hold those of decades
+MOST_STEPS = 10_000  # between a window's start and its close, for each of which a stream time may stand in the table
+
+
+def emitted(call: Bound, rows: DataFrame, frame: Frame, clock: Column, steps: tuple[int, int] | None) -> DataFrame:
+    """Final rows with `emit_time` and `emit_reason`; windows that never close are held back or leave at the end [C7].
+
+    `steps` is how far apart windows close, and how long after their start, where that is the same for all.
+    """
+    known = [
+        c.name for c in frame.extras.get("clock_by", ()) if not isinstance(c.type, T.NullType)
+    ]  # a join never finds a VOID, not by <=>
+    clock_by = {f"{CLOCK}_{i}": name for i, name in enumerate(dict.fromkeys(known))}
+    moment = clock.cast(rows.schema["window_close"].dataType).alias(MOMENT)
+    clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], moment)
+    even = steps is not None and -(-steps[1] // steps[0]) <= MOST_STEPS
+    made = _joined_to(rows, clocks, clock_by, *steps) if steps is not None and even else _sorted_in(rows, clocks, clock_by)
+    if call["at_end"] == "emit":
+        last = clocks.groupBy(*map(named, clock_by)).agg(F.max(named(MOMENT)).alias(LAST))
+        made = made.join(F.broadcast(last), together(clock_by), "left")
+        emit, reason = F.coalesce(named(FOUND), named(LAST)), F.when(named(FOUND).isNull(), "end").otherwise("close")
+    else:
+        made, emit, reason = made.where(named(FOUND).isNotNull()), named(FOUND), F.lit("close")
+    return made.select(*map(named, rows.columns), emit.alias(EMIT_TIME), reason.alias(EMIT_REASON))
+
+
+def _joined_to(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], slide: int, after: int) -> DataFrame:
+    """Windows with the smallest stream time at or above their close, by the number of their step.
+
+    A step without stream times takes the next one that has some. That is looked for only as far as a window can be closed after its rows.
+    """
+    kind = rows.schema["window_close"].dataType
+    at, (whole, rest) = microseconds(quoted(MOMENT), kind), divmod(after, slide)
+    reached = expression(f"try_subtract({floor_div(at, slide)}, {whole}L + CAST(pmod({at}, {slide}L) < {rest}L AS BIGINT))")
+    by_step = (
+        clocks.groupBy(*map(named, clock_by), reached.alias(STEP)).agg(F.min(named(MOMENT)).alias(FOUND)).where(named(STEP).isNotNull())
+    )
+    before = F.lag(named(STEP)).over(Window.partitionBy(*map(named, clock_by)).orderBy(named(STEP)))
+    farthest = -(-after // slide)
+    gap = F.sequence(F.coalesce(named(BEFORE) + 1, named(STEP)), F.least(named(STEP), F.coalesce(named(BEFORE), named(STEP)) + farthest))
+    table = by_step.withColumn(BEFORE, before).select(*map(named, clock_by), F.explode(gap).alias(REACHED), named(FOUND))
+    stepped = rows.withColumn(STEP, expression(floor_div(microseconds("window_start", kind), slide)))
+    made = stepped.join(F.broadcast(table) if slide >= MINUTE else table, together(clock_by | {REACHED: STEP}), "left")
+    return made.drop(*clock_by)
+
+
+def _sorted_in(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str]) -> DataFrame:
+    """Windows with the smallest stream time at or above their close, from both sorted together."""
+    its = [named(name).alias(clock) for clock, name in clock_by.items()]
+    finals = rows.select(*its, named("window_close").alias(MOMENT), F.struct(*map(named, rows.columns)).alias(ROW))
+    both = clocks.withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).unionByName(finals)
+    is_clock, apart, above = named(ROW).isNull(), [named(c) for c in clock_by], F.lit(None)
+    if not clock_by:
+        both, above = _cut(both, clocks)
+        apart = [named(RANGE)]
+    falling = Window.partitionBy(*apart).orderBy(named(MOMENT).desc(), named(ROW).isNull().desc()).rowsBetween(Window.unboundedPreceding, 0)
+    found = F.last(F.when(is_clock, named(MOMENT)), ignorenulls=True).over(falling)
+    made = both.withColumn(FOUND, F.coalesce(found, above)).where(~is_clock)
+    return made.select(*[named(ROW).getField(c).alias(c) for c in rows.columns], named(FOUND))
+
+
+def _cut(both: DataFrame, clocks: DataFrame) -> tuple[DataFrame, Column]:
+    """All moments with their range, and for each range the smallest stream time in all ranges above it.
+
+    The cut is used twice, so it must come out the same: it is even, between the smallest and the largest stream time. Both may lie at the
+    ends of BIGINT, so it counts in 32 microseconds, of which any two are a BIGINT apart.
+    """
+    number = f"shiftright({microseconds(quoted(MOMENT), both.schema[MOMENT].dataType)}, 5)"
+    low, high, count = (f(expression(number)) for f in (F.min, F.max, F.count))
+    span = clocks.agg(F.struct(low.alias("low"), high.alias("high"), count.alias("count")).alias("span")).scalar()
+    width = f"(({SPAN}.high - {SPAN}.low) DIV {RANGES} + 1)"
+    cut = expression(f"least(greatest(({number} - {SPAN}.low) DIV {width}, 0), {RANGES})")
+    in_range = F.when(named(SPAN).getField("count") >= WORTH_CUTTING, cut.cast("int")).otherwise(F.lit(0))
+
+    def ranged(df: DataFrame) -> DataFrame:
+        return df.withColumn(SPAN, span).withColumn(RANGE, in_range).drop(SPAN)
+
+    lowest = ranged(clocks).groupBy(named(RANGE).alias("r")).agg(F.min(named(MOMENT)).alias("m"))
+    above = F.array(*[F.min(F.when(F.col("r") > i, F.col("m"))) for i in range(RANGES + 1)])
+    return ranged(both), F.get(lowest.agg(above.alias("above")).scalar(), named(RANGE))

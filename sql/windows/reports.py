@@ -1,0 +1,81 @@
+"""What became of the input's rows in windows and sessions: taken, or dropped for a reason (rules C6, W1, W3). In batch and on a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.outcome import outcome
+from streamtime.sql.stream.buckets import CLOCK
+from streamtime.sql.stream.plan import judged, verdict
+from streamtime.sql.syntax.text import microseconds, moment, plus, quoted
+from streamtime.sql.windows.explain import LATE, explained_sessions, explained_windows, stepped, steps
+from streamtime.sql.windows.membership import END, START, clocked, closed, ending, moments, windowed
+from streamtime.udfs.sessions.steps import SessionSteps
+from streamtime.udfs.windows import FirstInWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.rows.frame import Frame
+
+REASONS = ("null_time", "null_key", "late")
+
+
+def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame:
+    """Rows, each once per window that contains it; with `difference` once, with the window that ends at it."""
+    takes_part = frame.has_time & frame.has_key
+    stream = frame.df.isStreaming
+    clock = frame.time.name
+    if not stream:
+        frame, clock = clocked(frame, takes_part)
+    if call["size"] is not None:
+        frame, lasts = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]), 0
+    else:  # a row is late when the last window that could hold it is closed
+        frame, lasts = ending(frame, call["difference"]), call["difference"] + 1
+    if stream:
+        until = f"{END}_until"
+        kind = moments(frame)
+        frame = frame.with_df(frame.df.withColumn(until, expression(moment(plus(microseconds(quoted(END), kind), lasts), kind))))
+        options = {name: call[name] for name in ("size", "slide", "difference", "grace")}
+        frame, keys = frame.comparable(frame.keys)
+        frame = judged(
+            call, frame, FirstInWindow(call["grace"], duplicates=False), [*keys, START], aside=frame.left_out, reasons=REASONS,
+            asked=[until], carried=[START, END], results=T.StructType(), options=options,
+        )  # fmt: skip
+        return _reported(call, frame, verdict(call), named(CLOCK), names)
+    late = closed(frame, clock, call["grace"] + lasts)
+    if call["output"] == "explain":
+        frame, keys = frame.comparable(frame.keys)
+        return explained_windows(call, frame, keys, named(clock), late, call["grace"] + lasts, names)
+    reason = F.coalesce(frame.left_out, F.when(late, "late"))
+    return _reported(call, frame, reason, named(clock), names)
+
+
+def sessions(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame:
+    """Rows with their session as it stood right after them, or as it would have been."""
+    takes_part, stream = frame.has_time & frame.has_key, frame.df.isStreaming
+    frame, stream_time = (frame, CLOCK) if stream else clocked(frame, takes_part)
+    clock = named(stream_time)
+    frame, identity = frame.comparable(frame.keys)
+    time, kernel = F.when(takes_part, frame.time.column), SessionSteps(call["gap"], call["grace"])
+    if call["output"] == "explain":
+        return explained_sessions(call, frame, identity, time, clock, call["grace"])
+    if stream:
+        frame = judged(
+            call, frame, kernel, identity, aside=frame.left_out, reasons=REASONS, results=steps(frame),
+            options={name: call[name] for name in ("gap", "grace")},
+        )  # fmt: skip
+        return _reported(call, frame, verdict(call), clock, names)
+    frame = stepped(frame, identity, time, clock, kernel)
+    return _reported(call, frame, F.coalesce(frame.left_out, F.when(named(LATE), "late")), clock, names)
+
+
+def _reported(call: Bound, frame: Frame, reason: Column, clock: Column, names: tuple[str, str]) -> DataFrame:
+    takes_part = frame.has_time & frame.has_key
+    bounds = {name: F.when(takes_part, named(edge)) for name, edge in zip(names, (START, END), strict=True)}
+    return outcome(call, frame, reason, clock, REASONS, {}, bounds)

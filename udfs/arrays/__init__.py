@@ -1,0 +1,1 @@
+"""Arithmetic over columns that any kernel may use. Imports nothing of the pack."""

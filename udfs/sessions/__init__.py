@@ -1,0 +1,1 @@
+"""Sessions: the rules of merging, lateness and closing, and who follows them."""

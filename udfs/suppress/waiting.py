@@ -1,0 +1,134 @@
+"""Suppress on a stream (rules S1 to S8): rows that wait for stream time, which stays the same within a micro-batch.
+
+What was due has left before the rows of a micro-batch come (`streamtime.udfs.state.Holder`). Then, key by key and in processing order, a
+row that is due at once passes; any other replaces the held row of its key. An entry is the held row, and as numbers when it is due, since
+when its key has a place, the stream time at which the row came, and whether it is a deletion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.blobs import only
+from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Flags, Ints
+from streamtime.udfs.arrays.ordering import one
+from streamtime.udfs.state import Entries, Taken
+
+DUE, PLACE, CAME, DELETED = range(4)  # an entry, without its key
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Until when rows wait, and which columns there are. With `close`, until `after` has passed since the time in that column."""
+
+    time: str
+    columns: tuple[str, ...]  # of rows that come out, in order
+    reason: str  # the names of what is added to them
+    stream_time: str
+    emit_time: str
+    emit_reason: str
+    wait: int = 0
+    close: str | None = None
+    after: int = 0
+    deleted: str | None = None  # the column that marks deletions
+    output: str = "rows"
+
+    @property
+    def width(self) -> int:
+        """When a row is due, its place, its arrival, whether it is a deletion."""
+        return 4
+
+    def threshold(self, clock: int) -> int:
+        """A row is due when stream time reaches its time."""
+        return clock + 1
+
+    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+        """One micro-batch: each row passes, is held, or is replaced by the next of its key; what was held of these keys is replaced."""
+        length, now = len(group), int(clock[0])
+        last = np.append(group[1:] != group[:-1], True)
+        deleted = groups.as_flags(one(rows, self.deleted)) if self.deleted is not None else np.zeros(length, bool)
+        passes, place, due = self._placed(rows, group, now, owner, held)
+        stays, replaced = last & ~passes, ~last & ~passes
+        leaves = last & passes & np.isin(group, owner)  # nothing is held of its key any more
+        numbers = np.stack([np.where(leaves, LOWEST, due), place, np.full(length, now), deleted])[:, stays | leaves].astype(np.int64)
+        payload = rows.filter(pa.array(stays | leaves)).select(list(dict.fromkeys([*self.columns, self.time])))
+        out = [self._let_go(rows.filter(pa.array(passes)), deleted[passes], np.full(int(passes.sum()), now), now)]
+        out.append(self._replaced(rows.filter(pa.array(replaced)), np.full(int(replaced.sum()), now)))
+        if held.payload is not None:
+            out.append(self._replaced(pa.Table.from_batches([held.payload]), held.matrix[CAME]))
+        counts = self._counts(deleted[passes], np.maximum(now - due[passes], 0) if now > LOWEST else due[passes])
+        counts |= {"replaced_drop_total": int(replaced.sum()) + len(owner), "suppression_buffer_entered_total": int(stays.sum())}
+        counts["suppression_buffer_left_total"] = len(owner)
+        return Taken(pa.concat_tables(out), group[stays | leaves], Entries(numbers, only(payload)), counts)
+
+    def release(self, due: Entries, clock: int) -> pa.Table:
+        """Rows whose time has come."""
+        assert due.payload is not None
+        return self._let_go(pa.Table.from_batches([due.payload]), due.matrix[DELETED] == 1, due.matrix[CAME], clock)
+
+    def counted(self, due: Entries, clock: int) -> dict[str, int]:
+        """The numbers of a release."""
+        counts = self._counts(due.matrix[DELETED] == 1, clock - due.matrix[DUE])
+        return counts | {"suppression_buffer_left_total": len(due)}
+
+    def _placed(self, rows: pa.Table, group: Ints, now: int, owner: Ints, held: Entries) -> tuple[Flags, Ints, Ints]:
+        """Which rows pass at once; since when the others' keys have a place, and when that is due."""
+        index = np.arange(len(group))
+        if self.close is not None:
+            due = groups.plus(groups.micros(one(rows, self.close)), self.after)
+            return due <= now, due, due
+        place = groups.micros(one(rows, self.time)).copy()
+        if self.wait == 0:
+            return np.ones(len(group), bool), place, place.copy()
+        due = groups.plus(place, self.wait) if self.wait < HIGHEST else np.full(len(group), HIGHEST)
+        has_place = np.isin(group, owner)
+        starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        number = np.searchsorted(starts, index, side="right") - 1
+        takers = np.minimum.reduceat(np.where(has_place | (due <= now), len(group), index), starts)[number]  # of each key the first
+        behind = (index >= takers) & ~has_place
+        place[behind], due[behind] = place[takers[behind]], due[takers[behind]]
+        if len(owner):
+            entry = np.searchsorted(owner, group[has_place])
+            place[has_place], due[has_place] = held.matrix[PLACE][entry], held.matrix[DUE][entry]
+        return ~has_place & ~behind, place, due
+
+    def _let_go(self, rows: pa.Table, deleted: Flags, came: Ints, now: int, early: Flags | None = None) -> pa.Table:
+        """Rows that come out, and deletions that do not, as the output wants them; `early` before they were due."""
+        early = np.zeros(len(deleted), bool) if early is None else early
+        drops = deleted & (self.close is not None)
+        if self.output != "all":
+            wanted = drops == (self.output == "dropped")
+            rows, drops, came, early = rows.filter(pa.array(wanted)), drops[wanted], came[wanted], early[wanted]
+        reason = pa.array([None, "tombstone"], pa.string()).take(pa.array(drops.astype(np.int64)))
+        kind = rows.schema.field(self.time).type
+        emitted = groups.times(np.full(len(drops), now), drops | (now == LOWEST), kind)
+        why = pa.array(["time" if self.close is None else "close", "full"]).take(pa.array(early.astype(np.int64), mask=drops))
+        return self._with(rows, reason, came, emitted, why)
+
+    def _replaced(self, rows: pa.Table, came: Ints) -> pa.Table:
+        if self.output == "rows":
+            rows, came = rows.slice(0, 0), came[:0]
+        count = len(came)
+        nothing = pa.nulls(count, rows.schema.field(self.time).type)
+        return self._with(rows, pa.array(["replaced"] * count, pa.string()), came, nothing, pa.nulls(count, pa.string()))
+
+    def _with(self, rows: pa.Table, reason: pa.Array, came: Ints, emitted: pa.Array, why: pa.Array) -> pa.Table:
+        kind = rows.schema.field(self.time).type
+        rows = rows.select(list(self.columns))
+        if self.output != "rows":
+            rows = rows.append_column(self.reason, reason).append_column(self.stream_time, groups.times(came, came == LOWEST, kind))
+        if self.output != "dropped":
+            rows = rows.append_column(self.emit_time, emitted).append_column(self.emit_reason, why)
+        return rows
+
+    def _counts(self, deleted: Flags, over: Ints) -> dict[str, int]:
+        drops = deleted & (self.close is not None)
+        over = over[~drops]
+        counts = {"tombstone_drop_total": int(drops.sum()), "suppression_emit_total": len(over)}
+        if len(over):
+            counts |= {"suppression_overtime_sum": int(over.sum()), "suppression_overtime_min": int(over.min())}
+        return counts

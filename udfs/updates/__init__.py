@@ -1,0 +1,1 @@
+"""Changelogs of windows and sessions: rows added up, changes numbered and laid out."""
