@@ -26,8 +26,9 @@ from streamtime.sparks import UnsupportedSparkError
 from streamtime.sql.errors import CallError
 from streamtime.statements.query import query
 from streamtime.store.table import VersionedTable
+from streamtime.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "CallError",

@@ -21,7 +21,8 @@ from test_streaming import Source
 
 import streamtime
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql.call.spec import Choice, Spec, Text, Texts
+from streamtime.sql.call.kinds import Choice, Text, Texts
+from streamtime.sql.call.spec import Spec
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.udtf import handler
 

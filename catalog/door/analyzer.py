@@ -20,16 +20,17 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession
 
-import streamtime
 from streamtime.describe import Description
 from streamtime.door.callbacks import guard
 from streamtime.door.planframe import Nodes, Operator, PlanFrame
 from streamtime.shelf import FUNCTIONS
 from streamtime.sparks import spark_version
-from streamtime.sql.call.binding import Expression, Place, Sort, Table, Value, bind
+from streamtime.sql.call.binding import bind
 from streamtime.sql.call.spec import Spec
+from streamtime.sql.call.values import Expression, Place, Sort, Table, Value
 from streamtime.sql.errors import TOO_DEEP, CallError, gist, too_deep, unlogged
 from streamtime.sql.tables.classes import refuse_foreign
+from streamtime.version import VERSION
 
 MOST_SESSIONS = 32
 REPORT = "Please report it with this query."
@@ -187,7 +188,7 @@ class AnalyzerDoor:
         function = self._module("org.apache.spark.api.java.JavaPairRDD").toScalaFunction(builder)
         info = self.classes["info"](
             f"streamtime.{spec.name}", None, spec.name.lower(), description.usage, description.arguments, description.examples,
-            description.note, "table_funcs", streamtime.__version__, "", "built-in",
+            description.note, "table_funcs", VERSION, "", "built-in",
         )  # fmt: skip
         self.alive[spec.name] = (builder, function)
         for registry in self._registries():

@@ -11,7 +11,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from streamtime.shelf import FUNCTIONS
 from streamtime.shell.script import tokens
-from streamtime.sql.call.spec import Choice, Flag, Option, Spec, Text, Texts
+from streamtime.sql.call.kinds import Choice, Flag, Text, Texts
+from streamtime.sql.call.spec import Option, Spec
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Source
 

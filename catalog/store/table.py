@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 from streamtime.api import versions
 from streamtime.session import DELTA
 from streamtime.sparks import spark_version
-from streamtime.sql.call.spec import MICROSECOND
+from streamtime.sql.call.kinds import MICROSECOND
 from streamtime.sql.errors import CallError, did_you_mean, listed
 from streamtime.sql.rows.columns import direct, named, orderable
 from streamtime.sql.syntax.text import ddl, field_names, literal, microseconds, quoted, unquoted

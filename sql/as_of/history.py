@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamtime.sql.call.binding import Expression, Sort
 from streamtime.sql.call.names import parts, pieces, plain
+from streamtime.sql.call.values import Expression, Sort
 from streamtime.sql.errors import CallError, NoHistory, listed
-from streamtime.sql.functions.table_history import ADDED, history
 from streamtime.sql.rows.columns import TIMES
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.syntax.tokens import Source
+from streamtime.sql.tables.commits import ADDED, history
 from streamtime.sql.tables.declaration import PREFIX, as_name, versioned_source
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from streamtime.sql.as_of.sides import Key
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.as_of.keys import Key
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.syntax.conditions import Conjunct
     from streamtime.sql.tables.declaration import Declaration
 

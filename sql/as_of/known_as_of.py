@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from streamtime.sql.as_of.sides import Sides
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
 
 ARRIVAL, NUMBER, DELETED, RELEASE, HELD, WAITS, LIMIT, LAPSED = (
     f"{PREFIX}{n}" for n in ("arrival", "number", "deleted", "release", "held", "waits", "limit", "lapsed")

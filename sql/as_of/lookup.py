@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, WindowSpec
 
     from streamtime.sql.as_of.sides import Sides
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
 
 IS_RIGHT, LEFT, RIGHT, HASH, BEFORE, AFTER, MATCH, TIED = (
     f"{PREFIX}{n}" for n in ("is_right", "left", "right", "hash", "before", "after", "match", "tied")

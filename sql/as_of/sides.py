@@ -10,8 +10,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.as_of.history import column, declaring, past, table_columns, tombstones
-from streamtime.sql.call.binding import Bound, Expression, Sort, Table
+from streamtime.sql.as_of.keys import Key
 from streamtime.sql.call.names import parts, pieces, plain
+from streamtime.sql.call.spec import Bound
+from streamtime.sql.call.values import Expression, Sort, Table
 from streamtime.sql.errors import CallError, did_you_mean, listed, unlogged
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.syntax.conditions import Conjunct, comparison, split
@@ -22,21 +24,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from streamtime.sql.as_of.history import Past
-    from streamtime.sql.call.binding import Place
+    from streamtime.sql.call.values import Place
     from streamtime.sql.rows.frame import Frame
 
 NUMBERS = (T.NumericType,)
 Extras = dict[str, tuple[Expression, ...]]
 LEFT, RIGHT = "left", "right"
-
-
-@dataclass(frozen=True)
-class Key:
-    """A pair of expressions that a match has equal, and the comparison that said so, if one did."""
-
-    left: Expression
-    right: Expression
-    written: Conjunct | None = None
 
 
 @dataclass(frozen=True)

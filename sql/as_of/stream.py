@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.as_of.sides import Sides
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
 FROM, TO, PREVIOUS = (f"{PREFIX}{n}" for n in ("from", "to", "previous"))

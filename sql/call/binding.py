@@ -1,115 +1,19 @@
-"""A call, as every door delivers it, and its binding to a SPEC: all that can be wrong with options is said here (rules C1, C8)."""
+"""Binds a call to a SPEC: all that can be wrong with options is said here (rules C1, C8)."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
+from streamtime.sql.call.kinds import Refused
 from streamtime.sql.call.names import Names
-from streamtime.sql.call.spec import Refused, Spec
+from streamtime.sql.call.spec import Bound, Spec, as_they_are
+from streamtime.sql.call.values import Place, Table, Value
 from streamtime.sql.errors import CallError, did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import Column, DataFrame
-
-DIRECTION = re.compile(r"\s+(ASC|DESC)(?:\s+NULLS\s+(FIRST|LAST))?\s*$|\s+NULLS\s+(FIRST|LAST)\s*$", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Value:
-    """A constant that came as an option: its Python value, its SQL type, and how it was written."""
-
-    python: Any
-    type: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Expression:
-    """A SQL expression over the input: its text for people, and the column that Spark resolves."""
-
-    text: str
-    column: Callable[[], Column]
-
-    @staticmethod
-    def parse(text: str) -> Expression:
-        """From SQL text."""
-        return Expression(text.strip(), lambda: F.expr(text))
-
-
-@dataclass(frozen=True)
-class Sort:
-    """One ORDER BY item."""
-
-    expression: Expression
-    ascending: bool = True
-    nulls_first: bool = True
-
-    @staticmethod
-    def parse(text: str) -> Sort:
-        """From SQL text such as `ts DESC NULLS LAST`; nulls come first going up and last going down, as in Spark."""
-        found = DIRECTION.search(text)
-        if not found:
-            return Sort(Expression.parse(text))
-        ascending = (found[1] or "ASC").upper() == "ASC"
-        nulls = (found[2] or found[3] or ("FIRST" if ascending else "LAST")).upper()
-        return Sort(Expression.parse(text[: found.start()]), ascending, nulls == "FIRST")
-
-
-@dataclass(frozen=True)
-class Table:
-    """A TABLE argument: the rows, and the clauses that stood with it."""
-
-    frame: DataFrame
-    partition_by: tuple[Expression, ...] = ()
-    order_by: tuple[Sort, ...] = ()
-
-
-def _as_they_are(df: DataFrame, _places: Sequence[Place], _present: bool) -> DataFrame:
-    return df
-
-
-Place = tuple[int, int]  # of a column: the number of its table, and its own
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A call whose options are known, typed and complete.
-
-    `as_inputs(df, places, present)` gives the first columns of a result the qualifiers of the input columns that they come from, so that
-    `o.k` can be said around the call, and their nullability: of the first table, and of the others where `present`. Only a door to the
-    JVM can; elsewhere it gives `df`.
-    """
-
-    spec: Spec
-    tables: tuple[Table, ...]
-    options: dict[str, Any] = field(default_factory=dict)
-    session: Any = None
-    as_inputs: Callable[[DataFrame, Sequence[Place], bool], DataFrame] = _as_they_are
-    names: Names = field(default_factory=Names)  # when two names of columns are the same
-
-    def __getitem__(self, option: str) -> Any:
-        """The value of an option, its default where the call did not give it."""
-        return self.options[option]
-
-    def refuse(self, argument: str | None, problem: str, fix: str | None = None) -> CallError:
-        """The error to raise for something that only the plan can know."""
-        return CallError(self.spec.name, argument, problem, fix)
-
-    @property
-    def keys(self) -> tuple[Expression, ...]:
-        """The key expressions, from the clause or the option."""
-        return self.tables[0].partition_by or tuple(Expression.parse(k) for k in self["keys"] or ())
-
-    @property
-    def order(self) -> tuple[Sort, ...]:
-        """The ORDER BY items, from the clause or the option."""
-        return self.tables[0].order_by or tuple(Sort.parse(o) for o in self["order_by"] or ())
+    from pyspark.sql import DataFrame
 
 
 def bind(
@@ -117,7 +21,7 @@ def bind(
     tables: Sequence[Table],
     options: Sequence[tuple[str | None, Value]],
     session: Any = None,
-    as_inputs: Callable[[DataFrame, Sequence[Place], bool], DataFrame] = _as_they_are,
+    as_inputs: Callable[[DataFrame, Sequence[Place], bool], DataFrame] = as_they_are,
 ) -> Bound:
     """Check the call against the SPEC. Raises CallError."""
     if len(tables) != spec.tables:

@@ -1,136 +1,18 @@
-"""What a function says about itself, as data. Everything that describes a function is derived from its SPEC."""
+"""What a function says about itself, as data, and a call bound to it. Everything that describes a function is derived from its SPEC."""
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from streamtime.sql.errors import did_you_mean
+from streamtime.sql.call.kinds import Choice, Duration, Kind, Text, Texts
+from streamtime.sql.call.names import Names
+from streamtime.sql.call.values import Expression, Place, Sort, Table
+from streamtime.sql.errors import CallError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from streamtime.sql.call.binding import Bound, Value
-
-MICROSECOND = datetime.timedelta(microseconds=1)
-
-
-class Refused(Exception):
-    """What a kind says of a value it does not take: (what was expected, how to fix it)."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """The type of an option: its SQL type for people, its type in Python, and `read`, from a constant to the value a plan uses."""
-
-    sql: str
-    python: ClassVar[Any] = object
-
-    def read(self, value: Value) -> Any:
-        """The value a plan uses. Raises Refused(expected, fix)."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Duration(Kind):
-    """A day-time interval, read as whole microseconds."""
-
-    sql: str = "INTERVAL DAY TO SECOND"
-    python = datetime.timedelta
-    positive: bool = False
-
-    def read(self, value: Value) -> int:
-        """Microseconds."""
-        if "MONTH" in value.type or "YEAR" in value.type or value.type == "INTERVAL":
-            raise Refused("an interval of days to seconds", "Months and years have no fixed length: say it in days.")
-        if not isinstance(value.python, datetime.timedelta):
-            raise Refused("an interval", "Write it as INTERVAL 10 MINUTES.")
-        micros = value.python // MICROSECOND
-        if micros < 0 or (self.positive and micros == 0):
-            raise Refused("an interval above zero" if self.positive else "an interval of zero or more", "")
-        return micros
-
-
-@dataclass(frozen=True)
-class Count(Kind):
-    """A whole number, not negative."""
-
-    sql: str = "BIGINT"
-    python = int
-
-    def read(self, value: Value) -> int:
-        """The number."""
-        if type(value.python) is not int or value.python < 0:
-            raise Refused("a whole number of zero or more", "")
-        return value.python
-
-
-@dataclass(frozen=True)
-class Choice(Kind):
-    """One of a few words."""
-
-    sql: str = "STRING"
-    python = str
-    words: tuple[str, ...] = ()
-
-    def read(self, value: Value) -> str:
-        """The word, in lower case."""
-        expected = "one of " + ", ".join(f"'{w}'" for w in self.words)
-        if not isinstance(value.python, str):
-            raise Refused(expected, "")
-        word = value.python.lower()
-        if word not in self.words:
-            raise Refused(expected, (did_you_mean(word, self.words) or "").replace("`", "'"))
-        return word
-
-
-@dataclass(frozen=True)
-class Flag(Kind):
-    """True or false."""
-
-    sql: str = "BOOLEAN"
-    python = bool
-
-    def read(self, value: Value) -> bool:
-        """The flag."""
-        if not isinstance(value.python, bool):
-            raise Refused("true or false", "Write it without quotes." if str(value.python).lower() in ("true", "false") else "")
-        return value.python
-
-
-@dataclass(frozen=True)
-class Text(Kind):
-    """A string; where `expression` is set, a SQL expression over the input's columns."""
-
-    sql: str = "STRING"
-    python = str
-    expression: bool = True
-
-    def read(self, value: Value) -> str:
-        """The text."""
-        if not isinstance(value.python, str) or not value.python.strip():
-            what = "a SQL expression in quotes" if self.expression else "a string"
-            raise Refused(what, "Write it as 'ts'." if self.expression else "")
-        return value.python
-
-
-@dataclass(frozen=True)
-class Texts(Kind):
-    """Several SQL expressions over the input's columns."""
-
-    sql: str = "ARRAY<STRING>"
-    python = str | Sequence[str]
-
-    def read(self, value: Value) -> tuple[str, ...]:
-        """The texts."""
-        items = value.python
-        if isinstance(items, str):
-            raise Refused("an array of SQL expressions in quotes", f"Write it as ARRAY('{items}').")
-        if not isinstance(items, (list, tuple)) or not items or not all(isinstance(i, str) and i.strip() for i in items):
-            raise Refused("an array of SQL expressions in quotes", "Write it as ARRAY('k').")
-        return tuple(items)
 
 
 @dataclass(frozen=True)
@@ -195,6 +77,46 @@ class Spec:
     def option(self, name: str) -> Option | None:
         """The option of that name, whatever its case."""
         return next((o for o in self.options if o.name == name.lower()), None)
+
+
+def as_they_are(df: DataFrame, _places: Sequence[Place], _present: bool) -> DataFrame:
+    """What `Bound.as_inputs` does where no door to the JVM is."""
+    return df
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A call whose options are known, typed and complete.
+
+    `as_inputs(df, places, present)` gives the first columns of a result the qualifiers of the input columns that they come from, so that
+    `o.k` can be said around the call, and their nullability: of the first table, and of the others where `present`. Only a door to the
+    JVM can; elsewhere it gives `df`.
+    """
+
+    spec: Spec
+    tables: tuple[Table, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+    session: Any = None
+    as_inputs: Callable[[DataFrame, Sequence[Place], bool], DataFrame] = as_they_are
+    names: Names = field(default_factory=Names)  # when two names of columns are the same
+
+    def __getitem__(self, option: str) -> Any:
+        """The value of an option, its default where the call did not give it."""
+        return self.options[option]
+
+    def refuse(self, argument: str | None, problem: str, fix: str | None = None) -> CallError:
+        """The error to raise for something that only the plan can know."""
+        return CallError(self.spec.name, argument, problem, fix)
+
+    @property
+    def keys(self) -> tuple[Expression, ...]:
+        """The key expressions, from the clause or the option."""
+        return self.tables[0].partition_by or tuple(Expression.parse(k) for k in self["keys"] or ())
+
+    @property
+    def order(self) -> tuple[Sort, ...]:
+        """The ORDER BY items, from the clause or the option."""
+        return self.tables[0].order_by or tuple(Sort.parse(o) for o in self["order_by"] or ())
 
 
 CLAUSE_OPTIONS = ("keys", "order_by")

@@ -86,7 +86,8 @@ from streamtime.sql.as_of.known_as_of import known_as_of
 from streamtime.sql.as_of.lookup import BACKWARD, FORWARD, MATCH, NEAREST, field, looked_up
 from streamtime.sql.as_of.sides import Sides, clock_keys, sides, without_tables
 from streamtime.sql.as_of.stream import looked_up_in_stream, over_stream
-from streamtime.sql.call.spec import CLOCK_BY, COMMON, Choice, Duration, Example, Flag, Option, Spec, Text, Texts
+from streamtime.sql.call.kinds import Choice, Duration, Flag, Text, Texts
+from streamtime.sql.call.spec import CLOCK_BY, COMMON, Example, Option, Spec
 from streamtime.sql.errors import gist, unlogged
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
@@ -96,7 +97,8 @@ from streamtime.sql.syntax.text import microseconds, quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound, Place
+    from streamtime.sql.call.spec import Bound
+    from streamtime.sql.call.values import Place
     from streamtime.sql.rows.frame import Frame
 
 REASONS = ("null_time", "null_key", "no_match", "expired", "held")

@@ -63,8 +63,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.binding import Expression
-from streamtime.sql.call.spec import COMMON, Choice, Duration, Example, Flag, Option, Spec, Text
+from streamtime.sql.call.kinds import Choice, Duration, Flag, Text
+from streamtime.sql.call.spec import COMMON, Example, Option, Spec
+from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named, remembered
@@ -80,7 +81,7 @@ from streamtime.udfs.deduplicate import Deduplicate
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
 KEPT = f"{PREFIX}kept_time"

@@ -58,8 +58,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.binding import Expression
-from streamtime.sql.call.spec import COMMON, Duration, Example, Option, Spec
+from streamtime.sql.call.kinds import Duration
+from streamtime.sql.call.spec import COMMON, Example, Option, Spec
+from streamtime.sql.call.values import Expression
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
@@ -73,7 +74,7 @@ from streamtime.udfs.windows import FirstInWindow
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
     from streamtime.udfs.state import Transition
 

@@ -28,7 +28,7 @@ from streamtime.sql.call.spec import Example, Spec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
 
 SCHEMA = "function STRING, argument STRING, position INT, type STRING, required BOOLEAN, default STRING, description STRING, rules STRING"
 Row = tuple[str, str | None, int, str | None, bool | None, str | None, str, str]

@@ -67,7 +67,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamtime.sql.call.spec import Duration, Example, Option, Spec
+from streamtime.sql.call.kinds import Duration
+from streamtime.sql.call.spec import Example, Option, Spec
 from streamtime.sql.windows import changes
 from streamtime.sql.windows.reports import sessions
 from streamtime.udfs.updates.changes import Layout, Updates
@@ -76,7 +77,7 @@ from streamtime.udfs.updates.session_updates import SessionUpdates
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
 
 BOUNDS = ("session_start", "session_end")
 

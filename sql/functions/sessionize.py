@@ -80,8 +80,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.binding import Expression
-from streamtime.sql.call.spec import COMMON, OUTPUT, Choice, Duration, Example, Option, Spec
+from streamtime.sql.call.kinds import Choice, Duration
+from streamtime.sql.call.spec import COMMON, OUTPUT, Example, Option, Spec
+from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import direct, expression, named, sorted_by
@@ -102,7 +103,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
 SESSION, START, END = (f"{PREFIX}session{edge}" for edge in ("", "_start", "_end"))

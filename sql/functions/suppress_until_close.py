@@ -77,7 +77,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from streamtime.sql.call.spec import Choice, Duration, Example, Option, Spec, Text
+from streamtime.sql.call.kinds import Choice, Duration, Text
+from streamtime.sql.call.spec import Example, Option, Spec
 from streamtime.sql.suppress.batch import (
     ADDS,
     CLOCK,
@@ -97,7 +98,7 @@ from streamtime.sql.windows.changes import CLOSE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
 
 
 def check(call: Bound) -> None:

@@ -72,7 +72,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamtime.sql.call.spec import Choice, Duration, Example, Flag, Option, Spec
+from streamtime.sql.call.kinds import Choice, Duration, Flag
+from streamtime.sql.call.spec import Example, Option, Spec
 from streamtime.sql.suppress.batch import (
     ADDS,
     CLOCK,
@@ -91,7 +92,7 @@ from streamtime.udfs.arrays.groups import HIGHEST
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
 
 
 def check(call: Bound) -> None:

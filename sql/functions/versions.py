@@ -56,8 +56,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.binding import Expression
-from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Choice, Duration, Example, Option, Spec
+from streamtime.sql.call.kinds import Choice, Duration
+from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named
@@ -70,7 +71,7 @@ from streamtime.udfs.versions import Puts
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
 UNTIL, FINAL, ACCEPTED, TOMBSTONE = (f"{PREFIX}{name}" for name in ("until", "final", "accepted", "tombstone"))

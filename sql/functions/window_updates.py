@@ -74,7 +74,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamtime.sql.call.spec import Duration, Example, Option, Spec
+from streamtime.sql.call.kinds import Duration
+from streamtime.sql.call.spec import Example, Option, Spec
 from streamtime.sql.windows import changes
 from streamtime.sql.windows.changes import check as check_aggregates
 from streamtime.sql.windows.reports import time_windows
@@ -85,7 +86,7 @@ from streamtime.udfs.updates.window_updates import WindowUpdates
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
 
 BOUNDS = ("window_start", "window_end")
 

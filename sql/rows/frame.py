@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.binding import Expression
 from streamtime.sql.call.names import RESERVED, is_reserved, parts, plain
+from streamtime.sql.call.values import Expression
 from streamtime.sql.errors import TOO_DEEP, CallError, did_you_mean, gist, listed, too_deep, unlogged
 from streamtime.sql.rows.columns import TIMES, direct, equality, expression, named, orderable, sorted_by, tie_break
 from streamtime.sql.syntax.text import quoted
@@ -20,7 +20,7 @@ from streamtime.sql.syntax.text import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
 
 PREFIX = RESERVED
 

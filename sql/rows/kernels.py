@@ -12,7 +12,8 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -21,6 +22,7 @@ from pyspark.sql.pandas import functions as pandas_functions
 from streamtime.sql.rows import kernels_before_4_1
 from streamtime.sql.rows.columns import named, remembered
 from streamtime.udfs.arrays.blobs import Named
+from streamtime.udfs.kernel import Kernel
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,13 +32,6 @@ if TYPE_CHECKING:
 
 BLOB = "__streamtime_blob"
 arrow_udf = getattr(pandas_functions, "arrow_udf", None)  # from Spark 4.1
-
-
-class Kernel(Hashable, Protocol):
-    """What runs over a task's rows: batches of columns in, one column out, row by row."""
-
-    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        """Must give as many rows as it takes, in order."""
 
 
 def with_column(df: DataFrame, name: str, kernel: Kernel, columns: list[Column], returns: T.DataType) -> DataFrame:
@@ -84,11 +79,11 @@ def _function(kernel: Kernel, single: bool, returns: T.DataType, _application: H
 
 
 @functools.cache
-def ship_by_value() -> None:
-    """Send the kernels with each query from now on, so that workers need no package of ours."""
+def ship_by_value(*others: ModuleType) -> None:
+    """Send the kernels, and other modules that run on workers, with each query from now on: workers need no package of ours."""
     import streamtime.udfs
-    from streamtime.sql.stream import buckets
 
     for module in pkgutil.walk_packages(streamtime.udfs.__path__, "streamtime.udfs."):
         cloudpickle.register_pickle_by_value(importlib.import_module(module.name))  # type: ignore[no-untyped-call]
-    cloudpickle.register_pickle_by_value(buckets)  # type: ignore[no-untyped-call]
+    for other in others:
+        cloudpickle.register_pickle_by_value(other)  # type: ignore[no-untyped-call]

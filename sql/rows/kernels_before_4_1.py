@@ -23,7 +23,7 @@ from streamtime.udfs.arrays import as_pandas
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.rows.kernels import Kernel
+    from streamtime.udfs.kernel import Kernel
 
 ARROW: dict[type[T.DataType], pa.DataType] = {
     T.BooleanType: pa.bool_(),

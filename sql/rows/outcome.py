@@ -14,7 +14,7 @@ from streamtime.sql.syntax.text import HIGHEST
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
 REPORT = ("reason", "stream_time", "lateness")

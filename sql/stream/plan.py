@@ -18,6 +18,7 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.keys import told_apart
+from streamtime.sql.stream import buckets
 from streamtime.sql.stream.buckets import (
     ASIDE,
     CLOCK,
@@ -41,7 +42,7 @@ from streamtime.udfs.arrays.ordering import By
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
     from streamtime.udfs.state import Holder, Transition
 
@@ -170,7 +171,7 @@ def unclocked(fields: Sequence[T.StructField]) -> list[T.StructField]:
 
 def _run(call: Bound, packed: DataFrame, processor: Judge | Keeper, counts: Sequence[str], mode: str) -> DataFrame:
     """The blobs that come out, with the metrics observed on the way."""
-    kernels.ship_by_value()
+    kernels.ship_by_value(buckets)
     grouped = packed.groupBy("bucket")
     if not hasattr(grouped, "transformWithStateInPandas"):
         fix = "Use Spark 4.1 or later, or run the stream in the process of the server."
@@ -211,6 +212,7 @@ def _packed(
         if not has_arrow_form(field.dataType):
             kind, fix = field.dataType.simpleString().upper(), "Leave it out of the TABLE argument, or cast it."
             raise call.refuse(None, f"column `{field.name}` has type {kind}, which cannot travel to Python on a stream", fix)
+    kernels.ship_by_value(buckets)
     return kernels.packed(rows, PACKER, PACKED), [_marked(call, frame, f) for f in schema]
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.binding import Expression
-from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, WATERMARK, Choice, Count, Option, Text
+from streamtime.sql.call.kinds import Choice, Count, Text
+from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, WATERMARK, Option
+from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, has_arrow_form, has_collation, named
 from streamtime.sql.rows.frame import PREFIX, prepare
@@ -35,7 +36,7 @@ from streamtime.udfs.suppress.merging import DATA, FIRST, RUN_BYTES, RUN_ROWS, M
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.errors import CallError
     from streamtime.sql.rows.frame import Frame
 

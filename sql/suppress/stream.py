@@ -19,7 +19,7 @@ from streamtime.udfs.suppress.waiting import Waiting
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
 REASONS = ("null_time", "replaced", "tombstone")

@@ -17,9 +17,10 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 
-from streamtime.sql.call.binding import Bound, Table, Value, bind
+from streamtime.sql.call.binding import bind
 from streamtime.sql.call.names import Names, is_reserved, plain
-from streamtime.sql.call.spec import Spec
+from streamtime.sql.call.spec import Bound, Spec
+from streamtime.sql.call.values import Table, Value
 from streamtime.sql.errors import CallError, did_you_mean, listed
 from streamtime.sql.functions.session_updates import kernel as sessions_kernel
 from streamtime.sql.functions.window_updates import kernel as windows_kernel

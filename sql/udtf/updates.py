@@ -22,7 +22,7 @@ from streamtime.udfs.updates.aggregates import aggregate
 from streamtime.udfs.updates.changes import Layout, Sorted, Updates
 
 if TYPE_CHECKING:
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame, Ref
     from streamtime.sql.udtf.rows import Columns
 

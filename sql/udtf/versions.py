@@ -11,7 +11,7 @@ from streamtime.sql.udtf.suppress import DELETION, KIND
 from streamtime.udfs.versions import Times
 
 if TYPE_CHECKING:
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.udtf.rows import Columns
     from streamtime.udfs.arrays.groups import Ints
 

@@ -10,8 +10,9 @@ import numpy as np
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.binding import Expression
-from streamtime.sql.call.spec import COMMON, OUTPUT, Choice, Duration, Option, Text
+from streamtime.sql.call.kinds import Choice, Duration, Text
+from streamtime.sql.call.spec import COMMON, OUTPUT, Option
+from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.rows.frame import PREFIX, prepare
@@ -27,7 +28,7 @@ from streamtime.udfs.updates.changes import DELETED, Layout, PerRow, Sorted, Upd
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame, Ref
 
 CHANGE = ("change_type", "change_time", "change_seq")

@@ -23,7 +23,7 @@ from streamtime.udfs.sessions.steps import EDGES, SessionSteps
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
 NULL_TIME = "null_time: its event time or its first ORDER BY value is null, so it has no place in time"

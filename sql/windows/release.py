@@ -20,7 +20,7 @@ from streamtime.sql.syntax.text import floor_div, microseconds, quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
 EMIT_TIME, EMIT_REASON = "emit_time", "emit_reason"

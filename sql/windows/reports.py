@@ -20,7 +20,7 @@ from streamtime.udfs.windows import FirstInWindow
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from streamtime.sql.call.binding import Bound
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
 REASONS = ("null_time", "null_key", "late")

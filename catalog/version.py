@@ -1,0 +1,3 @@
+"""The version of the pack."""
+
+VERSION = "0.1.0"
