@@ -27,8 +27,10 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather")
 EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "tests": "dev", "sparks": "dev", "benchmark": "bench", "pages": "dev"}
-APART = tuple(
-    f"tests/test_{name}.py" for name in ("install", "kills", "cli", "streaming", "suppress_stream", "session_streams", "as_of_streams")
+APART = (
+    *(f"tests/whole/test_{name}.py" for name in ("install", "kills")),
+    "tests/catalog/shell/test_cli.py",
+    *(f"tests/sql/stream/test_{name}.py" for name in ("streaming", "suppress_stream", "session_streams", "as_of_streams")),
 )
 SPARKS = {"4.2": "4.2.0", "4.1": "4.1.4", "4.0": "4.0.5"}  # what the tests run on; the first is the reference, in .venv
 

@@ -23,7 +23,7 @@ from streamtime.api import (
 from streamtime.door.registration import Registration, register, unregister
 from streamtime.session import session
 from streamtime.sparks import UnsupportedSparkError
-from streamtime.sql.errors import CallError
+from streamtime.sql.call.errors import CallError
 from streamtime.statements.query import query
 from streamtime.store.table import VersionedTable
 from streamtime.version import VERSION

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-
-sys.path.insert(0, str(Path(__file__).parent))
-from jvm import JAVA_OPTIONS, code_cache
+from support.jvm import JAVA_OPTIONS, code_cache
 
 
 @pytest.fixture(scope="session")

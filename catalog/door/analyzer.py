@@ -26,9 +26,9 @@ from streamtime.door.planframe import Nodes, Operator, PlanFrame
 from streamtime.shelf import FUNCTIONS
 from streamtime.sparks import spark_version
 from streamtime.sql.call.binding import bind
+from streamtime.sql.call.errors import TOO_DEEP, CallError, gist, too_deep, unlogged
 from streamtime.sql.call.spec import Spec
 from streamtime.sql.call.values import Expression, Place, Sort, Table, Value
-from streamtime.sql.errors import TOO_DEEP, CallError, gist, too_deep, unlogged
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.version import VERSION
 

@@ -19,7 +19,7 @@ from streamtime.door.analyzer import AnalyzerDoor
 from streamtime.door.callbacks import guard
 from streamtime.door.parser import ParserDoor
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql.errors import unlogged
+from streamtime.sql.call.errors import unlogged
 from streamtime.sql.rows import kernels
 from streamtime.sql.udtf import handler
 from streamtime.statements.query import is_remote

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql.errors import CallError
+from streamtime.sql.call.errors import CallError
 
 if TYPE_CHECKING:
     from streamtime.sql.call.spec import Option, Spec

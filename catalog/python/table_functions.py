@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streamtime.python.in_python import in_python, inputs, said, spelled, written
 from streamtime.sql.call.binding import bind
+from streamtime.sql.call.errors import CallError, did_you_mean
 from streamtime.sql.call.kinds import MICROSECOND, Choice, Duration, Texts
 from streamtime.sql.call.spec import CLAUSE_OPTIONS, Option, Spec
 from streamtime.sql.call.values import Table, Value
-from streamtime.sql.errors import CallError, did_you_mean
 from streamtime.sql.syntax.tokens import Source
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.statements.query import is_remote

@@ -64,7 +64,7 @@ class Console:
         counts: list[Limited] = []
 
         def work() -> None:
-            from streamtime.sql.errors import unlogged
+            from streamtime.sql.call.errors import unlogged
 
             with unlogged():
                 df = self.connection.sql(sql)

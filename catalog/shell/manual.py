@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from streamtime.describe import CLAUSES, wrapped
 from streamtime.shelf import FUNCTIONS
 from streamtime.shell.rendering import Result
+from streamtime.sql.call.errors import did_you_mean
 from streamtime.sql.call.spec import Spec
-from streamtime.sql.errors import did_you_mean
 
 WIDEST = 120
 

@@ -26,7 +26,7 @@ from streamtime.shell.console import Console, Failed, Gone
 from streamtime.shell.rendering import FORMATS
 from streamtime.shell.running import Cancelled
 from streamtime.shell.script import finished, tokens
-from streamtime.sql.errors import did_you_mean, unlogged
+from streamtime.sql.call.errors import did_you_mean, unlogged
 
 PROMPT = "streamtime> "
 CONTINUED = "       ...> "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tabulate import tabulate
 from wcwidth import wcswidth, wcwidth
 
-from streamtime.sql.errors import CONTROLS
+from streamtime.sql.call.errors import CONTROLS
 
 FORMATS = ("table", "vertical", "csv", "json", "markdown")
 STREAMED = ("csv", "json")  # formats that need no row but the one at hand

@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from streamtime.sql.call.errors import CallError, gist, unlogged
 from streamtime.sql.call.values import Value
-from streamtime.sql.errors import CallError, gist, unlogged
 from streamtime.sql.syntax.tokens import Span, blank
 from streamtime.statements.calls import Call, Given, Statement
 

@@ -14,10 +14,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 
 from streamtime.shelf import FUNCTIONS
+from streamtime.sql.call.errors import TOO_DEEP, CallError, did_you_mean, echoed
+from streamtime.sql.call.errors import too_deep as out_of_stack
 from streamtime.sql.call.names import parts
 from streamtime.sql.call.spec import Spec
-from streamtime.sql.errors import TOO_DEEP, CallError, did_you_mean, echoed
-from streamtime.sql.errors import too_deep as out_of_stack
 from streamtime.sql.syntax.expressions import UNIT
 from streamtime.sql.syntax.tokens import offset
 from streamtime.statements.calls import Statement

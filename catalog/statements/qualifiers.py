@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import Names
-from streamtime.sql.errors import CallError
 from streamtime.sql.rows.columns import expression
 from streamtime.sql.syntax.as_of_clauses import ENDS, item
 from streamtime.sql.syntax.conditions import split

@@ -27,10 +27,10 @@ from pyspark.sql import functions as F
 from streamtime.shelf import FUNCTIONS
 from streamtime.sparks import knows_asof_join
 from streamtime.sql.call.binding import bind
+from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import Names
 from streamtime.sql.call.spec import Spec
 from streamtime.sql.call.values import Expression, Sort, Table, Value
-from streamtime.sql.errors import CallError
 from streamtime.sql.syntax import as_of_rewrite
 from streamtime.sql.syntax.as_of_clauses import Refusal
 from streamtime.sql.syntax.tokens import Span, Token, blank

@@ -26,8 +26,9 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.errors import CallError
-from streamtime.sql.syntax.text import microseconds, quoted
+from streamtime.sql.call.errors import CallError
+from streamtime.sql.rows.typed import microseconds
+from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.declaration import Declaration
 
 APP, VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"

@@ -21,10 +21,11 @@ from pyspark.sql import types as T
 from streamtime.api import versions
 from streamtime.session import DELTA
 from streamtime.sparks import spark_version
+from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.kinds import MICROSECOND
-from streamtime.sql.errors import CallError, did_you_mean, listed
 from streamtime.sql.rows.columns import direct, named, orderable
-from streamtime.sql.syntax.text import ddl, field_names, literal, microseconds, quoted, unquoted
+from streamtime.sql.rows.typed import ddl, field_names, microseconds
+from streamtime.sql.syntax.text import literal, quoted, unquoted
 from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read, spelled
 from streamtime.statements.query import is_remote
 from streamtime.store.puts import Layout, Report, Values, writer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from streamtime.sql.call.errors import CallError, NoHistory, listed
 from streamtime.sql.call.names import parts, pieces, plain
 from streamtime.sql.call.values import Expression, Sort
-from streamtime.sql.errors import CallError, NoHistory, listed
 from streamtime.sql.rows.columns import TIMES
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.syntax.tokens import Source

@@ -18,7 +18,8 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named, sorted_by
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
-from streamtime.sql.syntax.text import FAR, microseconds, quoted
+from streamtime.sql.rows.typed import microseconds
+from streamtime.sql.syntax.text import FAR, quoted
 from streamtime.udfs.as_of_join import EXPIRED, KnownAsOf
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from pyspark.sql import types as T
 from streamtime.sql.rows.columns import direct, expression, named, orderable, sorted_by
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.rows.sorting import sorted_runs
-from streamtime.sql.syntax.text import collated, microseconds, quoted
+from streamtime.sql.rows.typed import collated, microseconds
+from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, WindowSpec

@@ -11,10 +11,10 @@ from pyspark.sql import types as T
 
 from streamtime.sql.as_of.history import column, declaring, past, table_columns, tombstones
 from streamtime.sql.as_of.keys import Key
+from streamtime.sql.call.errors import CallError, did_you_mean, listed, unlogged
 from streamtime.sql.call.names import parts, pieces, plain
 from streamtime.sql.call.spec import Bound
 from streamtime.sql.call.values import Expression, Sort, Table
-from streamtime.sql.errors import CallError, did_you_mean, listed, unlogged
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.syntax.conditions import Conjunct, comparison, split
 from streamtime.sql.syntax.text import quoted

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.kinds import Refused
 from streamtime.sql.call.names import Names
 from streamtime.sql.call.spec import Bound, Spec, as_they_are
 from streamtime.sql.call.values import Place, Table, Value
-from streamtime.sql.errors import CallError, did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from streamtime.sql.errors import did_you_mean
+from streamtime.sql.call.errors import did_you_mean
 
 if TYPE_CHECKING:
     from streamtime.sql.call.values import Value

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.kinds import Choice, Duration, Kind, Text, Texts
 from streamtime.sql.call.names import Names
 from streamtime.sql.call.values import Expression, Place, Sort, Table
-from streamtime.sql.errors import CallError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -86,13 +86,14 @@ from streamtime.sql.as_of.known_as_of import known_as_of
 from streamtime.sql.as_of.lookup import BACKWARD, FORWARD, MATCH, NEAREST, field, looked_up
 from streamtime.sql.as_of.sides import Sides, clock_keys, sides, without_tables
 from streamtime.sql.as_of.stream import looked_up_in_stream, over_stream
+from streamtime.sql.call.errors import gist, unlogged
 from streamtime.sql.call.kinds import Choice, Duration, Flag, Text, Texts
 from streamtime.sql.call.spec import CLOCK_BY, COMMON, Example, Option, Spec
-from streamtime.sql.errors import gist, unlogged
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.outcome import REPORT, lateness, outcome
-from streamtime.sql.syntax.text import microseconds, quoted
+from streamtime.sql.rows.typed import microseconds
+from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -64,9 +64,10 @@ from streamtime.sql.call.values import Expression
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
+from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.stream.buckets import CLOCK
 from streamtime.sql.stream.plan import is_stream, judged, verdict
-from streamtime.sql.syntax.text import microseconds, plus, quoted
+from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.windows.membership import END, START, VERDICT, clocked, closed, in_sessions, windowed
 from streamtime.udfs.sessions.rules import FirstInSession
 from streamtime.udfs.windows import FirstInWindow

@@ -89,9 +89,10 @@ from streamtime.sql.rows.columns import direct, expression, named, sorted_by
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.sorting import hash_of, prefix
+from streamtime.sql.rows.typed import as_text
 from streamtime.sql.stream.buckets import CLOCK, REASON
 from streamtime.sql.stream.plan import is_stream, judged, kept, unclocked, verdict
-from streamtime.sql.syntax.text import as_text, named_by, quoted
+from streamtime.sql.syntax.text import named_by, quoted
 from streamtime.sql.windows.explain import explained_in_stream, explained_sessions, steps
 from streamtime.udfs.sessions.sessionize import Sessionize
 from streamtime.udfs.sessions.steps import SessionSteps

@@ -64,8 +64,9 @@ from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome, refuse_clash
+from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.suppress.batch import DELETED, deletions, text_column
-from streamtime.sql.syntax.text import FAR, microseconds, quoted
+from streamtime.sql.syntax.text import FAR, quoted
 from streamtime.udfs.versions import Puts
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.syntax.text import as_text, collated, quoted
+from streamtime.sql.rows.typed import as_text, collated
+from streamtime.sql.syntax.text import quoted
 
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 DIRECT = (

@@ -11,9 +11,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.call.errors import TOO_DEEP, CallError, did_you_mean, gist, listed, too_deep, unlogged
 from streamtime.sql.call.names import RESERVED, is_reserved, parts, plain
 from streamtime.sql.call.values import Expression
-from streamtime.sql.errors import TOO_DEEP, CallError, did_you_mean, gist, listed, too_deep, unlogged
 from streamtime.sql.rows.columns import TIMES, direct, equality, expression, named, orderable, sorted_by, tie_break
 from streamtime.sql.syntax.text import quoted
 

@@ -11,7 +11,8 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.syntax.text import as_text, one_to_one, quoted
+from streamtime.sql.rows.typed import as_text
+from streamtime.sql.syntax.text import one_to_one, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

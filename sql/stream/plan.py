@@ -18,6 +18,7 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import arrow_type, expression, has_arrow_form, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.keys import told_apart
+from streamtime.sql.rows.typed import collated, microseconds
 from streamtime.sql.stream import buckets
 from streamtime.sql.stream.buckets import (
     ASIDE,
@@ -36,7 +37,7 @@ from streamtime.sql.stream.buckets import (
     counted,
     unpack,
 )
-from streamtime.sql.syntax.text import collated, microseconds, quoted
+from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.arrays.ordering import By
 
 if TYPE_CHECKING:

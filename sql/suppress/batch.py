@@ -22,9 +22,10 @@ from streamtime.sql.rows.columns import expression, has_arrow_form, has_collatio
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.keys import counted, digest
 from streamtime.sql.rows.outcome import outcome, refuse_clash
+from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.stream.plan import is_stream
 from streamtime.sql.suppress.stream import streamed
-from streamtime.sql.syntax.text import literal, microseconds, quoted
+from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.tables.declaration import versioned_source
 from streamtime.sql.windows.changes import CLOSE, GRACE_KEY
 from streamtime.udfs.arrays.blobs import Packer
@@ -36,8 +37,8 @@ from streamtime.udfs.suppress.merging import DATA, FIRST, RUN_BYTES, RUN_ROWS, M
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from streamtime.sql.call.errors import CallError
     from streamtime.sql.call.spec import Bound
-    from streamtime.sql.errors import CallError
     from streamtime.sql.rows.frame import Frame
 
 VERSIONED = "streamtime.versioned"  # in the metadata of a column: the input is a versioned table

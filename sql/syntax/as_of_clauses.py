@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from streamtime.sql.errors import CallError
+from streamtime.sql.call.errors import CallError
 from streamtime.sql.syntax.expressions import complete, has_columns, value_end
 from streamtime.sql.syntax.tokens import Source, Span
 

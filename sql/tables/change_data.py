@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.errors import CallError
+from streamtime.sql.call.errors import CallError
 from streamtime.sql.rows.columns import named
 from streamtime.sql.syntax.text import named_parts, quoted
 from streamtime.sql.tables.classes import refuse_foreign

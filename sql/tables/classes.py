@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T
 
-from streamtime.sql.errors import CallError, echoed
+from streamtime.sql.call.errors import CallError, echoed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

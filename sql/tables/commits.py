@@ -12,8 +12,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.call.errors import CallError, NoHistory, did_you_mean, listed
 from streamtime.sql.call.names import Names, is_reserved, plain
-from streamtime.sql.errors import CallError, NoHistory, did_you_mean, listed
 from streamtime.sql.rows.columns import expression, has_collation, named, orderable
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.change_data import AT, CHANGE, MAY_CHANGE, VERSION, Change, change_data

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 
+from streamtime.sql.call.errors import CallError, NoHistory, did_you_mean, echoed, gist, listed, unlogged
 from streamtime.sql.call.names import plain
-from streamtime.sql.errors import CallError, NoHistory, did_you_mean, echoed, gist, listed, unlogged
 from streamtime.sql.rows.columns import TIMES
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.classes import refuse_foreign

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from streamtime.sql.errors import did_you_mean, listed
+from streamtime.sql.call.errors import did_you_mean, listed
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.syntax.tokens import Source, Token
 

@@ -18,13 +18,14 @@ from pyspark.sql import types as T
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 
 from streamtime.sql.call.binding import bind
+from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.names import Names, is_reserved, plain
 from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Table, Value
-from streamtime.sql.errors import CallError, did_you_mean, listed
 from streamtime.sql.functions.session_updates import kernel as sessions_kernel
 from streamtime.sql.functions.window_updates import kernel as windows_kernel
-from streamtime.sql.syntax.text import as_text, collated, microseconds, named_by, one_to_one, quoted, time_text
+from streamtime.sql.rows.typed import as_text, collated, microseconds, time_text
+from streamtime.sql.syntax.text import named_by, one_to_one, quoted
 from streamtime.sql.udtf.rows import Columns, Verdicts
 from streamtime.sql.udtf.suppress import KIND, PREIMAGE, change, needed, suppressed
 from streamtime.sql.udtf.updates import Shape, changed, shape

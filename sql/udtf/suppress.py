@@ -9,8 +9,9 @@ import numpy as np
 from pyspark.sql import types as T
 
 from streamtime.sql.call.names import plain
+from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.suppress.batch import at_end, closing, deletions, refuse_versioned, size_of, text_column
-from streamtime.sql.syntax.text import microseconds, quoted
+from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import HIGHEST, Ints
 from streamtime.udfs.arrays.ordering import comparable

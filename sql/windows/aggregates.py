@@ -12,9 +12,9 @@ from pyspark.sql import types as T
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from streamtime.sql.call.errors import did_you_mean
 from streamtime.sql.call.names import is_reserved
 from streamtime.sql.call.values import Expression
-from streamtime.sql.errors import did_you_mean
 from streamtime.sql.rows.columns import has_arrow_form, has_collation, orderable
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.udfs.updates.aggregates import KINDS, Aggregate, aggregate

@@ -14,9 +14,10 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.outcome import lateness, refuse_clash
+from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.stream.buckets import CLOCK, REASON
 from streamtime.sql.stream.plan import judged
-from streamtime.sql.syntax.text import HIGHEST, floor_div, microseconds, moment, plus, quoted
+from streamtime.sql.syntax.text import HIGHEST, floor_div, plus, quoted
 from streamtime.sql.windows.membership import END, START, moments
 from streamtime.udfs.sessions.steps import EDGES, SessionSteps
 

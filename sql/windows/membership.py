@@ -11,7 +11,8 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.syntax.text import HIGHEST, microseconds, minus, moment, plus, quoted
+from streamtime.sql.rows.typed import microseconds, moment
+from streamtime.sql.syntax.text import HIGHEST, minus, plus, quoted
 from streamtime.udfs.sessions.rules import ASIDE, LATE, OPENED, FirstInSession
 
 if TYPE_CHECKING:

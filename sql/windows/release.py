@@ -15,7 +15,8 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, named, together
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.syntax.text import floor_div, microseconds, quoted
+from streamtime.sql.rows.typed import microseconds
+from streamtime.sql.syntax.text import floor_div, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

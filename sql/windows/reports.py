@@ -9,9 +9,10 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.outcome import outcome
+from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.stream.buckets import CLOCK
 from streamtime.sql.stream.plan import judged, verdict
-from streamtime.sql.syntax.text import microseconds, moment, plus, quoted
+from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.windows.explain import LATE, explained_sessions, explained_windows, stepped, steps
 from streamtime.sql.windows.membership import END, START, clocked, closed, ending, moments, windowed
 from streamtime.udfs.sessions.steps import SessionSteps

@@ -1,0 +1,89 @@
+"""Pieces of SQL text that depend on a type: times as numbers and back, values as text, columns as CREATE TABLE takes them."""
+
+from __future__ import annotations
+
+from pyspark.sql import types as T
+
+from streamtime.sql.syntax.text import quoted
+
+LAST_DAY = 106_751_991  # since 1970 or before it, whose microseconds are a BIGINT
+
+
+def ddl(schema: T.StructType) -> str:
+    """Columns as CREATE TABLE takes them, whatever their names are, or those of their fields."""
+    return _fields(schema, " ")
+
+
+def _fields(schema: T.StructType, between: str) -> str:
+    return ", ".join(f"{quoted(f.name)}{between}{_type(f.dataType)}{'' if f.nullable else ' NOT NULL'}" for f in schema)
+
+
+def _type(kind: T.DataType) -> str:
+    if isinstance(kind, T.StructType):
+        return f"STRUCT<{_fields(kind, ': ')}>"
+    if isinstance(kind, T.ArrayType):
+        return f"ARRAY<{_type(kind.elementType)}>"
+    if isinstance(kind, T.MapType):
+        return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
+    return kind.simpleString()
+
+
+def field_names(kind: T.DataType) -> list[str]:
+    """The names in a type, at any depth."""
+    if isinstance(kind, T.StructType):
+        return [name for f in kind for name in (f.name, *field_names(f.dataType))]
+    if isinstance(kind, T.ArrayType):
+        return field_names(kind.elementType)
+    return [*field_names(kind.keyType), *field_names(kind.valueType)] if isinstance(kind, T.MapType) else []
+
+
+def microseconds(time: str, kind: T.DataType) -> str:
+    """SQL text for the microseconds since 1970 of a time: of a TIMESTAMP_NTZ or DATE, those of the moment that it names in UTC."""
+    if isinstance(kind, T.DateType):
+        return f"(least(greatest(unix_date({time}), -{LAST_DAY}), {LAST_DAY}) * 86400000000L)"
+    if isinstance(kind, T.TimestampNTZType):  # whatever the session's time zone, which unix_micros would ask for
+        day = f"unix_date(CAST({time} AS DATE))"
+        of_day = f"(hour({time}) * 3600L + minute({time}) * 60) * 1000000 + CAST(extract(SECOND FROM {time}) * 1000000 AS BIGINT)"
+        before_1970 = f"({day} + 1) * 86400000000L + ({of_day} - 86400000000L)"  # the very first day has no midnight
+        return f"if({day} < 0, {before_1970}, {day} * 86400000000L + {of_day})"
+    return f"unix_micros(CAST({time} AS TIMESTAMP))"
+
+
+def moment(number: str, kind: T.DataType) -> str:
+    """SQL text for microseconds since 1970 as a TIMESTAMP or TIMESTAMP_NTZ."""
+    if isinstance(kind, T.TimestampType):
+        return f"timestamp_micros({number})"
+    return f"(TIMESTAMP_NTZ '1970-01-01 00:00:00' + ({number}) * INTERVAL '0.000001' SECOND)"
+
+
+def collated(kind: T.DataType) -> bool:
+    """Whether it is a string that compares otherwise than byte by byte."""
+    return isinstance(kind, T.StringType) and kind.collation != "UTF8_BINARY"
+
+
+def as_text(value: str, kind: T.DataType, depth: int = 0) -> str:
+    """SQL text for a value as a string, one to one for values that GROUP BY tells apart; under a collation, as it is written."""
+    if isinstance(kind, T.StructType):
+        fields = [as_text(f"({value}).{quoted(f.name)}", f.dataType, depth) for f in kind.fields]
+        return f"if({value} IS NULL, NULL, to_json(array({', '.join(fields)})))"
+    if isinstance(kind, T.ArrayType):
+        item = f"item_{depth}"
+        return f"to_json(transform({value}, {item} -> {as_text(item, kind.elementType, depth + 1)}))"
+    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        return f"if({value} = 0, '0', CAST({value} AS STRING))"  # 0.0 = -0.0, and NaN = NaN, as in GROUP BY
+    if isinstance(kind, T.TimestampType):
+        return f"CAST(unix_micros({value}) AS STRING)"  # its text depends on the time zone, and repeats an hour in autumn
+    if isinstance(kind, T.BinaryType):
+        return f"hex({value})"
+    if collated(kind):
+        return f"collate({value}, 'UTF8_BINARY')"
+    return f"CAST({value} AS STRING)"
+
+
+def time_text(micros: int | None, kind: T.DataType) -> str:
+    """A time as Spark writes it, in UTC."""
+    assert micros is not None
+    text = str(T.TimestampNTZType().fromInternal(micros))
+    if isinstance(kind, T.DateType):
+        return text[:10]
+    return text.rstrip("0") if "." in text else text

@@ -1,0 +1,250 @@
+"""The UDTF door: the same calls as through the analyzer door give the same rows; what it cannot do, it says."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import SparkSession
+from support.deduplicate_calls import CASES, options_of, some_rows, sql_of
+from support.suppress_calls import DDL
+from support.suppress_calls import options_of as suppress_options
+from support.suppress_calls import some_rows as changes
+from support.suppress_calls import sql_of as suppress_sql
+from support.times import moment, view
+
+import streamtime
+from streamtime.shelf import FUNCTIONS
+from streamtime.sql.udtf import handler
+
+
+def test_every_function_over_a_table_has_one() -> None:
+    assert set(handler.LOCAL) == {s.name for s in FUNCTIONS if s.tables == 1}
+
+
+def both(spark: SparkSession, text: str) -> None:
+    """The same call through both doors."""
+    direct = spark.sql(text)
+    through = spark.sql(
+        re.sub(
+            r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE|SESSION_UPDATES|WINDOW_UPDATES|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT|VERSIONS)\(",
+            r"py_\1(",
+            text,
+        )
+    )
+    named = [[(f.name, f.dataType.simpleString()) for f in df.schema] for df in (through, direct)]
+    assert named[0] == named[1]  # a UDTF says more of what can be null in an array
+    assert Counter(map(repr, through.collect())) == Counter(map(repr, direct.collect())), text
+
+
+def as_options(text: str) -> str:
+    """PARTITION BY and ORDER BY as the options that a Python UDTF can see."""
+    found = re.search(r" PARTITION BY k ORDER BY \(([^)]*)\)", text)
+    assert found
+    order = ", ".join(f"'{o.strip()}'" for o in found[1].split(","))
+    return text.replace(found[0], f", keys => ARRAY('k'), order_by => ARRAY({order})")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_deduplicate(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    rows, options = some_rows(random_, random_.choice([1, 8, 60])), options_of(random_)
+    view(spark, [r | {"t": moment(r["t"], 1)} for r in rows], "k STRING, t TIMESTAMP, off INT, p INT")
+    both(spark, as_options(sql_of(options, random_.choice(["rows", "dropped", "all"]))))
+
+
+AGGREGATES = (
+    "count(*) AS n, count(off) AS m, sum(off) AS total, avg(off) AS mean, min(k) AS low, max(t) AS high, first(off) AS head, "
+    "last(p) AS tail, collect_list(off) AS together, sum(CAST(off AS DECIMAL(5, 1))) AS exact"
+)
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_updates(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    view(spark, [r | {"t": moment(r["t"], 1)} for r in some_rows(random_, 40)], "k STRING, t TIMESTAMP, off INT, p INT")
+    call = random_.choice(
+        [
+            "SESSION_UPDATES(.., gap => {3}{more})", "WINDOW_UPDATES(.., size => {10}{more})",
+            "WINDOW_UPDATES(.., size => {10}, slide => {4}{more})", "WINDOW_UPDATES(.., difference => {3}{more})",
+        ]
+    )  # fmt: skip
+    for micros_ in (10, 4, 3):
+        call = call.replace(f"{{{micros_}}}", f"INTERVAL '{micros_ / 1e6:.6f}' SECOND")
+    more = random_.choice(["", ", grace => INTERVAL '0.000005' SECOND"])
+    more += random_.choice(["", ", emit => 'final'", ", emit => 'final', at_end => 'emit'", ", output => 'dropped'", ", output => 'all'"])
+    more += random_.choice(["", ", clock_by => ARRAY('p')"])
+    aggregates = AGGREGATES.replace(", sum(CAST(off AS DECIMAL(5, 1))) AS exact", "")
+    order = random_.choice(["t", "off"])
+    table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY('{order}'), time => 't', aggregates => '{aggregates}'"
+    both(spark, f"SELECT * FROM {call.replace('..', table).replace('{more}', more)}")
+
+
+def test_an_aggregate_over_an_expression_needs_a_column_in_a_udtf(spark: SparkSession, udtfs: None) -> None:
+    view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT")
+    message = "WINDOW_UPDATES, `aggregates`: expected a column in a Python UDTF, got `CAST(off AS DECIMAL(5, 1))`. Name it in the TABLE"
+    table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t'), aggregates => '{AGGREGATES}'"
+    with pytest.raises(AnalysisException, match=re.escape(message)):
+        spark.sql(f"SELECT * FROM py_WINDOW_UPDATES({table}, size => INTERVAL 1 DAY)")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_distinct_in_window(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    rows = some_rows(random_, 40)
+    view(spark, [r | {"t": moment(r["t"], 1)} for r in rows], "k STRING, t TIMESTAMP, off INT, p INT")
+    window = random_.choice(["size => {}10{}", "size => {}10{}, slide => {}4{}", "gap => {}3{}", "gap => {}3{}, grace => {}5{}"])
+    for number in (10, 5, 4, 3):
+        window = window.replace(f"{{}}{number}{{}}", f"INTERVAL '{number / 1e6:.6f}' SECOND")
+    order = random_.choice(["t", "off"])
+    output = random_.choice(["rows", "dropped", "all"])
+    both(
+        spark,
+        f"SELECT * FROM DISTINCT_IN_WINDOW(TABLE(t), keys => ARRAY('k'), order_by => ARRAY('{order}'), time => 't', {window}, output => '{output}')",
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sessionize(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    rows = [r | {"k2": random_.choice([r["k"], "|", "\\|"])} for r in some_rows(random_, 40)]
+    view(spark, [r | {"t": moment(r["t"], 1)} for r in rows], "k STRING, t TIMESTAMP, off INT, p INT, k2 STRING")
+    options = random_.choice(["", ", grace => INTERVAL '0.000005' SECOND"])
+    order, output = random_.choice(["t", "off"]), random_.choice(["rows", "dropped", "all"])
+    table = f"TABLE(t), keys => ARRAY('k', 'k2'), order_by => ARRAY('{order}'), time => 't'"
+    both(spark, f"SELECT * FROM SESSIONIZE({table}, gap => INTERVAL '0.000003' SECOND{options}, output => '{output}')")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_suppress(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    rows, options = changes(random_, random_.choice([0, 1, 40])), suppress_options(random_)
+    if options.get("when_full") == "fail":
+        options["when_full"] = "spill"
+    if options.get("max_bytes") is not None:
+        options["max_bytes"] *= 10
+    view(spark, [r | {"t": moment(r["t"], 1), "close": moment(r["close"], 1)} for r in rows], DDL)
+    text = suppress_sql(options, random_.choice(["rows", "dropped", "all"]))
+    both(spark, text.replace(" PARTITION BY k ORDER BY id", ", keys => ARRAY('k'), order_by => ARRAY('id')"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_versions(spark: SparkSession, udtfs: None, seed: int) -> None:
+    random_ = random.Random(seed)
+    rows = [r | {"t": moment(r["t"], 1), "gone": random_.random() < 0.2} for r in some_rows(random_, random_.choice([0, 1, 40]))]
+    view(spark, rows, "k STRING, t TIMESTAMP, off INT, p INT, gone BOOLEAN")
+    options = random_.choice(["", ", grace => INTERVAL '0.000005' SECOND"])
+    options += random_.choice(["", ", retention => INTERVAL '0.000007' SECOND"]) + random_.choice(["", ", clock_by => ARRAY('p')"])
+    order, output = random_.choice(["t", "off", "off"]), random_.choice(["rows", "dropped", "all", "puts"])
+    table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY('{order}'), time => 't', deleted => 'gone'"
+    both(spark, f"SELECT * FROM VERSIONS({table}{options}, output => '{output}')")
+
+
+def test_a_full_buffer_and_wrong_calls_of_suppress(spark: SparkSession, udtfs: None) -> None:
+    view(spark, [{"k": "a", "t": moment(1, 1)}, {"k": "b", "t": moment(2, 1)}], "k STRING, t TIMESTAMP")
+    call = "SELECT * FROM py_SUPPRESS_UNTIL_{}(TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t'), {})"
+    with pytest.raises(
+        PythonException,
+        match=r"`max_records`: the buffer is full: expected at most 1 rows, got 2 at stream time 1970-01-01 00:00:00\.000002",
+    ):
+        spark.sql(call.format("TIME_LIMIT", "max_records => 1, when_full => 'fail'")).collect()
+    for function, options, message in (
+        ("TIME_LIMIT", "wait => INTERVAL 1 DAY, output => 'explain'", "'explain' is not possible in a Python UDTF"),
+        ("TIME_LIMIT", "wait => INTERVAL 1 DAY, clock => 'wall'", "`clock`: 'wall' is possible on a stream only"),
+        ("TIME_LIMIT", "max_records => 1", "`max_records`: needs `when_full`"),
+        ("CLOSE", "at_end => 'emit'", "`window_end`: is missing, and the input has no column `window_close`"),
+        ("CLOSE", "grace => INTERVAL 1 DAY", "`grace`: needs `window_end`, to which it is added"),
+    ):
+        with pytest.raises(AnalysisException, match=re.escape(message)):
+            spark.sql(call.format(function, options))
+
+
+def test_every_case(spark: SparkSession, udtfs: None) -> None:
+    identity = {"id = key": "key", "id = null": "CAST(NULL AS STRING)", "id = value": "value", "id = key|value": "concat(key, '|', value)"}
+    for case in CASES:
+        view(
+            spark,
+            [r | {"n": i + 1, "ts": moment(r["ts"])} for i, r in enumerate(case["input"])],
+            "key STRING, value STRING, ts TIMESTAMP, n INT",
+        )
+        keys = ["key"] if case["params"]["mode"] == "by_key" else ["key", identity[case["params"]["id_selector"]]]
+        array = ", ".join(f'"{k}"' for k in keys)
+        within = f"INTERVAL {case['params']['interval_ms'] / 1000} SECONDS"
+        got = spark.sql(
+            f"SELECT n FROM py_DEDUPLICATE(TABLE(t), keys => ARRAY({array}), order_by => ARRAY('n'), time => 'ts', within => {within})"
+        )
+        assert sorted(r.n for r in got.collect()) == [e["after"] for e in case["expected"]], case["id"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("TABLE(t) PARTITION BY k ORDER BY t", "`order_by`: is missing. As a Python UDTF, keys and order are options"),
+        ("TABLE(t), order_by => ARRAY('t'), withn => 1", "`withn`: no such option. Did you mean `within`"),
+        ("TABLE(t), order_by => ARRAY('tt')", "no column `tt` in the input. Did you mean `t`"),
+        ("TABLE(t), order_by => ARRAY('p')", "`time`: expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got INT"),
+        ("TABLE(t), order_by => ARRAY('t'), output => 'metrics'", "'metrics' is not possible in a Python UDTF"),
+        ("TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t'), within => INTERVAL '-1' SECOND", "expected an interval of zero or more"),
+    ],
+)
+def test_wrong_calls_are_refused_when_they_are_analysed(spark: SparkSession, udtfs: None, arguments: str, message: str) -> None:
+    view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT")
+    with pytest.raises(AnalysisException, match=re.escape(message)):
+        spark.sql(f"SELECT * FROM py_DEDUPLICATE({arguments})")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("DEDUPLICATE(.., refresh => true)", "DEDUPLICATE, `refresh`: needs `within`"),
+        ("DEDUPLICATE(.., offset => 'off', keep => 'last')", "DEDUPLICATE, `offset`: does not go with keep => 'last'"),
+        (
+            "SESSIONIZE(..)",
+            "SESSIONIZE, `gap`: is required: the largest distance between neighbours in a session, included. Add gap => INTERVAL",
+        ),
+        ("DISTINCT_IN_WINDOW(..)", "DISTINCT_IN_WINDOW: expected either `size` (time windows) or `gap` (session windows), got neither"),
+        ("DISTINCT_IN_WINDOW(.., gap => INTERVAL 1 DAY, slide => INTERVAL 1 DAY)", "DISTINCT_IN_WINDOW, `slide`: goes with `size`"),
+        (
+            "DISTINCT_IN_WINDOW(.., size => INTERVAL 1 DAY, slide => INTERVAL 2 DAYS)",
+            "DISTINCT_IN_WINDOW, `slide`: expected an interval of at most",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_through_both_doors(spark: SparkSession, udtfs: None, call: str, message: str) -> None:
+    view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT")
+    text = call.replace("..", "TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t')")
+    for door in ("", "py_"):
+        with pytest.raises(AnalysisException, match=re.escape(message)):
+            spark.sql(f"SELECT * FROM {door}{text}")
+
+
+def test_times_and_keys_of_other_types(spark: SparkSession, udtfs: None) -> None:
+    rows: list[tuple[Any, ...]] = [(1, [1, None], 0.0), (2, [1], -0.0), (2, [1, None], 0.0), (3, [None, 1], float("nan"))]
+    spark.createDataFrame(rows, "d INT, a ARRAY<INT>, f DOUBLE").selectExpr(
+        "a", "f", "date_add(DATE '2024-01-01', d) AS day", "TIMESTAMP_NTZ '1969-12-31 23:59:59.999999' + make_dt_interval(d) AS ntz"
+    ).createOrReplaceTempView("t")
+    for keys in ("'a'", "'f'", "'a', 'f'"):
+        for time in ("day", "ntz"):
+            both(
+                spark,
+                f"SELECT * FROM DEDUPLICATE(TABLE(t), keys => ARRAY({keys}), order_by => ARRAY('{time}'), within => INTERVAL 1 DAY, output => 'all')",
+            )
+            both(
+                spark,
+                f"SELECT * FROM SESSIONIZE(TABLE(t), keys => ARRAY({keys}), order_by => ARRAY('{time}'), gap => INTERVAL 1 DAY, output => 'all')",
+            )
+
+
+def test_register_says_that_this_door_is_open_and_what_it_is_not(spark: SparkSession) -> None:
+    other = spark.newSession()
+    registration = streamtime.register(other, door="udtf")
+    assert registration.doors == ("udtf", "query", "python")
+    assert "docs/udtf.md" in str(registration)
+    with pytest.raises(ValueError, match="expected door='udtf', or none"):
+        streamtime.register(other, door="back")
+    for name in handler.LOCAL:
+        other.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")

@@ -1,0 +1,104 @@
+"""A stream over files, one micro-batch for each."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+EPOCH = datetime.datetime(1970, 1, 1)
+
+
+SECOND = 1_000_000
+
+
+DDL = "k STRING, ts TIMESTAMP, id INT, off INT"
+
+
+Rows = list[dict[str, Any]]
+
+
+class Source:
+    """A folder whose files are read as micro-batches, one each, and a query's checkpoint beside it."""
+
+    def __init__(self, spark: SparkSession, folder: Path, ddl: str = DDL) -> None:
+        self.spark, self.folder, self.ddl, self.files = spark, folder, ddl, 0
+        (folder / "in").mkdir()
+        self.found: dict[int, list[Row]] = {}
+        self.progress: list[Any] = []
+
+    def add(self, rows: list[tuple[Any, ...]]) -> None:
+        """One more micro-batch."""
+        path = self.folder / "in" / f"{self.files}.parquet"
+        pq.write_table(self.spark.createDataFrame(rows, self.ddl).toArrow(), path)
+        os.utime(path, (1_700_000_000 + self.files, 1_700_000_000 + self.files))
+        self.files += 1
+
+    def stream(self) -> DataFrame:
+        """The folder as a stream."""
+        reader = self.spark.readStream.schema(self.ddl).option("maxFilesPerTrigger", "1").option("maxFileAge", "9999d")
+        return reader.parquet(str(self.folder / "in"))
+
+    def run(self, text: str) -> list[Row]:
+        """Start or restart the query over all files there are, and give all rows it has put out so far."""
+        self.stream().createOrReplaceTempView("events")
+        self.stream().withWatermark("ts", "2 seconds").createOrReplaceTempView("marked")
+
+        def write(df: DataFrame, number: int) -> None:
+            self.found[number] = df.collect()
+
+        writer = self.spark.sql(text).writeStream.foreachBatch(write).option("checkpointLocation", str(self.folder / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        self.progress += query.recentProgress
+        return [row for rows in self.found.values() for row in rows]
+
+
+@pytest.fixture
+def source(spark: SparkSession, tmp_path: Path) -> Iterator[Source]:
+    yield Source(spark, tmp_path)
+    spark.catalog.dropTempView("events")
+    spark.catalog.dropTempView("marked")
+
+
+def at(seconds: float) -> datetime.datetime:
+    return datetime.datetime(2024, 1, 1) + datetime.timedelta(seconds=seconds)
+
+
+def ids(rows: list[Row]) -> list[int]:
+    return sorted(r.id for r in rows)
+
+
+def random_batches(random_: random.Random, disorder: int) -> list[Rows]:
+    rows = [
+        {
+            "k": random_.choice([None, "a", "b", "c", "d", "ä"]),
+            "t": random_.choice([None, *([(1000 + i + random_.randint(-disorder, disorder)) * SECOND] * 20)]),
+            "id": i,
+            "off": random_.choice([None, i, random_.randint(0, 3)]),
+        }
+        for i in range(60)
+    ]
+    cuts = sorted(random_.sample(range(1, 60), 4))
+    return [rows[a:b] for a, b in zip([0, *cuts], [*cuts, 60], strict=True)]
+
+
+def replay(source: Source, batches: list[Rows], text: str, random_: random.Random) -> list[Row]:
+    """The batches one by one, the query stopped and restarted in between wherever chance says so."""
+    found: list[Row] = []
+    for number, rows in enumerate(batches):
+        source.add([(r["k"], None if r["t"] is None else EPOCH + datetime.timedelta(microseconds=r["t"]), r["id"], r["off"]) for r in rows])
+        if number == len(batches) - 1 or random_.random() < 0.4:
+            found = source.run(text)
+    return found
+
+
+def micros(value: datetime.datetime | None) -> int | None:
+    return None if value is None else (value - EPOCH) // datetime.timedelta(microseconds=1)

@@ -1,0 +1,198 @@
+"""Suppress as a stream's workers do it, without Spark, against the slow definition: random changelogs, cut into micro-batches at random.
+
+Catches: a row released under the wrong watermark, a replaced row that comes back, a place that moves, timers never set, counts that drift.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support import reference
+from support.micro_batches import KEYS, MOMENT, STEP, Kept, cut_up, moment
+from support.reference_suppress import Full
+from support.reference_suppress import Suppress as Reference
+
+from streamtime.sql.stream.buckets import ASIDE, CLOCK, PLACE, REASON, Keep
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.ordering import By
+from streamtime.udfs.suppress.bounded import Bounded
+from streamtime.udfs.suppress.decisions import Bounds, BufferFull
+from streamtime.udfs.suppress.waiting import Waiting
+
+COUNTS = (
+    "input_rows", "null_time_drop_total", "timed_rows", "lateness_sum", "lateness_max", "replaced_drop_total", "tombstone_drop_total",
+    "suppression_emit_total", "suppression_buffer_entered_total", "suppression_buffer_left_total", "suppression_overtime_sum",
+)  # fmt: skip
+COLUMNS = ("k", "t", "close", "deleted", "id")
+
+
+def table(rows: list[reference.Row]) -> pa.Table:
+    """Rows with hashes of their keys: half of it is shared by several keys."""
+    place = {None: 5, "a": -(1 << 62), "b": 1 << 62, "c": 1 << 62, "d": 1 << 61}
+    second = {None: 0, "a": 1, "b": 1, "c": 2, "d": 1}
+    return pa.table(
+        {
+            "k": pa.array([r["k"] for r in rows], pa.string()),
+            "t": pa.array([r["t"] for r in rows], MOMENT),
+            "close": pa.array([r["close"] for r in rows], MOMENT),
+            "deleted": pa.array([r["deleted"] for r in rows], pa.bool_()),
+            "id": pa.array([r["id"] for r in rows], pa.int64()),
+            PLACE: pa.array([place[r["k"]] for r in rows], pa.int64()),
+            KEYS[0]: pa.array([place[r["k"]] for r in rows], pa.int64()),
+            KEYS[1]: pa.array([second[r["k"]] for r in rows], pa.int64()),
+            ASIDE: pa.array([1 if r["t"] is None or r["close"] is None else -1 for r in rows], pa.int32()),
+        }
+    )
+
+
+def some_stream(random_: random.Random) -> list[list[reference.Row]]:
+    rows = []
+    for i in range(random_.randint(1, 80)):
+        time = (i // random_.choice([1, 2]) + random_.randint(-8, 8)) * STEP
+        close = random_.choice([None, *([time + random_.randint(-2, 9) * STEP] * 20)])
+        deleted = random_.random() < 0.2
+        rows.append({"k": random_.choice([None, "a", "b", "c", "d"]), "t": random_.choice([None, *([time] * 15)]), "close": close,
+                     "deleted": deleted, "id": i})  # fmt: skip
+    return cut_up(random_, rows)
+
+
+@pytest.mark.parametrize("seed", range(130))
+def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
+    random_ = random.Random(seed)
+    batches, delay, closes = some_stream(random_), random_.choice([0, 0, 4 * STEP]), random_.random() < 0.5
+    wait = random_.choice([0, 1, 3 * STEP, 10 * STEP, groups.HIGHEST])
+    output = random_.choice(["rows", "dropped", "all"])
+    order = random_.choice(["id", "t"])
+    holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", wait, "close" if closes else None, 0, "deleted", output)
+    results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
+    ties = tuple(By(n) for n in ("k", "t", "close", "deleted", "id") if n != order)
+    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By(order),), ties, ("null_time",), results, COUNTS, output))
+    largest, watermarks, found = reference.BEFORE, [], []
+    for rows in batches:
+        rows[:] = [r | {"close": r["close"] if closes else 0} for r in rows]
+        watermark = (largest - delay) // STEP * STEP
+        watermarks.append(watermark if watermark > 0 else reference.BEFORE)
+        found += stream.run(table(random_.sample(rows, len(rows))), max(watermark, 0))
+        largest = max([largest, *(r["t"] for r in rows if r["t"] is not None)])
+    for watermark in (200 * STEP,):
+        found += stream.run(table([]), watermark)
+    slow = Reference(closes=closes, wait=None if closes or wait == groups.HIGHEST else wait, order=[order], watermarked=True)
+    fates = slow.stream([*zip(batches, watermarks, strict=True), ([], 200 * STEP)])
+    held = {id(p.fate) for p in slow.buffer.values()}
+    expected = []
+    for fate in fates:
+        known = [None if t == reference.BEFORE else t for t in (fate.stream_time, fate.emit_time)]
+        if fate.outcome == "released" and output in ("rows", "all"):
+            expected.append((fate.row["id"], None, known[0] if output == "all" else None, known[1], fate.emit_reason))
+        if fate.outcome != "released" and id(fate) not in held and output in ("dropped", "all"):
+            expected.append((fate.row["id"], fate.outcome, known[0], None, None))
+    got = Counter((r["id"], r.get(REASON), moment(r.get(CLOCK)), moment(r.get("at")), r.get("why")) for r in found)
+    timeless = {r["id"] for rows in batches for r in rows if r["t"] is None or r["close"] is None}
+    assert Counter((i, *(x if i not in timeless else (x[0], None, *x[2:]))) for i, *x in got.elements()) == Counter(expected)
+    released = sum(f.outcome == "released" for f in fates)
+    assert stream.counts["suppression_emit_total"] == released
+    for reason in ("replaced", "tombstone", "null_time"):
+        assert stream.counts[f"{reason}_drop_total"] == sum(f.outcome == reason for f in fates)
+    assert stream.counts["suppression_buffer_entered_total"] - stream.counts["suppression_buffer_left_total"] == len(slow.buffer)
+
+
+def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() -> None:
+    holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", wait=10 * STEP)
+    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows"))
+    row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 0, "deleted": False, "id": 1}
+    assert stream.run(table([row]), 0) == []
+    assert stream.run(table([]), 15 * STEP - 1000) == []
+    (got,) = stream.run(table([]), 15 * STEP)
+    assert (got["id"], moment(got["at"]), got["why"]) == (1, 15 * STEP, "time")
+    assert stream.run(table([]), 100 * STEP) == []
+
+
+def test_the_wall_clock_releases_too() -> None:
+    holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", close="close")
+    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
+    row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
+    assert stream.run(table([row]), 10 * STEP) == []
+    (got,) = stream.run(table([]), 20 * STEP)
+    assert (moment(got["at"]), got["why"]) == (20 * STEP, "close")
+
+
+def test_a_clock_on_the_wall_that_is_set_back_mutes_nothing_and_stream_time_stays_where_it_was() -> None:
+    holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", close="close")
+    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
+
+    def row(number: int, close: int) -> dict[str, Any]:
+        return {"k": "a" if number < 3 else "d", "t": 5 * STEP, "close": close * STEP, "deleted": False, "id": number}
+
+    assert stream.run(table([row(1, 200)]), 100 * STEP) == []  # fast by 80
+    (due,) = stream.run(table([row(2, 60)]), 20 * STEP)  # set right; 1 is replaced, and what was due at 60 is due
+    assert (due["id"], moment(due["at"])) == (2, 100 * STEP)
+    assert stream.run(table([row(3, 110)]), 21 * STEP) == []
+    assert stream.run(table([]), 109 * STEP) == []
+    (later,) = stream.run(table([]), 110 * STEP)
+    assert (later["id"], moment(later["at"])) == (3, 110 * STEP)
+
+
+def test_the_latest_time_of_day_is_kept_though_nothing_is_held() -> None:
+    holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", close="close")
+    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
+    row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
+    assert [moment(r["at"]) for r in stream.run(table([row]), 100 * STEP)] == [100 * STEP]
+    assert [moment(r["at"]) for r in stream.run(table([row]), 30 * STEP)] == [100 * STEP]
+
+
+@pytest.mark.parametrize("seed", range(160))
+def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
+    random_ = random.Random(seed)
+    batches, closes = some_stream(random_), random_.random() < 0.2
+    wait, output, early = random_.choice([0, 3 * STEP, None]), random_.choice(["rows", "all"]), not closes and random_.random() < 0.8
+    records, size = random_.choice([(0, None), (1, None), (3, None), (None, 5), (3, 9)])
+    columns = (*COLUMNS, "size")
+    holder = Bounded(
+        "t", columns, REASON, CLOCK, "at", "why", groups.HIGHEST if wait is None else wait, "close" if closes else None, 0, "deleted", output,
+        "F", ("k",), "size", Bounds(records, size), early,
+    )  # fmt: skip
+    results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
+    ties = tuple(By(n) for n in ("k", "t", "close", "deleted"))
+    stream = Kept(Keep("F", holder, (), {}, "t", (By("id"),), ties, ("null_time",), results, COUNTS, output))
+
+    def together(rows: list[reference.Row]) -> pa.Table:
+        made = table(rows)
+        made = made.append_column("size", pa.array([r["size"] for r in rows], pa.int64()))
+        zeros = pa.array([0] * len(rows), pa.int64())
+        return made.drop_columns([PLACE, *KEYS]).append_column(PLACE, zeros)
+
+    slow = Reference(
+        closes=closes, wait=None if closes else wait, watermarked=True, max_records=records, max_bytes=size,
+        when_full="emit_early" if early else "fail",
+    )  # fmt: skip
+    largest, clocked = reference.BEFORE, list[tuple[list[reference.Row], int]]()
+    found: list[dict[str, Any]] = []
+    for rows in batches:
+        rows[:] = [r | {"size": random_.randint(0, 4), "close": r["close"] if closes else 0} for r in rows]
+        clocked.append((rows, largest if largest > 0 else reference.BEFORE))
+        largest = max([largest, *(r["t"] for r in rows if r["t"] is not None)])
+    clocked.append(([], 300 * STEP))
+
+    def run() -> None:
+        for rows, watermark in clocked:
+            found.extend(stream.run(together(random_.sample(rows, len(rows))), max(watermark, 0)))
+
+    try:
+        fates = slow.stream(clocked)
+    except Full:
+        with pytest.raises(BufferFull, match="F, `max_"):
+            run()
+        return
+    run()
+    got = Counter((r["id"], moment(r["at"]), r["why"]) for r in found if r.get(REASON) is None)
+    known = [
+        (f.row["id"], None if f.emit_time == reference.BEFORE else f.emit_time, f.emit_reason) for f in fates if f.outcome == "released"
+    ]
+    assert got == Counter(known)
+    assert stream.counts["suppression_emit_total"] == len(known)
+    assert stream.counts["replaced_drop_total"] == sum(f.outcome == "replaced" for f in fates)
+    assert stream.counts["suppression_buffer_entered_total"] - stream.counts["suppression_buffer_left_total"] == len(slow.buffer)

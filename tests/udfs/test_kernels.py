@@ -1,0 +1,186 @@
+"""The kernels against their slow definitions, without Spark. Catches: state lost between batches, off-by-one bounds, overflow."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support import reference
+from support.batches import MOMENT, cut
+
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.deduplicate import Deduplicate
+from streamtime.udfs.sessions.rules import FirstInSession
+from streamtime.udfs.stream_time import StreamTime
+
+
+def some_rows(random_: random.Random, count: int, spread: int) -> list[reference.Row]:
+    """Small times and few keys, so that ties, equal times and boundaries come up often."""
+    return [
+        {
+            "k": random_.choice([None, "a", "b", "c", "d"]),
+            "t": random_.choice([None, *([random_.randint(-5, spread)] * 12)]),
+            "off": random_.choice([None, i, i, random_.randint(0, 5)]),
+            "p": random_.randint(0, 2),
+            "id": i,
+        }
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_the_kernel_equals_the_slow_definition(seed: int) -> None:
+    random_ = random.Random(seed)
+    rows = some_rows(random_, random_.randint(0, 40), random_.choice([10, 40]))
+    clock_by = random_.choice([[], ["p"], ["k"]])
+    options = {
+        "within": random_.choice([0, 1, 3, 10]),
+        "keep": random_.choice(["first", "first", "last", "unique"]),
+        "refresh": random_.random() < 0.3,
+        "order": random_.choice([["t"], ["id"], ["p", "id"]]),
+        "clock_by": clock_by,
+    }
+    if options["keep"] == "first" and random_.random() < 0.4:
+        options["offset"] = "off"
+    expected = reference.deduplicate(rows, **options)
+    in_order = options["order"] == ["t"]
+    own_clock = not in_order and clock_by == ["k"]
+    hashed = options["keep"] != "unique" and random_.random() < 0.5
+    hashes = {None: 0, "a": 0, "b": 1, "c": 1, "d": random_.randint(1, 2)}  # some keys share a hash, and their rows mix
+    expected.sort(key=lambda j: hashes[j.row["k"]] if hashed else (j.row["k"] is not None, j.row["k"] or ""))  # stable
+    kernel = Deduplicate(
+        hashed=hashed,
+        within=options["within"],
+        refresh=options["refresh"],
+        unique=options["keep"] == "unique",
+        negate=options["keep"] == "last",
+        has_stream_time=not in_order and not own_clock,
+        own_clock=own_clock,
+        offsets=1 if "offset" in options else 0,
+    )
+    columns = [pa.array([j.row["t"] for j in expected], MOMENT)]
+    if kernel.has_stream_time:
+        columns.append(pa.array([j.stream_time for j in expected], MOMENT))
+    if kernel.offsets:
+        columns.append(pa.array([j.row["off"] for j in expected], pa.int64()))
+    if hashed:
+        columns.append(pa.array([hashes[j.row["k"]] for j in expected], pa.int32()))
+    columns.append(pa.array([j.row["k"] for j in expected], pa.string()))
+    result = list(kernel.run(iter(cut(random_, columns))))
+    got = [v for batch in result for v in batch.cast(pa.int64()).to_pylist()]
+    assert got == [j.kept_time for j in expected], options
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_a_redelivered_row_passes_and_leaves_the_kept_time_where_it_is_though_duplicates_refresh(size: int) -> None:
+    # within 10: 3 is the record of 0 again and passes; 8 is a duplicate, and refreshes; 19 is one of 8's time, and 12, redelivered, was not
+    times, records = [0, 3, 8, 12, 19, 30, 39, 41], [1, 1, 2, 1, 4, 5, 5, 6]
+    kernel = Deduplicate(within=10, refresh=True, offsets=1)
+    columns = [pa.array(times, MOMENT), pa.array(records, pa.int64()), pa.array(["k"] * len(times))]
+    batches = [tuple(c.slice(at, size) for c in columns) for at in range(0, len(times), size)]
+    got = [v for batch in kernel.run(iter(batches)) for v in batch.cast(pa.int64()).to_pylist()]
+    rows = [{"k": "k", "t": t, "off": r, "id": i} for i, (t, r) in enumerate(zip(times, records, strict=True))]
+    expected = [j.kept_time for j in reference.deduplicate(rows, within=10, refresh=True, offset="off")]
+    assert got == expected == [None, None, 0, None, None, None, None, None]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_stream_time_is_the_running_maximum_per_clock(seed: int) -> None:
+    random_ = random.Random(seed)
+    rows = sorted(some_rows(random_, random_.randint(1, 40), 50), key=lambda r: r["p"])
+    sign = random_.choice([1, -1])
+    expected = reference.with_stream_time(rows, lambda r: r["p"], lambda r: r["t"] is not None, sign)
+    columns = [pa.array([r["t"] for r in rows], MOMENT), pa.array([r["p"] for r in rows])]
+    result = StreamTime(earliest=sign < 0).run(iter(cut(random_, columns)))
+    got = [v for batch in result for v in batch.cast(pa.int64()).to_pylist()]
+    assert got == [None if s is None else s * sign for _, s in expected]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_sessions_equal_the_slow_definition(seed: int) -> None:
+    random_ = random.Random(seed)
+    rows = some_rows(random_, random_.randint(0, 40), random_.choice([15, 60]))
+    gap, grace = random_.choice([0, 2, 5]), random_.choice([0, 0, 3, 20])
+    expected = reference.distinct_in_sessions(rows, gap=gap, grace=grace, order=["id"])
+    expected.sort(key=lambda j: (j.row["k"] is not None, j.row["k"] or ""))
+    columns = [
+        pa.array([j.row["t"] for j in expected], MOMENT),
+        pa.array([j.stream_time for j in expected], MOMENT),
+        pa.array([j.row["k"] for j in expected], pa.string()),
+    ]
+    batches = [b for b in cut(random_, columns) if len(b[0])]
+    got = [v for batch in FirstInSession(gap, grace).run(iter(batches)) for v in batch.to_pylist()]
+    words = {0: None, 1: "duplicate", 2: "late", 3: "aside"}
+    aside = ("null_time", "null_key")
+    assert [words[g["verdict"]] for g in got] == ["aside" if j.reason in aside else j.reason for j in expected]
+    bounds = [None if j.reason in aside else j.window for j in expected]
+    epoch = np.datetime64(0, "us")
+    as_micros = [
+        None if g["start"] is None else tuple(int((np.datetime64(g[e], "us") - epoch).astype(int)) for e in ("start", "end")) for g in got
+    ]
+    assert as_micros == bounds
+
+
+def test_one_long_chain_is_walked_across_batches() -> None:
+    times = np.arange(100_000, dtype=np.int64) * 10
+    batches = [(pa.array(times[i : i + 999]).cast(MOMENT), pa.array(["k"] * len(times[i : i + 999]))) for i in range(0, len(times), 999)]
+    kept = pa.concat_arrays(list(Deduplicate(within=9).run(iter(batches))))
+    assert kept.null_count == len(times)  # each is more than 9 after the one before
+    kept = pa.concat_arrays(list(Deduplicate(within=10).run(iter(batches))))
+    assert kept.null_count == len(times) // 2
+
+
+def test_search_and_running_max_agree_with_loops_however_far_values_spread() -> None:
+    random_ = np.random.default_rng(7)
+    for top in (10, 2**40, 2**62):
+        group = np.sort(random_.integers(0, 20, 500))
+        group = np.cumsum(np.append(0, np.diff(group) > 0)).astype(np.int64)
+        values = random_.integers(-top, top, 500)
+        running = groups.running_max(group, values)
+        targets = groups.plus(values, int(top // 3))
+        found = groups.search(group, running, targets)
+        for i in range(500):
+            same = np.flatnonzero(group == group[i])
+            assert running[i] == values[same[same <= i]].max()
+            assert found[i] == same[0] + int((running[same] <= targets[i]).sum())
+
+
+def test_durations_saturate_instead_of_wrapping_round() -> None:
+    edge = np.array([groups.LOWEST + 1, -1, 0, 1, groups.HIGHEST - 1])
+    assert groups.plus(edge, groups.HIGHEST).tolist() == [
+        0,
+        groups.HIGHEST - 1,
+        groups.HIGHEST,
+        groups.HIGHEST,
+        groups.HIGHEST,
+    ]
+    assert groups.minus(edge, groups.HIGHEST).tolist() == [
+        groups.LOWEST,
+        groups.LOWEST,
+        -groups.HIGHEST,
+        1 - groups.HIGHEST,
+        -1,
+    ]
+
+
+def test_kernels_import_no_spark() -> None:
+    probe = (
+        "import sys, importlib.util, pathlib\n"
+        "class Refuse:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in ('pyspark', 'py4j'): raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Refuse())\n"
+        "import types; pkg = types.ModuleType('streamtime'); pkg.__path__ = []; sys.modules['streamtime'] = pkg\n"
+        "sub = types.ModuleType('streamtime.udfs'); sub.__path__ = [sys.argv[1]]; sys.modules['streamtime.udfs'] = sub\n"
+        "import importlib\n"
+        "for f in sorted(pathlib.Path(sys.argv[1]).rglob('*.py')):\n"
+        "    if f.stem != '__init__': importlib.import_module('.'.join(('streamtime.udfs', *f.relative_to(sys.argv[1]).with_suffix('').parts)))\n"
+    )
+    folder = str(Path(groups.__file__).parent.parent)
+    done = subprocess.run([sys.executable, "-c", probe, folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,151 @@
+"""What a fresh machine meets: the quickstart, the wheel, and a Java that is missing or too old."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyspark
+import pytest
+from support import ROOT
+from support.jvm import talking
+
+from streamtime import java
+from streamtime.shelf import FUNCTIONS
+
+
+def test_the_quickstart_tells_its_story_and_its_postconditions_hold() -> None:
+    done = subprocess.run([sys.executable, "examples/quickstart.py"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for line in ("  336,776  8,255", "  EWR     10,940", "14 of 14 hold"):
+        assert line in done.stdout
+    assert "FAILED" not in done.stdout
+    ours = [line for line in done.stderr.splitlines() if str(ROOT) in line and ".venv" not in line]
+    assert not ours  # PySpark's own worker daemon may complain of a broken pipe while it is shut down
+
+
+def test_the_windows_example_gives_one_final_answer_for_each_hour_in_batch_and_as_a_stream() -> None:
+    done = subprocess.run([sys.executable, "examples/windows.py"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for line in ("  EWR     6,234  117,335  38", "  JFK     4,820     21.7", "  EWR     2013-02-08 15:00:00  1        2013-02-09 16:00:00"):
+        assert line in done.stdout
+    assert done.stdout.count("  ok    ") == 4
+
+
+def test_the_weather_example_agrees_with_plain_sql_and_its_training_set_knows_no_future() -> None:
+    done = subprocess.run([sys.executable, "examples/weather.py"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for line in (
+        "  336,776  328,521  8,255      0",
+        "  336,776  326,967  1,554",
+        "  February   EWR     1048.4  1048.4",
+        "  336,776  257,539           257,539",
+    ):
+        assert line in done.stdout
+    assert "  90 flights have another answer" in done.stdout
+    assert done.stdout.count("  ok    ") == 8
+
+
+def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
+    script = ROOT / "tests" / "bare_workers.py"
+    said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout.splitlines()
+    found = [line.split(" ", 2) for line in said if line.startswith(("analyzer ", "udtf "))]
+    counts = {door: {name: answer for d, name, answer in found if d == door} for door in ("analyzer", "udtf")}
+    assert list(counts["analyzer"]) == [s.name for s in FUNCTIONS if s.tables]
+    assert list(counts["udtf"]) == [s.name for s in FUNCTIONS if s.tables == 1]
+    assert counts["udtf"].items() <= counts["analyzer"].items()
+    assert all(answer.isdigit() for answer in counts["analyzer"].values()), found
+
+
+def test_the_wheel_holds_the_three_folders_as_one_package(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    for name in (
+        "streamtime/__init__.py",
+        "streamtime/py.typed",
+        "streamtime/api.pyi",
+        "streamtime/sql/functions/deduplicate.py",
+        "streamtime/udfs/deduplicate.py",
+    ):
+        assert name in names
+    assert not [n for n in names if n.startswith("tests")]
+    probe = "import sys; sys.path.insert(0, sys.argv[1]); import streamtime; print(streamtime.__file__)"
+    said = subprocess.run([sys.executable, "-I", "-c", probe, str(wheel)], capture_output=True, text=True, check=True).stdout
+    assert ".whl" in said
+
+
+def program(folder: Path, says: str) -> None:
+    (folder / "bin").mkdir()
+    path = folder / "bin" / "java"
+    path.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        ('openjdk version "1.8.0_392"', "is Java 8"),
+        ('openjdk version "11.0.21" 2023-10-17', "is Java 11"),
+        ("something else", "does not say what it is"),
+    ],
+)
+def test_an_old_java_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, message: str) -> None:
+    program(tmp_path, says)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(java.JavaError, match=message) as caught:
+        java.check()
+    assert "JAVA_HOME" in str(caught.value)
+
+
+def test_a_missing_java_is_said_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(java.JavaError, match="has no bin/java"):
+        java.check()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(java.JavaError, match=r"no `java` on the PATH .*nstall"):
+        java.check()
+
+
+def test_a_new_java_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, 'openjdk version "21.0.1" 2023-10-17')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java.check() == 21
+
+
+def test_a_session_of_ones_own_runs_workers_with_this_python_and_is_told_what_it_lacks(tmp_path: Path) -> None:
+    """The first `python3` on the PATH has no packages, as that of the system; Delta Lake is not there."""
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "python3"
+    fake.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).resolve()}" -I -S "$@"\n')
+    fake.chmod(0o755)
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    environment |= {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    with talking(ROOT / "tests" / "own_session.py", str(tmp_path), env=environment, stderr=subprocess.PIPE) as (process, said):
+        line = said.readline()
+        _, errors = process.communicate()
+    assert line, errors[-2000:]
+    found = json.loads(line)
+    assert (found["before"], found["after"]) == ("python3", sys.executable)
+    sentence = f"Workers run {sys.executable}, where Spark would have taken `python3`; PYSPARK_PYTHON chooses another."
+    assert sentence in found["text"]
+    assert sentence not in found["again"]
+    assert errors.count(f"streamtime: {sentence}") == 1  # said, and said once
+    assert (found["rows"], found["doctor"]) == (1, "ok")
+    for told in (found["create"], found["open"]):
+        assert told.startswith("CallError: VersionedTable: "), told
+    assert "no Delta Lake. Use streamtime.session(), or start your own" in found["create"]
+    assert f"io.delta:delta-spark_{'.'.join(pyspark.__version__.split('.')[:2])}_2.13" in found["create"]
+    assert "spark.sql.catalog.spark_catalog = org.apache.spark.sql.delta.catalog.DeltaCatalog." in found["create"]
+    assert found["kept"] == str(fake)  # what was chosen stays
+    (warned,) = found["warned"]
+    assert f"Spark's workers run `{fake}`, which has no numpy and no pyarrow. Set the environment variable PYSPARK_PYTHON" in warned
+    assert "Workers run" not in found["chosen"]
+    assert found["failed"][0] == "failed"
+    assert "no numpy and no pyarrow" in found["failed"][1]
+    assert sys.executable in found["failed"][2]

@@ -1,0 +1,83 @@
+"""A stream into Delta, killed at random moments and restarted: nothing is lost, nothing doubled, no verdict changed.
+
+Two kills by default; STREAMTIME_KILLS=20 for more.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from support import TESTS, reference
+from support.jvm import talking
+from support.reference_suppress import Suppress
+
+KILLS = int(os.environ.get("STREAMTIME_KILLS", "2"))
+SECOND = 1_000_000
+
+
+def killed(random_: random.Random, folder: Path, function: str) -> list[list[reference.Row]]:
+    """Files of events through a stream that is killed over and over, and then let run to its end. Gives the micro-batches."""
+    batches = []
+    (folder / "in").mkdir()
+    for number in range(10 * KILLS):
+        times = [(1000 + number * 20 + random_.randint(-30, 20)) * SECOND for _ in range(40)]
+        rows: list[reference.Row] = [{"k": random_.randint(0, 30), "t": t, "id": number * 40 + i} for i, t in enumerate(times)]
+        batches.append(rows)
+        moments = pa.array([r["t"] for r in rows], pa.timestamp("us", "UTC"))
+        ids = {c: pa.array([r[c] for r in rows], pa.int32()) for c in ("k", "id")}
+        path = folder / "in" / f"{number}.parquet"
+        pq.write_table(pa.table({"k": ids["k"], "ts": moments, "id": ids["id"]}), path)
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    program = (TESTS / "support" / "killed_stream.py", str(folder), function)
+    for _ in range(KILLS):
+        with talking(*program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as (process, said):
+            for _ in range(random_.randint(0, 4)):  # so many micro-batches are done, the next is somewhere on its way
+                assert said.readline().strip().isdigit()
+            time.sleep(random_.uniform(0, 2))
+            os.killpg(process.pid, signal.SIGKILL)  # the JVM and its Python workers with it
+    with (folder / "log").open("wb") as log, talking(*program, stdout=log, stderr=log) as (_, said):
+        assert said.read().endswith("done\n"), (folder / "log").read_text()[-2000:]
+    return batches
+
+
+def moment(micros: int | None) -> datetime.datetime | None:
+    return None if micros is None else datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)
+
+
+def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    batches = killed(random.Random(KILLS), tmp_path, "deduplicate")
+    found = Counter((r.id, r.reason, r.kept_time) for r in spark.read.format("delta").load(str(tmp_path / "out")).collect())
+    expected = reference.deduplicate([], within=30 * SECOND, order=["t"], clocked=reference.in_micro_batches(batches, ["t"], 0, 1000))
+    assert found == Counter((j.row["id"], j.reason, moment(j.kept_time)) for j in expected)
+    shutil.rmtree(tmp_path / "checkpoint")
+
+
+def test_a_suppressed_stream_that_is_killed_gives_exactly_one_final_row_for_each_window_that_closed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batches = killed(random.Random(KILLS + 1), tmp_path, "suppress")
+    found = [(r.k, r.minute, r.id, r.emit_time) for r in spark.read.format("delta").load(str(tmp_path / "out")).collect()]
+    clocked = {r["id"]: clock for r, clock in reference.in_micro_batches(batches, ["id"], 0, 1000)}
+    minute = 60 * SECOND
+    meant = [
+        [r | {"minute": r["t"] // minute * minute, "close": (r["t"] // minute + 1) * minute + 80 * SECOND} for r in b] for b in batches
+    ]
+    slow = Suppress(closes=True, deleted=False, keys=["k", "minute"], watermarked=True)
+    last = max(r["t"] for rows in batches for r in rows)
+    fates = slow.stream([*((rows, clocked[rows[0]["id"]]) for rows in meant), ([], last // 1000 * 1000)])
+    final = [(f.row["k"], moment(f.row["minute"]), f.row["id"], moment(f.emit_time)) for f in fates if f.outcome == "released"]
+    assert Counter(found) == Counter(final)
+    closed = {(r["k"], r["minute"]) for rows in meant for r in rows if r["close"] <= last}
+    assert Counter((k, m) for k, m, _, _ in found) == Counter((k, moment(m)) for k, m in closed)  # one for each, none missing
+    shutil.rmtree(tmp_path / "checkpoint")

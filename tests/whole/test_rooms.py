@@ -1,0 +1,141 @@
+"""The house: which folder may import which, and what only one of them knows."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+# A folder, and the folders that it may import, imports for type checkers included. Each imports what stands below it; only `catalog` has both the
+# front (api, session, pages) and what all of catalog stands on (shelf, sparks, java, describe, version, workers).
+ROOMS = {
+    "catalog/shell": "catalog, catalog/statements, sql/call, sql/syntax",
+    "catalog": "catalog/shell, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream",
+    "catalog/store": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables",
+    "catalog/door": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, sql/udtf",
+    "catalog/python": "catalog, catalog/statements, sql/call, sql/syntax, sql/tables",
+    "catalog/statements": "catalog, sql/call, sql/rows, sql/syntax, sql/tables",
+    "sql/udtf": "sql/functions, sql/suppress, sql/windows, sql/rows, sql/syntax, sql/call, "
+    "udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
+    "sql/functions": "sql/as_of, sql/suppress, sql/windows, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, "
+    "udfs, udfs/arrays, udfs/sessions, udfs/updates",
+    "sql/as_of": "sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs",
+    "sql/suppress": "sql/windows, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs/arrays, udfs/suppress",
+    "sql/windows": "sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/sessions, udfs/updates",
+    "sql/stream": "sql/rows, sql/syntax, sql/call, udfs, udfs/arrays",
+    "sql/tables": "sql/rows, sql/syntax, sql/call",
+    "sql/rows": "sql/syntax, sql/call, udfs, udfs/arrays",
+    "sql/syntax": "sql/call",
+    "sql/call": "",
+    "sql": "",
+    "udfs/sessions": "udfs, udfs/arrays",
+    "udfs/suppress": "udfs, udfs/arrays",
+    "udfs/updates": "udfs, udfs/arrays",
+    "udfs": "udfs/arrays",
+    "udfs/arrays": "",
+}
+PACKAGES = {"streamtime.sql": "sql", "streamtime.udfs": "udfs", "streamtime": "catalog"}
+ALONE = {  # what only these may have
+    "sql/stream": ["pyspark.sql.streaming"],
+    "catalog/store": ["delta"],
+    "catalog/shell": ["prompt_toolkit", "tabulate", "wcwidth"],
+}
+FILES = [path.relative_to(ROOT) for top in ("catalog", "sql", "udfs") for path in sorted((ROOT / top).rglob("*.py"))]
+
+
+def module(path: Path) -> str:
+    package = {folder: name for name, folder in PACKAGES.items()}[path.parts[0]]
+    return ".".join((package, *path.with_suffix("").parts[1:])).removesuffix(".__init__")
+
+
+MODULES = {module(path): path for path in FILES}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """All modules that a file imports, wherever the line stands."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            for name in node.names:
+                inner = f"{node.module}.{name.name}"
+                yield inner if inner in MODULES else str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+OURS = {name: {i for i in imported(path) if i in MODULES} - {name} for name, path in MODULES.items()}
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent.as_posix() for path in FILES}))
+def test_a_folder_imports_what_stands_in_the_table(folder: str) -> None:
+    allowed = {folder, *ROOMS[folder].split(", ")}
+    for name, path in MODULES.items():
+        if path.parent.as_posix() == folder:
+            for other in OURS[name]:
+                assert MODULES[other].parent.as_posix() in allowed, f"{path} imports {other}"
+
+
+def test_the_table_allows_nothing_that_nobody_needs() -> None:
+    for folder, allowed in ROOMS.items():
+        used = {
+            MODULES[other].parent.as_posix() for name, path in MODULES.items() if path.parent.as_posix() == folder for other in OURS[name]
+        }
+        assert set(filter(None, allowed.split(", "))) == used - {folder}, folder
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    left = {name: set(others) for name, others in OURS.items()}
+    while free := [name for name, others in left.items() if not others & left.keys()]:
+        for name in free:
+            del left[name]
+    assert not left, f"in a circle, or upon one: {sorted(left)}"
+
+
+def test_nobody_but_main_imports_the_shell_and_no_page_imports_a_page() -> None:
+    for name, path in MODULES.items():
+        if path.parts[:2] != ("catalog", "shell") and name != "streamtime.__main__":
+            assert not [i for i in OURS[name] if i.startswith("streamtime.shell")], path
+        if path.parts[:2] == ("sql", "functions"):
+            assert not [i for i in OURS[name] if i.startswith("streamtime.sql.functions")], path
+
+
+def test_what_one_folder_alone_knows() -> None:
+    for path in FILES:
+        for folder, names in ALONE.items():
+            if path.parent.as_posix() != folder:
+                assert not [i for i in imported(path) for n in names if i == n or i.startswith(f"{n}.")], f"{path}: only {folder} may"
+        if path.parts[0] == "udfs":
+            assert not [i for i in imported(path) if i.startswith(("pyspark", "py4j"))], f"{path}: kernels know no Spark"
+        text = (ROOT / path).read_text()
+        if path.parts[0] == "sql":
+            assert "_jvm" not in text, path
+            assert "_jdf" not in text, path
+        if path.parent.as_posix() != "catalog/door":
+            assert "org.apache.spark.sql.c" not in text, f"{path}: only catalog/door touches classes of the JVM"
+        if path.parts[:2] == ("sql", "syntax"):
+            assert not [i for i in imported(path) if i.startswith("pyspark")], f"{path}: text only, no Spark"
+
+
+def test_a_folder_holds_about_a_dozen_rooms_each_says_what_it_is_and_no_file_grows_into_two() -> None:
+    for folder in {path.parent for path in FILES}:
+        assert len([p for p in FILES if p.parent == folder and p.stem != "__init__"]) <= 13, folder
+        assert ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text())), folder
+    for path in FILES:
+        assert len((ROOT / path).read_text().splitlines()) < 400, path
+
+
+def test_every_folder_is_packed() -> None:
+    listed = (ROOT / "pyproject.toml").read_text().partition("packages = [")[2].partition("]")[0]
+    assert {name.strip().strip('"') for name in listed.replace("\n", ",").split(",")} - {""} == {
+        module(path) for path in FILES if path.stem == "__init__"
+    }
+
+
+def test_no_test_imports_another() -> None:
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert not str(node.module).rpartition(".")[2].startswith("test_"), path
