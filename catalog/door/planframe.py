@@ -16,8 +16,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from streamtime.sql.rows.columns import lasts
-from streamtime.sql.tables.classes import reads_schemas
-from streamtime.sql.tables.declaration import reads_plans
 
 Operator = Callable[[Any], Any]  # a logical plan around a logical plan
 
@@ -39,7 +37,7 @@ class PlanFrame:
         return plan
 
     @property
-    def text(self) -> str | None:
+    def plan_text(self) -> str | None:
         """The plan, as Spark writes it; None where the operators are not analysed yet."""
         return None if self._chain else str(self._plan.toString())
 
@@ -114,27 +112,6 @@ class PlanFrame:
 
     def _and(self, operator: Operator) -> PlanFrame:
         return PlanFrame(self._session, self._plan, self._become, self._nodes, (*self._chain, operator))
-
-
-def analyzed(df: Any) -> str | None:
-    """The analysed plan of a DataFrame of any kind, as text; None where operators were added to it that are not analysed."""
-    if isinstance(df, PlanFrame):
-        return df.text
-    if not hasattr(df, "_jdf"):  # of Spark Connect
-        explained: str = df._explain_string(mode="extended")
-        return explained.partition("== Analyzed Logical Plan ==\n")[2].partition("\n")[2].partition("\n\n==")[0]
-    return str(df._jdf.queryExecution().analyzed().toString())
-
-
-def schema_text(df: Any) -> str | None:
-    """The schema of a DataFrame as JSON, which is not read; None for Spark Connect, whose client reads it in its own way."""
-    if isinstance(df, PlanFrame):
-        return df.schema_json
-    return str(df._jdf.schema().json()) if hasattr(df, "_jdf") else None
-
-
-reads_plans(analyzed)
-reads_schemas(schema_text)
 
 
 class Nodes:

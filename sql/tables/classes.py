@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 
 from streamtime.sql.call.errors import CallError, echoed
+from streamtime.sql.tables.unread import schema_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 OF_SPARK = (
     "pyspark.ml.linalg.VectorUDT",
@@ -27,7 +28,7 @@ OF_SPARK = (
 
 def refuse_foreign(df: Any, function: str) -> None:
     """Raises CallError where to ask for the schema would run what the schema says."""
-    text = _text(df) if _text is not None else None
+    text = schema_json(df)
     if text is None or '"pyClass"' not in text:
         return
     for field in json.loads(text)["fields"]:
@@ -50,12 +51,3 @@ def _foreign(kind: Any) -> str | None:
             return name
     inner = [f["type"] for f in kind.get("fields", ())] + [kind.get(part) for part in ("elementType", "keyType", "valueType", "sqlType")]
     return next((found for one in inner if (found := _foreign(one)) is not None), None)
-
-
-def reads_schemas(reader: Callable[[Any], str | None]) -> None:
-    """Says how the schema of a DataFrame is had as JSON; sql/ does not reach into the JVM."""
-    global _text
-    _text = reader
-
-
-_text: Callable[[Any], str | None] | None = None

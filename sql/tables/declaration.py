@@ -25,9 +25,9 @@ from streamtime.sql.rows.columns import TIMES
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.sql.tables.marks import NoMark, mark
+from streamtime.sql.tables.unread import plan_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from pyspark.sql import types as T
@@ -83,7 +83,7 @@ def versioned_source(df: Any, function: str = "versioned table") -> Declaration 
     None after an aggregation, a join or anything else, over a copy, and where the plan cannot be read (in a Python UDTF; beyond a CTE).
     Raises CallError where the table's declaration makes no sense.
     """
-    plan = _reader(df) if _reader is not None else None
+    plan = plan_text(df)
     table = None if plan is None else source_table(plan)
     if table is None:
         return None
@@ -95,15 +95,6 @@ def versioned_source(df: Any, function: str = "versioned table") -> Declaration 
     if PREFIX + "time" not in properties:
         return None
     return read(table, properties, schema_of(df.sparkSession, name, function), function)
-
-
-def reads_plans(reader: Callable[[Any], str | None]) -> None:
-    """Says how the text of a DataFrame's analysed plan is had; sql/ does not reach into the JVM."""
-    global _reader
-    _reader = reader
-
-
-_reader: Callable[[Any], str | None] | None = None
 
 
 def source_table(plan: str) -> str | None:

