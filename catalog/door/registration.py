@@ -107,7 +107,7 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
 def _register_udtfs(spark: SparkSession) -> Registration:
     said = "" if is_remote(spark) else workers.settle(spark.sparkContext)
     kernels.ship_by_value()
-    specs = [s for s in FUNCTIONS if s.name in handler.LOCAL]
+    specs = [s for s in FUNCTIONS if s.local is not None]
     for name in [m for m in sys.modules if m.startswith("streamtime.sql.")]:
         cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
     for one in specs:
@@ -125,8 +125,9 @@ def unregister(spark: SparkSession) -> None:
     """
     if spark in _with_udtfs:
         _with_udtfs.discard(spark)
-        for name in handler.LOCAL:
-            spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
+        for spec in FUNCTIONS:
+            if spec.local is not None:
+                spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {spec.name}")
     if is_remote(spark):
         return
     doors = _doors.pop(id(spark.sparkContext._gateway), None)

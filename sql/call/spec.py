@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from streamtime.sql.call.errors import CallError
+from streamtime.sql.call.in_memory import Columns, Verdicts
 from streamtime.sql.call.kinds import Choice, Duration, Kind, Text, Texts
 from streamtime.sql.call.names import Names
 from streamtime.sql.call.values import Expression, Place, Sort, Table
+from streamtime.udfs.updates.changes import Layout, Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,6 +39,28 @@ class Example:
 
 
 @dataclass(frozen=True)
+class Local:
+    """A function over rows in memory, as a Python UDTF: `judge` decides; `adds` are columns of passed rows, `details` of reported ones."""
+
+    judge: Callable[[Bound, bool, Columns], Verdicts]
+    details: tuple[str, ...]
+    adds: tuple[str, ...] = ()
+    of_all: tuple[str, ...] | None = None  # what output => 'all' shows; None: the details
+    named: str = ""  # a text of the keys and the first of the columns that are added, last of them
+    changes: bool = False  # it takes changes (`streamtime.sql.udtf.suppress`), those of all keys together
+    updates: Callable[[Bound, Layout], Updates] | None = None  # it makes changes of rows (`streamtime.sql.udtf.updates`)
+    without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
+
+    def shown(self, output: str) -> tuple[str, ...]:
+        """The columns that come last, by the call's output."""
+        if output == "puts":
+            return ("valid_to", "put_status")
+        if output == "rows":
+            return self.adds
+        return self.details if output == "dropped" or self.of_all is None else self.of_all
+
+
+@dataclass(frozen=True)
 class Spec:
     """A function: its name, one sentence, its options, the columns it adds, its rules, and its plan."""
 
@@ -52,6 +76,7 @@ class Spec:
     ordered: bool = True  # whether each TABLE argument must say its processing order
     adds: dict[str, str] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
+    local: Local | None = None  # as a Python UDTF; None: it cannot be one
 
     @property
     def signature(self) -> str:

@@ -64,7 +64,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Flag, Text
-from streamtime.sql.call.spec import COMMON, Example, Option, Spec
+from streamtime.sql.call.spec import COMMON, Example, Local, Option, Spec
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
@@ -75,6 +75,7 @@ from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.stream.buckets import CLOCK
 from streamtime.sql.stream.plan import is_stream, judged, verdict
 from streamtime.sql.syntax.text import quoted
+from streamtime.sql.udtf import judges
 from streamtime.udfs.arrays.groups import HIGHEST
 from streamtime.udfs.deduplicate import Deduplicate
 
@@ -207,6 +208,7 @@ SPEC = Spec(
     rules="C1-C9, C11, C12, D1-D8 (KIP-655)",
     page=__doc__,
     plan=plan,
+    local=Local(judges.deduplicate, details=("kept_time",)),
     check=check,
     options=(
         Option(

@@ -59,7 +59,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Duration
-from streamtime.sql.call.spec import COMMON, Example, Option, Spec
+from streamtime.sql.call.spec import COMMON, Example, Local, Option, Spec
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX, prepare
@@ -68,6 +68,7 @@ from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.stream.buckets import CLOCK
 from streamtime.sql.stream.plan import is_stream, judged, verdict
 from streamtime.sql.syntax.text import plus, quoted
+from streamtime.sql.udtf import judges
 from streamtime.sql.windows.membership import END, START, VERDICT, clocked, closed, in_sessions, windowed
 from streamtime.udfs.sessions.rules import FirstInSession
 from streamtime.udfs.windows import FirstInWindow
@@ -185,6 +186,9 @@ SPEC = Spec(
     rules="C1-C9, C11, C12, D9, W1-W3, W7 (KIP-655, its dropped alternative)",
     page=__doc__,
     plan=plan,
+    local=Local(
+        judges.distinct_in_window, details=("window_start", "window_end"), adds=("window_start", "window_end"), without_key="null_key"
+    ),
     check=check,
     options=(
         Option("size", Duration(positive=True), "the length of a time window", default_text="none"),

@@ -68,7 +68,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamtime.sql.call.kinds import Duration
-from streamtime.sql.call.spec import Example, Option, Spec
+from streamtime.sql.call.spec import Example, Local, Option, Spec
+from streamtime.sql.udtf import judges
 from streamtime.sql.windows import changes
 from streamtime.sql.windows.reports import sessions
 from streamtime.udfs.updates.changes import Layout, Updates
@@ -98,6 +99,7 @@ SPEC = Spec(
     rules="C1-C12, W2, W3, W5-W7, S2 (KIP-94, KIP-328)",
     page=__doc__,
     plan=plan,
+    local=Local(judges.windows, details=("session_start", "session_end"), updates=kernel, without_key="null_key"),
     check=changes.check,
     options=(
         Option(

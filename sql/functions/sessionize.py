@@ -81,7 +81,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration
-from streamtime.sql.call.spec import COMMON, OUTPUT, Example, Option, Spec
+from streamtime.sql.call.spec import COMMON, OUTPUT, Example, Local, Option, Spec
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
@@ -93,6 +93,7 @@ from streamtime.sql.rows.typed import as_text
 from streamtime.sql.stream.buckets import CLOCK, REASON
 from streamtime.sql.stream.plan import is_stream, judged, kept, unclocked, verdict
 from streamtime.sql.syntax.text import named_by, quoted
+from streamtime.sql.udtf import judges
 from streamtime.sql.windows.explain import explained_in_stream, explained_sessions, steps
 from streamtime.udfs.sessions.sessionize import Sessionize
 from streamtime.udfs.sessions.steps import SessionSteps
@@ -228,6 +229,14 @@ SPEC = Spec(
     rules="C1-C9, C11, C12, W2-W4, W7 (KIP-94)",
     page=__doc__,
     plan=plan,
+    local=Local(
+        judges.sessionize,
+        details=(),
+        adds=("session_start", "session_end"),
+        of_all=("session_start", "session_end"),
+        named="session_id",
+        without_key="null_key",
+    ),
     options=(
         Option(
             "gap",

@@ -78,7 +78,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Text
-from streamtime.sql.call.spec import Example, Option, Spec
+from streamtime.sql.call.spec import Example, Local, Option, Spec
 from streamtime.sql.suppress.batch import (
     ADDS,
     CLOCK,
@@ -93,6 +93,7 @@ from streamtime.sql.suppress.batch import (
     planned,
     prepared,
 )
+from streamtime.sql.udtf import judges
 from streamtime.sql.windows.changes import CLOSE
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ SPEC = Spec(
     rules="C1-C12, S1, S2, S4-S11, W6 (KIP-328)",
     page=__doc__,
     plan=plan,
+    local=Local(judges.changes, details=(), adds=("emit_time", "emit_reason"), of_all=("emit_time", "emit_reason"), changes=True),
     check=check,
     options=(
         Option("window_end", Text(), "the end of a row's window", default_text="none: the column `window_close` says when it closes"),

@@ -73,7 +73,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamtime.sql.call.kinds import Choice, Duration, Flag
-from streamtime.sql.call.spec import Example, Option, Spec
+from streamtime.sql.call.spec import Example, Local, Option, Spec
 from streamtime.sql.suppress.batch import (
     ADDS,
     CLOCK,
@@ -87,6 +87,7 @@ from streamtime.sql.suppress.batch import (
     planned,
     prepared,
 )
+from streamtime.sql.udtf import judges
 from streamtime.udfs.arrays.groups import HIGHEST
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ SPEC = Spec(
     rules="C1-C12, S1, S3-S10 (KIP-328)",
     page=__doc__,
     plan=plan,
+    local=Local(judges.changes, details=(), adds=("emit_time", "emit_reason"), of_all=("emit_time", "emit_reason"), changes=True),
     check=check,
     options=(
         Option(

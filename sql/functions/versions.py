@@ -57,7 +57,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration
-from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Example, Local, Option, Spec
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
@@ -67,6 +67,7 @@ from streamtime.sql.rows.outcome import outcome, refuse_clash
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.suppress.batch import DELETED, deletions, text_column
 from streamtime.sql.syntax.text import FAR, quoted
+from streamtime.sql.udtf import judges
 from streamtime.udfs.versions import Puts
 
 if TYPE_CHECKING:
@@ -180,6 +181,14 @@ SPEC = Spec(
     rules="C1-C4, C6, C8-C12, V1-V3, V5, V8 (KIP-889, KIP-914)",
     page=__doc__,
     plan=plan,
+    local=Local(
+        judges.versions,
+        details=(),
+        adds=("valid_from", "valid_to"),
+        of_all=("valid_from", "valid_to"),
+        changes=True,
+        without_key="null_key",
+    ),
     options=(
         Option("retention", Duration(), "how far back before the last stream time versions are kept", default_text="unlimited"),
         Option("grace", Duration(), "how far behind stream time a row may come and still be a version", default_text="unlimited"),

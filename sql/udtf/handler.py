@@ -8,7 +8,7 @@ Sent by value to wherever it runs, so nothing here may need an installed package
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,24 +19,17 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, Par
 
 from streamtime.sql.call.binding import bind
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
+from streamtime.sql.call.in_memory import Columns
 from streamtime.sql.call.names import Names, is_reserved, plain
-from streamtime.sql.call.spec import Bound, Spec
+from streamtime.sql.call.spec import Bound, Local, Spec
 from streamtime.sql.call.values import Table, Value
-from streamtime.sql.functions.session_updates import kernel as sessions_kernel
-from streamtime.sql.functions.window_updates import kernel as windows_kernel
 from streamtime.sql.rows.typed import as_text, collated, microseconds, time_text
 from streamtime.sql.syntax.text import named_by, one_to_one, quoted
-from streamtime.sql.udtf.rows import Columns, Verdicts
-from streamtime.sql.udtf.suppress import KIND, PREIMAGE, change, needed, suppressed
+from streamtime.sql.udtf.suppress import KIND, PREIMAGE, change, needed
 from streamtime.sql.udtf.updates import Shape, changed, shape
-from streamtime.sql.udtf.versions import versioned
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
-from streamtime.udfs.deduplicate import Deduplicate
-from streamtime.udfs.sessions import rules
-from streamtime.udfs.sessions.sessionize import Sessionize
 from streamtime.udfs.stream_time import StreamTime
-from streamtime.udfs.updates.changes import Layout, Updates
 
 CHANGE = "__streamtime_change"
 WORDS = ("emit_reason", "put_status")  # columns of text among those that come last
@@ -55,32 +48,11 @@ class Analyzed(AnalyzeResult):
     shape: Shape | None = None  # of changes, where the call makes them
 
 
-@dataclass(frozen=True)
-class Local:
-    """A function over rows in memory: `judge` decides; `adds` are the columns of passed rows, `details` of reported ones."""
-
-    judge: Callable[[Bound, bool, Columns], Verdicts]
-    details: tuple[str, ...]
-    adds: tuple[str, ...] = ()
-    of_all: tuple[str, ...] | None = None  # what output => 'all' shows; None: the details
-    named: str = ""  # a text of the keys and the first of the columns that are added, last of them
-    changes: bool = False  # it takes changes (`streamtime.sql.udtf.suppress`), those of all keys together
-    updates: Callable[[Bound, Layout], Updates] | None = None  # it makes changes of rows (`streamtime.sql.udtf.updates`)
-    without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
-
-    def shown(self, output: str) -> tuple[str, ...]:
-        """The columns that come last, by the call's output."""
-        if output == "puts":
-            return ("valid_to", "put_status")
-        if output == "rows":
-            return self.adds
-        return self.details if output == "dropped" or self.of_all is None else self.of_all
-
-
 def handler(spec: Spec) -> type:
     """The UDTF class of a function."""
-    bare = dataclasses.replace(spec, plan=None, page="", examples=())  # type: ignore[arg-type]
-    local = LOCAL[spec.name]
+    bare = dataclasses.replace(spec, plan=None, page="", examples=(), local=None)  # type: ignore[arg-type]
+    assert spec.local is not None
+    local: Local = spec.local
 
     class Handler:
         @staticmethod
@@ -275,116 +247,3 @@ def _moment(micros: Any, kind: T.DataType) -> Any:
     if micros is None or isinstance(micros, str):
         return micros
     return kind.fromInternal(micros // groups.MICROS_PER_DAY if isinstance(kind, T.DateType) else micros)
-
-
-def deduplicate(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
-    """DEDUPLICATE, with its kernel."""
-    order = np.argsort(columns.keys, kind="stable")
-    within = HIGHEST if call["within"] is None else call["within"]
-    clocked = not in_time_order
-    kernel = Deduplicate(
-        within=within, refresh=bool(call["refresh"]), unique=call["keep"] == "unique", negate=call["keep"] == "last",
-        has_stream_time=clocked, offsets=1 if call["offset"] else 0,
-    )  # fmt: skip
-    aside = np.array([a is not None for a in columns.aside])
-    given = [pa.array(columns.times[order], mask=aside[order])]
-    given += [pa.array(columns.stream_time[order])] if clocked else []
-    given += [columns.offsets.take(pa.array(order))] if call["offset"] else []
-    kept: list[int | None] = [None] * len(order)
-    found = [v for batch in kernel.run(iter([(*given, pa.array(columns.keys[order]))])) for v in batch.to_pylist()]
-    for row, value in zip(order.tolist(), found, strict=True):
-        kept[row] = value
-    reasons = [a or (None if k is None else "duplicate") for a, k in zip(columns.aside, kept, strict=True)]
-    return Verdicts(np.arange(len(order)), reasons, {"kept_time": kept})
-
-
-def distinct_in_window(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
-    """DISTINCT_IN_WINDOW: sessions with their kernel, time windows one by one."""
-    rows, reasons, starts, ends = list[int](), list[str | None](), list[int | None](), list[int | None]()
-    live: dict[int, rules.Sessions] = {}
-    seen: set[tuple[int, int]] = set()
-    taken = zip(columns.times.tolist(), columns.keys.tolist(), columns.stream_time.tolist(), columns.aside, strict=True)
-    for row, (time, key, clock, aside) in enumerate(taken):
-        if aside is not None:
-            judged: list[tuple[str | None, int | None, int | None]] = [(aside, None, None)]
-        elif call["gap"] is not None:
-            known = live.setdefault(key, rules.Sessions(call["gap"], call["grace"]))
-            verdict, start, end = known.take(time, clock)
-            judged = [({rules.LATE: "late", rules.MERGED: "duplicate"}.get(verdict), start, end)]
-        else:
-            judged = list(_in_windows(call, key, time, clock, seen))
-        for reason, low, high in judged:
-            rows.append(row)
-            reasons.append(reason)
-            starts.append(low)
-            ends.append(high)
-    return Verdicts(np.array(rows), reasons, {"window_start": starts, "window_end": ends})
-
-
-def _in_windows(call: Bound, key: int, time: int, clock: int, seen: set[tuple[int, int]]) -> Iterator[tuple[str | None, int, int]]:
-    size, slide = call["size"], call["slide"] or call["size"]
-    start = (time - size) // slide * slide + slide  # the earliest window that contains the row
-    while start <= time:
-        late = start + size <= clock - call["grace"]
-        yield "late" if late else "duplicate" if (key, start) in seen else None, start, start + size
-        if not late:
-            seen.add((key, start))
-        start += slide
-
-
-def sessionize(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
-    """SESSIONIZE, with its kernel."""
-    order = np.argsort(columns.keys, kind="stable")
-    aside = np.array([a is not None for a in columns.aside])
-    kernel = Sessionize(call["gap"], HIGHEST if call["grace"] is None else call["grace"], has_stream_time=True)
-    given = (
-        pa.array(columns.times[order], mask=aside[order]),
-        pa.array(columns.stream_time[order]),
-        pa.array(columns.keys[order]),
-    )
-    (found,) = kernel.run(iter([given]))
-    back = pa.array(np.argsort(order))
-    start, end = (found.field(edge).take(back).to_pylist() for edge in ("start", "end"))
-    reasons = [a or ("late" if s is None else None) for a, s in zip(columns.aside, start, strict=True)]
-    return Verdicts(np.arange(len(order)), reasons, {"session_start": start, "session_end": end})
-
-
-def changes(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
-    """Both functions of suppress, with their kernel."""
-    return Verdicts(*suppressed(call, columns))
-
-
-def versions(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
-    """VERSIONS, by the times of each key."""
-    return Verdicts(*versioned(call, columns))
-
-
-def windows(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
-    """Which rows windows or sessions take; in sliding windows, a row is late when the last window that could hold it is closed."""
-    if call.options.get("difference") is None:
-        sized = dataclasses.replace(call, options={"size": None, "slide": None, "gap": None} | call.options)
-        found = distinct_in_window(sized, in_time_order, columns)
-        names = ("session_start", "session_end") if "gap" in call.options else BOUNDS
-        reasons = [None if r == "duplicate" else r for r in found.reasons]
-        return Verdicts(found.rows, reasons, dict(zip(names, found.details.values(), strict=True)))
-    late = columns.times + call["difference"] < columns.stream_time - call["grace"]
-    reasons = [a or ("late" if is_late else None) for a, is_late in zip(columns.aside, late.tolist(), strict=True)]
-    times = [None if a else t for a, t in zip(columns.aside, columns.times.tolist(), strict=True)]
-    starts = [None if t is None else t - call["difference"] for t in times]
-    return Verdicts(np.arange(len(times)), reasons, {"window_start": starts, "window_end": times})
-
-
-BOUNDS = ("window_start", "window_end")
-EMITTED = ("emit_time", "emit_reason")
-VALID = ("valid_from", "valid_to")
-SESSION = ("session_start", "session_end")
-LOCAL = {
-    "DEDUPLICATE": Local(deduplicate, details=("kept_time",)),
-    "DISTINCT_IN_WINDOW": Local(distinct_in_window, details=BOUNDS, adds=BOUNDS, without_key="null_key"),
-    "SESSIONIZE": Local(sessionize, details=(), adds=SESSION, of_all=SESSION, named="session_id", without_key="null_key"),
-    "SESSION_UPDATES": Local(windows, details=SESSION, updates=sessions_kernel, without_key="null_key"),
-    "WINDOW_UPDATES": Local(windows, details=BOUNDS, updates=windows_kernel, without_key="null_key"),
-    "SUPPRESS_UNTIL_CLOSE": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
-    "SUPPRESS_UNTIL_TIME_LIMIT": Local(changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True),
-    "VERSIONS": Local(versions, details=(), adds=VALID, of_all=VALID, changes=True, without_key="null_key"),
-}

@@ -18,8 +18,8 @@ from streamtime.udfs.arrays.ordering import comparable
 from streamtime.udfs.suppress import decisions
 
 if TYPE_CHECKING:
+    from streamtime.sql.call.in_memory import Columns
     from streamtime.sql.call.spec import Bound
-    from streamtime.sql.udtf.rows import Columns
 
 CLOSES, KIND, SIZE, KEYS = range(4)  # of a change: when its window closes, what kind it is, its bytes; then its keys
 DELETION, PREIMAGE = 1, 2

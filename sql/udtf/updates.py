@@ -22,9 +22,9 @@ from streamtime.udfs.updates.aggregates import aggregate
 from streamtime.udfs.updates.changes import Layout, Sorted, Updates
 
 if TYPE_CHECKING:
+    from streamtime.sql.call.in_memory import Columns
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame, Ref
-    from streamtime.sql.udtf.rows import Columns
 
 ROW, TIME, KEY, CLOCK = "__row", "__time", "__key", "__clock"
 NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)

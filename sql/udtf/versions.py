@@ -11,8 +11,8 @@ from streamtime.sql.udtf.suppress import DELETION, KIND
 from streamtime.udfs.versions import Times
 
 if TYPE_CHECKING:
+    from streamtime.sql.call.in_memory import Columns
     from streamtime.sql.call.spec import Bound
-    from streamtime.sql.udtf.rows import Columns
     from streamtime.udfs.arrays.groups import Ints
 
 

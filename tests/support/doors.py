@@ -11,6 +11,7 @@ from pyspark.sql.functions import udtf as make_udtf
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.udtf import handler
 
+LOCAL = {s.name for s in FUNCTIONS if s.local is not None}
 CALL = "DEDUPLICATE(TABLE({}) PARTITION BY k ORDER BY ts, within => INTERVAL 10 SECONDS)"
 
 
@@ -60,8 +61,8 @@ STANDS = [
 def udtfs(spark: SparkSession) -> Iterator[None]:
     """Under names of their own, beside the analyzer door's."""
     for spec in FUNCTIONS:
-        if spec.name in handler.LOCAL:
+        if spec.name in LOCAL:
             spark.udtf.register(f"py_{spec.name}", make_udtf(handler.handler(spec), useArrow=False))
     yield
-    for name in handler.LOCAL:
+    for name in LOCAL:
         spark.sql(f"DROP TEMPORARY FUNCTION py_{name}")

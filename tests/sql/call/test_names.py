@@ -17,6 +17,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udtf as make_udtf
+from support.doors import LOCAL
 from support.streams import Source
 
 import streamtime
@@ -302,15 +303,15 @@ def test_any_name_may_have_any_role(spark: SparkSession, tame: Tame) -> None:
 
 
 def test_in_a_python_udtf_any_name_gives_the_rows_of_tame_ones(spark: SparkSession, tame: Tame) -> None:
-    for name in handler.LOCAL:
+    for name in LOCAL:
         spark.udtf.register(f"named_{name}", make_udtf(handler.handler(SPECS[name]), useArrow=False))
     found = []
     for case in cases(WORST):
-        if case.spec.name in handler.LOCAL and case.first and case.options.get("output") not in ("metrics", "explain"):
+        if case.spec.name in LOCAL and case.first and case.options.get("output") not in ("metrics", "explain"):
             text = case.sql(tables(case, "worst"), f"named_{case.spec.name}", clauses=False)
             found.append((case, spark.sql(text)))
     assert tame.differences(found) == []
-    for name in handler.LOCAL:
+    for name in LOCAL:
         spark.sql(f"DROP TEMPORARY FUNCTION named_{name}")
 
 

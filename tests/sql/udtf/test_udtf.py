@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 from support.deduplicate_calls import CASES, options_of, some_rows, sql_of
+from support.doors import LOCAL
 from support.suppress_calls import DDL
 from support.suppress_calls import options_of as suppress_options
 from support.suppress_calls import some_rows as changes
@@ -19,11 +20,10 @@ from support.times import moment, view
 
 import streamtime
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql.udtf import handler
 
 
 def test_every_function_over_a_table_has_one() -> None:
-    assert set(handler.LOCAL) == {s.name for s in FUNCTIONS if s.tables == 1}
+    assert {s.name for s in FUNCTIONS if s.tables == 1} == LOCAL
 
 
 def both(spark: SparkSession, text: str) -> None:
@@ -246,5 +246,5 @@ def test_register_says_that_this_door_is_open_and_what_it_is_not(spark: SparkSes
     assert "docs/udtf.md" in str(registration)
     with pytest.raises(ValueError, match="expected door='udtf', or none"):
         streamtime.register(other, door="back")
-    for name in handler.LOCAL:
+    for name in LOCAL:
         other.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")

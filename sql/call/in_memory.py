@@ -1,4 +1,4 @@
-"""The rows of one group as numbers, and what is decided of them."""
+"""The rows of one group in memory, as numbers, and what is decided of them: for Python UDTFs."""
 
 from __future__ import annotations
 
