@@ -8,18 +8,8 @@ Over Spark Connect, `streamtime.query(spark, text)` takes the place of `spark.sq
 The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"], order_by=["ts"], within=timedelta(minutes=10))`.
 """
 
-from streamtime.api import (
-    as_of_join,
-    deduplicate,
-    distinct_in_window,
-    session_updates,
-    sessionize,
-    suppress_until_close,
-    suppress_until_time_limit,
-    table_history,
-    versions,
-    window_updates,
-)
+from streamtime import api
+from streamtime.api import *  # noqa: F403 - one for each function
 from streamtime.door.registration import Registration, register, unregister
 from streamtime.session import session
 from streamtime.sparks import UnsupportedSparkError
@@ -35,21 +25,12 @@ __all__ = [
     "Registration",
     "UnsupportedSparkError",
     "VersionedTable",
-    "as_of_join",
-    "deduplicate",
-    "distinct_in_window",
     "query",
     "register",
     "session",
-    "session_updates",
-    "sessionize",
-    "suppress_until_close",
-    "suppress_until_time_limit",
-    "table_history",
     "unregister",
-    "versions",
-    "window_updates",
 ]
+__all__ += api.__all__
 
 
 def __dir__() -> list[str]:

@@ -6,6 +6,19 @@ from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
+__all__ = [
+    "deduplicate",
+    "distinct_in_window",
+    "sessionize",
+    "session_updates",
+    "window_updates",
+    "suppress_until_close",
+    "suppress_until_time_limit",
+    "as_of_join",
+    "versions",
+    "table_history",
+]
+
 def deduplicate(
     df: DataFrame,
     *,

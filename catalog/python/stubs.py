@@ -27,7 +27,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 def stub() -> str:
     """The file."""
-    return "\n".join([HEAD, *(_function(s) for s in FUNCTIONS if s.leading)])
+    names = [s.name.lower() for s in FUNCTIONS if s.leading]
+    return "\n".join([HEAD, f"__all__ = {json.dumps(names, indent=4)[:-2]},\n]\n", *(_function(s) for s in FUNCTIONS if s.leading)])
 
 
 def _function(spec: Spec) -> str:

@@ -18,10 +18,9 @@ ROOMS = {
     "catalog/door": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, sql/udtf",
     "catalog/python": "catalog, catalog/statements, sql/call, sql/syntax, sql/tables",
     "catalog/statements": "catalog, sql/call, sql/rows, sql/syntax, sql/tables",
-    "sql/udtf": "sql/functions, sql/suppress, sql/windows, sql/rows, sql/syntax, sql/call, "
-    "udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
-    "sql/functions": "sql/as_of, sql/suppress, sql/windows, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, "
+    "sql/functions": "sql/udtf, sql/as_of, sql/suppress, sql/windows, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, "
     "udfs, udfs/arrays, udfs/sessions, udfs/updates",
+    "sql/udtf": "sql/suppress, sql/windows, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
     "sql/as_of": "sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs",
     "sql/suppress": "sql/windows, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs/arrays, udfs/suppress",
     "sql/windows": "sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/sessions, udfs/updates",
@@ -29,7 +28,7 @@ ROOMS = {
     "sql/tables": "sql/rows, sql/syntax, sql/call",
     "sql/rows": "sql/syntax, sql/call, udfs, udfs/arrays",
     "sql/syntax": "sql/call",
-    "sql/call": "",
+    "sql/call": "udfs/arrays, udfs/updates",  # what a SPEC says of rows in memory has their types
     "sql": "",
     "udfs/sessions": "udfs, udfs/arrays",
     "udfs/suppress": "udfs, udfs/arrays",
