@@ -7,16 +7,16 @@ from typing import Literal
 from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "as_of_join",
     "deduplicate",
     "distinct_in_window",
-    "sessionize",
     "session_updates",
-    "window_updates",
+    "sessionize",
     "suppress_until_close",
     "suppress_until_time_limit",
-    "as_of_join",
-    "versions",
     "table_history",
+    "versions",
+    "window_updates",
 ]
 
 def deduplicate(

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udtf as make_udtf
+from support.doors import LOCAL
 from support.jvm import JAVA_OPTIONS, code_cache
+from support.streams import Source
+
+from streamtime.shelf import FUNCTIONS
+from streamtime.sql.udtf import handler
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +52,21 @@ def schema(spark: SparkSession) -> Iterator[str]:
     spark.sql(f"CREATE SCHEMA {name}")
     yield name
     spark.sql(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture
+def source(spark: SparkSession, tmp_path: Path) -> Iterator[Source]:
+    yield Source(spark, tmp_path)
+    spark.catalog.dropTempView("events")
+    spark.catalog.dropTempView("marked")
+
+
+@pytest.fixture(scope="module")
+def udtfs(spark: SparkSession) -> Iterator[None]:
+    """Under names of their own, beside the analyzer door's."""
+    for spec in FUNCTIONS:
+        if spec.name in LOCAL:
+            spark.udtf.register(f"py_{spec.name}", make_udtf(handler.handler(spec), useArrow=False))
+    yield
+    for name in LOCAL:
+        spark.sql(f"DROP TEMPORARY FUNCTION py_{name}")

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql.functions import udtf as make_udtf
-
 from streamtime.shelf import FUNCTIONS
-from streamtime.sql.udtf import handler
 
 LOCAL = {s.name for s in FUNCTIONS if s.local is not None}
 CALL = "DEDUPLICATE(TABLE({}) PARTITION BY k ORDER BY ts, within => INTERVAL 10 SECONDS)"
@@ -55,14 +48,3 @@ STANDS = [
         ["c", "d"],
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def udtfs(spark: SparkSession) -> Iterator[None]:
-    """Under names of their own, beside the analyzer door's."""
-    for spec in FUNCTIONS:
-        if spec.name in LOCAL:
-            spark.udtf.register(f"py_{spec.name}", make_udtf(handler.handler(spec), useArrow=False))
-    yield
-    for name in LOCAL:
-        spark.sql(f"DROP TEMPORARY FUNCTION py_{name}")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import datetime
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -59,13 +57,6 @@ class Source:
         query.awaitTermination()
         self.progress += query.recentProgress
         return [row for rows in self.found.values() for row in rows]
-
-
-@pytest.fixture
-def source(spark: SparkSession, tmp_path: Path) -> Iterator[Source]:
-    yield Source(spark, tmp_path)
-    spark.catalog.dropTempView("events")
-    spark.catalog.dropTempView("marked")
 
 
 def at(seconds: float) -> datetime.datetime:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import Row, SparkSession
-from support.streams import Source, at, source
+from support.streams import Source, at
 
-SOURCE = source  # the fixture
 DDL = "k STRING, ts TIMESTAMP, id INT, off INT"
 UPDATES = (
     "WINDOW_UPDATES(TABLE({}) PARTITION BY k ORDER BY id, time => 'ts', size => INTERVAL 10 SECONDS, grace => INTERVAL 15 SECONDS, "

@@ -14,13 +14,11 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 from support import TESTS
 from support import reference_updates as slow
-from support.streams import Source, at, source
+from support.streams import Source, at
 from support.times import micros, moment, view
 from support.updates_rows import some_rows
 
 import streamtime
-
-__all__ = ["source"]
 
 AGGREGATES = (
     "count(*) AS n_rows, count(v) AS n, sum(v) AS total, min(v) AS low, max(v) AS high, avg(v) AS mean, first(v) AS head, last(v) AS tail, "

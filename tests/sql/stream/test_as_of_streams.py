@@ -10,11 +10,9 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from support import reference_as_of as slow
-from support.streams import SECOND, Source, at, source
+from support.streams import SECOND, Source, at
 
 import streamtime
-
-__all__ = ["source"]  # a fixture
 
 CALL = "SELECT * FROM AS_OF_JOIN(TABLE(events) PARTITION BY k ORDER BY ts, TABLE({table}) PARTITION BY k ORDER BY since{options})"
 

@@ -10,9 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 from support import reference, reference_sessionize
-from support.streams import DDL, SECOND, Source, at, ids, micros, random_batches, replay, source
-
-__all__ = ["source"]  # a fixture
+from support.streams import DDL, SECOND, Source, at, ids, micros, random_batches, replay
 
 CALL = "SELECT * FROM SESSIONIZE(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', gap => INTERVAL 3 SECONDS{})"
 FAR = {"k": "far", "t": 10**6 * SECOND, "id": 1000, "off": None}  # the watermark passes all others

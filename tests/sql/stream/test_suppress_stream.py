@@ -14,11 +14,10 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from support.reference import BEFORE, in_micro_batches
 from support.reference_suppress import Suppress
-from support.streams import SECOND, Source, at, ids, micros, random_batches, replay, source
+from support.streams import SECOND, Source, at, ids, micros, random_batches, replay
 
 from streamtime.sql.stream import buckets
 
-__all__ = ["source"]
 LIMIT = "SUPPRESS_UNTIL_TIME_LIMIT(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', wait => INTERVAL 5 SECONDS{})"
 CLOSE = (
     "SUPPRESS_UNTIL_CLOSE(TABLE(SELECT *, date_trunc('MINUTE', ts) AS minute FROM events) PARTITION BY (k, minute) ORDER BY id, time => 'ts', "
