@@ -89,9 +89,14 @@ def scenarios(seed: int, count: int, most: int = 14, moments: Sequence[int] = MO
     return rows
 
 
-def meant(rows: Sequence[Row]) -> list[Row]:
-    """The rows for a slow definition, in which a key is equal to itself."""
-    return [r | {"d": NAN if r["d"] != r["d"] else r["d"]} for r in rows]
+def meant(rows: Sequence[Row], keys: Sequence[str] = ()) -> list[Row]:
+    """The rows for a slow definition, in which NaN is equal to itself. With `keys`, these are one key, `k`, and the column is `name`."""
+    known = [r | {"d": NAN if r["d"] != r["d"] else r["d"]} for r in rows]
+    if not keys:
+        return known
+    identities = [tuple(r[k] for k in keys) for r in known]
+    as_one = [None if None in i else i for i in identities]
+    return [{"name" if c == "k" else c: v for c, v in r.items()} | {"k": k} for r, k in zip(known, as_one, strict=True)]
 
 
 def view(
