@@ -246,6 +246,7 @@ class Writer:
         settings = {APP: batch and batch[0], VERSION: batch and str(batch[1]), LABEL: label, COPIES: "none" if stays else None}
         for name, value in settings.items():
             self.session.conf.set(name, value) if value is not None else self.session.conf.unset(name)
+        # not null-safe: neither a row that is put nor one to remove has a null here, and a `<=>` keeps Delta from skipping files
         same = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in (*layout.declaration.key, layout.time.name))
         return DeltaTable.forName(self.session, layout.declaration.table).alias("t").merge(source.alias("s"), same)
 

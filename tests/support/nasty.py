@@ -1,17 +1,21 @@
 """Input as bad as it gets, and small: many scenarios in one table, so that one query judges them all.
 
 A scenario is some rows with a number `s`, which belongs into the key and into `clock_by`, so that no scenario sees another. It has NULL in
-every role, equal times, equal arrivals, times that run backwards, single microseconds, years 1 to 9999, and days on which clocks change.
+every role, equal times, equal arrivals, times that run backwards, single microseconds, years 1 to 9999, days on which clocks change, NaN and
+two zeros as keys, and here and there a hot key.
 """
 
 from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+
+from streamtime.sql.syntax.text import literal, quoted
 
 Row = dict[str, Any]
 
@@ -35,46 +39,130 @@ MOMENTS = (
 ENDS = (LOWEST, LOWEST + 9 * SECOND, LOWEST + 10**9, FIRST, -1, LAST, HIGHEST - 10**9, HIGHEST - 9 * SECOND, HIGHEST)  # of TIMESTAMP
 KEYS = (None, "", "a", "a", "b", "O'Hara | \\ `x` \U0001f600")
 CLOCKS = (None, None, "x", "")
+DOUBLES = (None, 0.0, -0.0, -0.0, float("nan"), float("nan"), 1.5, float("-inf"))  # 0.0 is -0.0 and NaN is NaN, as GROUP BY has them
+NAN = 1e300  # stands for NaN in a slow definition: greater than all others, and equal to itself
+HOT = 25  # every so many scenarios there is one whose rows are many, and nearly all of one key
+COLUMNS = {
+    "s": "INT", "k": "STRING", "c": "STRING", "off": "INT", "t": "BIGINT", "v": "INT", "d": "DOUBLE", "u": "BIGINT", "gone": "BOOLEAN", "id": "INT",
+}  # fmt: skip
+ODD = {
+    "s": "s`s",
+    "k": "k.k",
+    "c": "c c",
+    "off": "o'f\"f",
+    "t": "t.`\U0001f551",
+    "v": "{v}",
+    "d": " D\\n",
+    "u": "`",
+    "gone": "*",
+    "id": "i-d",
+}
 
 
 def scenarios(seed: int, count: int, most: int = 14, moments: Sequence[int] = MOMENTS, low: int = FIRST, high: int = LAST) -> list[Row]:
     """Rows of that many scenarios; every tenth is empty."""
-    random_ = random.Random(seed)
+    random_, more = random.Random(seed), random.Random(-1 - seed)
     rows: list[Row] = []
     for number in range(count):
         some = [random_.choice(moments) for _ in range(random_.choice([1, 1, 1, 2]))]
         unit = random_.choice([1, 3, SECOND // 3, SECOND, SECOND, 5 * SECOND, 3_600 * SECOND])
         clocks = random_.choice([CLOCKS, [None], ["x", None]])
         arrivals = random_.choice([1, 1, 2, 5])
-        for place in range(0 if number % 10 == 9 else random_.randint(1, most)):
+        hot = number % HOT == HOT // 2
+        for place in range(0 if number % 10 == 9 else 60 + number % 7 if hot else random_.randint(1, most)):
             moment = random_.choice(some) + unit * random_.randint(-3, 12) + random_.choice([0, 0, 0, 1, -1])
-            rows.append(
-                {
-                    "s": number,
-                    "k": random_.choice(KEYS),
-                    "c": random_.choice(clocks),
-                    "off": None if random_.random() < 0.05 else place - place % arrivals,
-                    "t": None if random_.random() < 0.05 else min(max(moment, low), high),
-                    "v": random_.choice([None, *range(-3, 9)]),
-                    "id": len(rows),
-                }
-            )
+            row = {
+                "s": number,
+                "k": random_.choice(KEYS),
+                "c": random_.choice(clocks),
+                "off": None if random_.random() < 0.05 else place - place % arrivals,
+                "t": None if random_.random() < 0.05 else min(max(moment, low), high),
+                "v": random_.choice([None, *range(-3, 9)]),
+            }
+            if hot and more.random() < 0.95:
+                row["k"] = "a"
+            row["d"] = more.choice(DOUBLES)
+            end = moment + unit * more.choice([-2, 0, 1, 1, 2, 5]) + more.choice([0, 0, 1])
+            row["u"] = None if more.random() < 0.05 else min(max(end, low), high)
+            row["gone"] = more.choice([None, False, False, True])
+            rows.append(row | {"id": len(rows)})
     return rows
 
 
-def view(spark: SparkSession, rows: Sequence[Row], kind: str = "TIMESTAMP", name: str = "nasty") -> DataFrame:
-    """The rows as a view, in no order, with `t` as event time of that type and `micros` as the number that it was made of."""
+def meant(rows: Sequence[Row], keys: Sequence[str] = ()) -> list[Row]:
+    """The rows for a slow definition, in which NaN is equal to itself. With `keys`, these are one key, `k`, and the column is `name`."""
+    known = [r | {"d": NAN if r["d"] != r["d"] else r["d"]} for r in rows]
+    if not keys:
+        return known
+    identities = [tuple(r[k] for k in keys) for r in known]
+    as_one = [None if None in i else i for i in identities]
+    return [{"name" if c == "k" else c: v for c, v in r.items()} | {"k": k} for r, k in zip(known, as_one, strict=True)]
+
+
+def view(
+    spark: SparkSession, rows: Sequence[Row], kind: str = "TIMESTAMP", name: str = "nasty", names: Mapping[str, str] = {}
+) -> DataFrame:
+    """The rows as a view, in no order, with `t` as event time of that type, and `u` as another. `names` are what else columns are called."""
     moment = {
-        "TIMESTAMP": "timestamp_micros(micros)",
-        "TIMESTAMP_NTZ": "TIMESTAMP_NTZ '1970-01-01' + micros * INTERVAL '0.000001' SECOND",
-        "DATE": "date_from_unix_date(CAST(micros DIV 86400000000 - CAST(micros % 86400000000 < 0 AS BIGINT) AS INT))",
+        "TIMESTAMP": "timestamp_micros({})",
+        "TIMESTAMP_NTZ": "TIMESTAMP_NTZ '1970-01-01' + {} * INTERVAL '0.000001' SECOND",
+        "DATE": "date_from_unix_date(CAST({0} DIV 86400000000 - CAST({0} % 86400000000 < 0 AS BIGINT) AS INT))",
     }[kind]
     shuffled = random.Random(0).sample(list(rows), len(rows))
-    given = [tuple(r[c] for c in ("s", "k", "c", "off", "t", "v", "id")) for r in shuffled]
-    df = spark.createDataFrame(given, "s INT, k STRING, c STRING, off INT, micros BIGINT, v INT, id INT")
-    df = df.selectExpr("s", "k", "c", "off", f"{moment} AS t", "v", "id")
+    df = spark.createDataFrame([tuple(r[c] for c in COLUMNS) for r in shuffled], ", ".join(map(" ".join, COLUMNS.items())))
+    df = df.selectExpr(*[f"{moment.format(c)} AS {c}" if c in ("t", "u") else c for c in COLUMNS])
+    df = df.toDF(*[names.get(c, c) for c in COLUMNS])
     df.createOrReplaceTempView(name)
     return df
+
+
+class Names:
+    """What columns are called, in SQL text with their plain names in braces."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.quoted = {c: quoted(names.get(c, c)) for c in COLUMNS}
+
+    def sql(self, text: str) -> str:
+        """As SQL."""
+        return text.format_map(self.quoted)
+
+    def option(self, text: str) -> str:
+        """As SQL in a string."""
+        return literal(self.sql(text))
+
+    def options(self, texts: Sequence[str]) -> str:
+        """As an array of such strings."""
+        return f"ARRAY({', '.join(map(self.option, texts))})"
+
+    def clauses(self, keys: Sequence[str], order: Sequence[str], table: str = "nasty") -> str:
+        """A table with its keys and its processing order."""
+        by = ", ".join(f"{{{o.split()[0]}}}{o[len(o.split()[0]) :]}" for o in order)
+        return self.sql(f"TABLE({table}) PARTITION BY ({', '.join(f'{{{k}}}' for k in keys)}) ORDER BY ({by})")
+
+
+def about(seconds: float | None) -> str | None:
+    """A number that people read, to ten digits."""
+    return None if seconds is None else f"{seconds:.10g}"
+
+
+def compare(got: Counter[Any], wanted: Counter[Any], rows: Sequence[Row], text: str) -> None:
+    """Both say the same of each row, which is known by what comes second, its number; else what differs, and all rows of that scenario."""
+    if got == wanted:
+        return
+    differ = sorted((got - wanted) | (wanted - got), key=lambda r: r[1])
+    scenario = {r["id"]: r["s"] for r in rows}[differ[0][1]]
+    of = [r for r in rows if r["s"] == scenario]
+    ids = {r["id"] for r in of}
+    listed = [
+        "",
+        text,
+        *of,
+        "got:",
+        *(r for r in differ if r in got and r[1] in ids),
+        "wanted:",
+        *(r for r in differ if r in wanted and r[1] in ids),
+    ]
+    raise AssertionError("\n".join(map(str, [f"{len({r[1] for r in differ})} rows differ", *listed])))
 
 
 def micros(column: str, kind: str = "TIMESTAMP") -> str:

@@ -184,7 +184,7 @@ def distinct_in_sessions(
             continue
         assert clock is not None
         time = row["t"]
-        live = [s for s in sessions.get(row["k"], []) if not clock > s[1] + gap + grace]
+        live = sessions[row["k"]] = [s for s in sessions.get(row["k"], []) if not clock > s[1] + gap + grace]  # closed for good
         joined = [s for s in live if s[0] - gap <= time <= s[1] + gap]
         merged = [min([time, *(s[0] for s in joined)]), max([time, *(s[1] for s in joined)])]
         if merged[1] < clock - grace - gap:

@@ -20,6 +20,7 @@ class Change:
     time: int
     close: int
     seq: int = 0
+    session: int = 0  # tells a session from a later one with its bounds: one of a key's clocks may have closed it, and another opened that
 
 
 @dataclass
@@ -113,7 +114,7 @@ def sliding_windows(rows: Clocked, order: Sequence[str], difference: int, grace:
 
 
 def sessions(rows: Clocked, order: Sequence[str], gap: int, grace: int) -> Outcome:
-    live: dict[Any, list[tuple[int, int, list[tuple[int, int, Any]]]]] = {}  # end, start, members
+    live: dict[Any, list[tuple[int, int, int, list[tuple[int, int, Any]]]]] = {}  # end, start, which session it is, members
 
     def take(row: Row, clock: int, number: int, found: Outcome) -> list[Change]:
         time = row["t"]
@@ -124,10 +125,11 @@ def sessions(rows: Clocked, order: Sequence[str], gap: int, grace: int) -> Outco
         if end < clock - grace - gap:
             found.late.append((row, start, end))
             return []
-        inside = [m for s in near for m in s[2]] + [(time, number, row["v"])]
-        live[row["k"]] = [s for s in here if s not in near] + [(end, start, inside)]
-        gone = [Change(row, s[1], s[0], None, s[0], s[0] + gap + grace + 1) for s in near if (start, end) != (time, time)]
-        return [*gone, Change(row, start, end, values(inside), end, end + gap + grace + 1)]
+        inside = [m for s in near for m in s[3]] + [(time, number, row["v"])]
+        session = next((s[2] for s in near if s[:2] == (end, start)), number)
+        live[row["k"]] = [s for s in here if s not in near] + [(end, start, session, inside)]
+        gone = [Change(row, s[1], s[0], None, s[0], s[0] + gap + grace + 1, session=s[2]) for s in near if (start, end) != (time, time)]
+        return [*gone, Change(row, start, end, values(inside), end, end + gap + grace + 1, session=session)]
 
     return played(rows, order, take)
 
@@ -136,7 +138,7 @@ def final(found: Outcome, rows: Clocked, clock_by: Sequence[str] = ()) -> list[t
     """SUPPRESS_UNTIL_CLOSE of the changes: the last upsert of a window that was not deleted, and the stream time that released it."""
     last: dict[Any, Change] = {}
     for change in found.changes:
-        last[change.row["k"], change.start, change.end] = change
+        last[change.row["k"], change.start, change.end, change.session] = change
     clocks: dict[Any, list[int]] = {}
     for row, clock in rows:
         if clock is not None:

@@ -104,7 +104,7 @@ class Runs(Generic[M]):
 
     @staticmethod
     def _key(columns: Sequence[pa.Array], row: int) -> tuple[Any, ...]:
-        return tuple(c[row].as_py() for c in columns)
+        return tuple(plain_value(c[row]) for c in columns)
 
     @staticmethod
     def _by_group(columns: Sequence[pa.Array], rows: npt.NDArray[np.intp]) -> list[npt.NDArray[np.intp]]:
@@ -112,6 +112,11 @@ class Runs(Generic[M]):
         _, group = np.unique(np.stack(codes), axis=1, return_inverse=True)
         group = group.ravel()
         return [rows[group == g] for g in range(int(group.max()) + 1)]
+
+
+def plain_value(scalar: pa.Scalar) -> Any:
+    """A value that Python compares; of a time its number, since Python knows none beyond the year 9999."""
+    return scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
 
 
 def differs(left: pa.Array, right: pa.Array) -> Flags:

@@ -103,7 +103,7 @@ def ordinals(column: pa.Array) -> Ints:
     if pa.types.is_floating(kind):
         return ranked(column.fill_null(0).to_numpy(zero_copy_only=False))
     if pa.types.is_nested(kind):
-        return of_values([comparable(v) for v in column.to_pylist()])
+        return of_values([comparable(v) for v in column.cast(without_times(kind)).to_pylist()])
     encoded = column.dictionary_encode()
     words = encoded.dictionary
     codes: Ints = groups.as_ints(encoded.indices)
@@ -127,6 +127,17 @@ def of_values(values: list[Any]) -> Ints:
     """Dense ranks of Python values."""
     rank = {v: i for i, v in enumerate(sorted(set(values)))}
     return np.array([rank[v] for v in values], np.int64)
+
+
+def without_times(kind: pa.DataType) -> pa.DataType:
+    """The type with numbers for the times in it: Python knows no times beyond the year 9999."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(without_times(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(without_times(kind.value_type)))
+    if pa.types.is_temporal(kind):
+        return pa.int32() if kind.bit_width == 32 else pa.int64()
+    return kind
 
 
 def comparable(value: Any) -> tuple[Any, ...]:

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
+from streamtime.udfs.arrays.groups import LOWEST, Ints
 from streamtime.udfs.sessions.rules import LATE, Sessions
 from streamtime.udfs.state import Step
 
 DROPPED = 3  # as a number among the reasons: null_time, null_key, late
+FOR_EVER = 1 << 65  # microseconds: more than any two times lie apart
 EDGES = ("was_start", "was_end", "start", "end")
 
 
@@ -71,7 +72,7 @@ class SessionSteps:
     ) -> tuple[Ints, list[bool], dict[int, list[tuple[int, int]]]]:
         """The four times of each row, which are late, and the live sessions of each group at the end. LOWEST stands for null."""
         never = self.grace is None and not self.closes
-        sessions = Sessions(self.gap, HIGHEST if never else self.grace or 0)
+        sessions = Sessions(self.gap, FOR_EVER if never else self.grace or 0)
         steps, late = np.full((len(group), 4), LOWEST), [False] * len(group)
         before, found = -1, dict[int, list[tuple[int, int]]]()
         for row, (key, time, clock) in enumerate(zip(group, times, clocks, strict=True)):

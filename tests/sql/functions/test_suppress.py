@@ -441,6 +441,26 @@ def test_a_smaller_grace_than_that_of_the_window_function_is_refused_and_an_equa
     assert spark.sql(call.format("")).count() == 1
 
 
+@pytest.mark.parametrize("grace", [2**53 + 1, 9_100_000_000_000_000_001, UNLIMITED])
+def test_the_grace_that_made_a_window_close_is_known_to_the_microsecond(spark: SparkSession, grace: int) -> None:
+    """A DOUBLE, which has 53 bits, would round it."""
+    spark.sql("SELECT 'a' AS k, TIMESTAMP '2024-01-01' AS ts").createOrReplaceTempView("t")
+
+    def length(micros: int) -> str:
+        return f"INTERVAL '{micros // 1_000_000}.{micros % 1_000_000:06d}' SECOND"
+
+    for function, size, bound in (("WINDOW_UPDATES", "size", "window"), ("SESSION_UPDATES", "gap", "session")):
+        updates = f"{function}(TABLE(t) PARTITION BY k ORDER BY ts, {size} => INTERVAL 1 DAY, grace => {length(grace)}, aggregates => 'count(*) AS n')"
+        made = spark.sql(f"SELECT * FROM {updates}")
+        assert made.schema["window_close"].metadata == {"streamtime.grace": grace}
+        call = (
+            f"SUPPRESS_UNTIL_CLOSE(TABLE(SELECT * FROM {updates}) PARTITION BY k ORDER BY ts, window_end => '{bound}_end', grace => {{}})"
+        )
+        assert spark.sql(f"SELECT * FROM {call.format(length(grace))}").columns[0] == "k"
+        with pytest.raises(AnalysisException, match=r"`grace`: .* that made `window_close`"):
+            spark.sql(f"SELECT * FROM {call.format(length(grace - 1))}")
+
+
 @pytest.mark.parametrize("function", ["SUPPRESS_UNTIL_CLOSE", "SUPPRESS_UNTIL_TIME_LIMIT"])
 def test_a_versioned_table_is_refused(spark: SparkSession, function: str) -> None:
     spark.sql(UPDATES).withMetadata("ts", {"streamtime.versioned": True}).createOrReplaceTempView("t")

@@ -239,6 +239,20 @@ def test_rows_are_sorted_as_spark_sorts_them(ascending: bool, nulls_first: bool)
     assert ordinals(pa.array([float("nan"), float("inf"), -0.0, 0.0])).tolist() == [2, 1, 0, 0]
 
 
+def test_times_beyond_the_years_that_python_knows_are_ordered_inside_structs_and_arrays_too() -> None:
+    moment = pa.timestamp("us", "UTC")
+    window = pa.struct([("start", moment), ("more", pa.list_(pa.date32()))])
+    last = groups.HIGHEST
+    rows = [
+        {"start": last, "more": None},
+        None,
+        {"start": -last, "more": [2**30]},
+        {"start": last, "more": [None]},
+        {"start": None, "more": []},
+    ]
+    assert ordinals(pa.array(rows, window)).tolist() == [3, 0, 2, 4, 1]
+
+
 def test_hashes_that_share_a_half_are_different_keys() -> None:
     stream = Stream(plan(Deduplicate(within=10 * STEP), results=("kept",)))
     rows = [{"k": k, "t": t * STEP, "id": i} for i, (k, t) in enumerate([("b", 1), ("c", 2), ("b", 3), ("c", 4), ("d", 5)])]
