@@ -25,7 +25,6 @@ from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.state import Step
 
 NONE = -1  # the number of no source record
-DUPLICATE = 2  # after `null_time`, in the order of the reasons
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,11 @@ class Deduplicate:
             yield from (self._emit(v, like) for v in (held.feed(verdicts) if held else [verdicts]))
         if held and like is not None:
             yield from (self._emit(v, like) for v in held.finish())
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why a row is dropped."""
+        return ("duplicate",)
 
     @property
     def width(self) -> int:
@@ -90,7 +94,7 @@ class Deduplicate:
         if self.offsets:
             stays += [np.where(known[at[last]], o[at[last]], LOWEST) for o in offsets]
         kept_time = groups.times(kept[row], ~duplicate[row], columns[0].type)
-        return Step(np.where(duplicate[row], DUPLICATE, 0), [kept_time], key[last], np.stack(stays))
+        return Step(duplicate[row].astype(np.int64), [kept_time], key[last], np.stack(stays))
 
     def _under(self, watermark: int, key: Ints, times: Ints, records: Ints) -> tuple[Flags, Ints, Ints]:
         """As `_decide`, where stream time stays at the watermark: behind the rows, which it never is otherwise."""

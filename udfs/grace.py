@@ -21,6 +21,11 @@ class Grace:
     time: str
 
     @property
+    def counts(self) -> tuple[str, ...]:
+        """None of its own."""
+        return ()
+
+    @property
     def width(self) -> int:
         """The time."""
         return 1

@@ -86,16 +86,20 @@ def waiting(held: Entries, owner: Ints, rows: pa.Table, group: Ints, matrix: Mat
 
 @dataclass(frozen=True)
 class Step:
-    """What a micro-batch comes to: of each row why it is dropped (0: it passes) and further times; of the state what is new."""
+    """What a micro-batch comes to: of each row why it is dropped and further times; of the state what is new."""
 
-    reasons: Ints
+    reasons: Ints  # 0: it passes; 1, 2, ..: the first, the second of the transition's reasons
     results: list[pa.Array]
     groups: Ints  # whose entries are new, rising
     entries: Matrix  # those entries, without their keys
 
 
 class Transition(Protocol):
-    """The state transition of a function: what it keeps of a key, and what a micro-batch does to it."""
+    """The state transition of a function: what it holds of a key, and what a micro-batch does to it."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it drops rows."""
 
     @property
     def width(self) -> int:
@@ -120,6 +124,10 @@ class Taken:
 
 class Holder(Protocol):
     """The state transition of a function that holds rows, or results of them, until they are due: an entry is released when it dies."""
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The numbers of its own that it gives, by name."""
 
     @property
     def width(self) -> int:

@@ -12,7 +12,7 @@ from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import Ints
 from streamtime.udfs.state import Step
 
-LATE, DUPLICATE = 3, 4  # among DISTINCT_IN_WINDOW's reasons: null_time, null_key, late, duplicate
+LATE, DUPLICATE = 1, 2  # by their places in `FirstInWindow.reasons`
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,11 @@ class FirstInWindow:
 
     grace: int
     duplicates: bool = True  # whether the rows after the first are dropped
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why a row is dropped."""
+        return ("late", "duplicate") if self.duplicates else ("late",)
 
     @property
     def width(self) -> int:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from streamtime.sql.as_of.lookup import AFTER, BACKWARD, BEFORE, FORWARD, MATCH, NEAREST, candidates, checked, meaning, nearest
 from streamtime.sql.rows.columns import named, sorted_by
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.stream.plan import is_stream, kept, unclocked
+from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, released, unclocked
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.grace import Grace
 
@@ -62,18 +62,10 @@ def looked_up_in_stream(call: Bound, sides: Sides) -> Frame:
 def _waited(call: Bound, frame: Frame) -> Frame:
     """The rows once their grace is over."""
     names, schema = frame.df.columns, frame.df.schema
-    df = kept(
-        call,
-        frame,
-        Grace(call["grace"], frame.time.name),
-        [k.name for k in frame.keys],
-        aside=F.lit(None).cast("string"),
-        reasons=(),
-        columns=names,
-        fields=unclocked([schema[name] for name in names]),
-        options={"grace": call["grace"]},
-    )
-    return frame.with_df(df)
+    nobody = F.lit(None).cast("string")
+    state = KeyState([k.name for k in frame.keys], {"grace": call["grace"]}, aside=nobody, reasons=())
+    leaving = Leaving(names, unclocked([schema[name] for name in names]))
+    return frame.with_df(released(call, frame, Grace(call["grace"], frame.time.name), state, leaving))
 
 
 def _intervals(call: Bound, right: Frame, direction: str) -> DataFrame:

@@ -73,7 +73,7 @@ from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.stream.buckets import CLOCK
-from streamtime.sql.stream.plan import is_stream, judged, verdict
+from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
 from streamtime.udfs.arrays.groups import HIGHEST
@@ -129,12 +129,13 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
         call,
         frame,
         Deduplicate(within=within, refresh=refresh, offsets=2 if offset else 0),
-        identity,
-        aside=F.when(~frame.has_time, "null_time").when(~frame.has_key, ""),
-        reasons=REASONS,
-        offset=offset,
-        results=T.StructType().add(KEPT, frame.time.type),
-        options={"within": call["within"], "refresh": refresh, "offset": call["offset"]},
+        KeyState(
+            identity,
+            options={"within": call["within"], "refresh": refresh, "offset": call["offset"]},
+            aside=F.when(~frame.has_time, "null_time").when(~frame.has_key, ""),
+            reasons=("null_time",),
+        ),
+        Needs(offset=offset, results=T.StructType().add(KEPT, frame.time.type)),
     )
     return outcome(call, frame, verdict(call), named(CLOCK), REASONS, {}, {"kept_time": named(KEPT)})
 

@@ -62,11 +62,11 @@ from streamtime.sql.call.kinds import Duration
 from streamtime.sql.call.spec import COMMON, Example, Local, Option, Spec
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows.columns import expression, named
-from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.stream.buckets import CLOCK
-from streamtime.sql.stream.plan import is_stream, judged, verdict
+from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows.membership import END, START, VERDICT, clocked, closed, in_sessions, windowed
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from streamtime.udfs.state import Transition
 
 BEFORE = f"{PREFIX}before"
-REASONS = ("null_time", "null_key", "late", "duplicate")
+REASONS = (*LEFT_OUT, "late", "duplicate")
 
 
 def check(call: Bound) -> None:
@@ -128,26 +128,15 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
     """The first row of a key and window, from micro-batch to micro-batch."""
     frame, identity = frame.comparable(frame.keys)
     takes_part = frame.has_time & frame.has_key
-    results = T.StructType()
     transition: Transition
     if call["size"] is not None:
         frame = windowed(frame, takes_part, call["size"], call["slide"] or call["size"])
-        identity, transition, asked, carried = [*identity, START], FirstInWindow(call["grace"]), [END], [START]
+        identity, transition, needs = [*identity, START], FirstInWindow(call["grace"]), Needs(asked=[END], carried=[START])
     else:
-        transition, asked, carried = FirstInSession(call["gap"], call["grace"]), [], []
-        results = results.add(START, frame.time.type).add(END, frame.time.type)
-    frame = judged(
-        call,
-        frame,
-        transition,
-        identity,
-        aside=frame.left_out,
-        reasons=REASONS,
-        asked=asked,
-        carried=carried,
-        results=results,
-        options={name: call[name] for name in ("size", "slide", "gap", "grace")},
-    )
+        transition = FirstInSession(call["gap"], call["grace"])
+        needs = Needs(results=T.StructType().add(START, frame.time.type).add(END, frame.time.type))
+    options = {name: call[name] for name in ("size", "slide", "gap", "grace")}
+    frame = judged(call, frame, transition, KeyState(identity, options, frame.left_out, LEFT_OUT), needs)
     judged_rows = F.coalesce(~verdict(call).isin("null_time", "null_key"), F.lit(True))
     bounds = {"window_start": F.when(judged_rows, named(START)), "window_end": F.when(judged_rows, named(END))}
     return outcome(call, frame, verdict(call), named(CLOCK), REASONS, bounds, bounds)

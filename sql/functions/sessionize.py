@@ -86,12 +86,12 @@ from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import direct, expression, named, sorted_by
-from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.rows.typed import as_text
 from streamtime.sql.stream.buckets import CLOCK, REASON
-from streamtime.sql.stream.plan import is_stream, judged, kept, unclocked, verdict
+from streamtime.sql.stream.plan import KeyState, Leaving, Needs, is_stream, judged, released, unclocked, verdict
 from streamtime.sql.syntax.text import named_by, quoted
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows.explain import explained_in_stream, explained_sessions, steps
@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame
 
 SESSION, START, END = (f"{PREFIX}session{edge}" for edge in ("", "_start", "_end"))
-REASONS = ("null_time", "null_key", "late")
+REASONS = (*LEFT_OUT, "late")
 
 
 def plan(call: Bound) -> DataFrame:
@@ -165,18 +165,13 @@ def _waiting(call: Bound, frame: Frame) -> DataFrame:
     schema, kind = frame.df.schema, frame.time.type
     added = [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, kind)] if everything else []
     bounds = [T.StructField(name, kind) for name in (START, END)]
-    df = kept(
+    fields = [*unclocked([schema[name] for name in names]), *added, *bounds]
+    df = released(
         call,
         frame,
         SessionRows(call["gap"], call["grace"], frame.time.name, (START, END), (REASON, CLOCK) if everything else ()),
-        identity,
-        aside=frame.left_out,
-        reasons=REASONS[:2],
-        columns=names,
-        fields=[*unclocked([schema[name] for name in names]), *added, *bounds],
-        results=[(f.name, f.dataType) for f in bounds],
-        counts=("late_drop_total",),
-        options=_pinned(call),
+        KeyState(identity, _pinned(call), frame.left_out, LEFT_OUT),
+        Leaving(names, fields, results=[(f.name, f.dataType) for f in bounds]),
     )
     frame = frame.with_df(df)
     adds = _bounds(frame, identity)
@@ -188,16 +183,8 @@ def _reported(call: Bound, frame: Frame) -> DataFrame:
     if call["output"] == "explain":
         return explained_in_stream(call, frame, call["grace"], _pinned(call))
     frame, identity = frame.comparable(frame.keys)
-    frame = judged(
-        call,
-        frame,
-        SessionSteps(call["gap"], call["grace"], closes=True),
-        identity,
-        aside=frame.left_out,
-        reasons=REASONS,
-        results=steps(frame),
-        options=_pinned(call),
-    )
+    state = KeyState(identity, _pinned(call), frame.left_out, LEFT_OUT)
+    frame = judged(call, frame, SessionSteps(call["gap"], call["grace"], closes=True), state, Needs(results=steps(frame)))
     return outcome(call, frame, verdict(call), named(CLOCK), REASONS, {}, {})
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
 
 PREFIX = RESERVED
+LEFT_OUT = ("null_time", "null_key")  # what `Frame.left_out` says
 
 
 @dataclass(frozen=True)

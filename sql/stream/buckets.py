@@ -59,8 +59,8 @@ def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a worker needs to know of a call."""
+class Judging:
+    """What a worker needs to know of a call that judges rows as they come."""
 
     function: str
     transition: Transition
@@ -69,10 +69,15 @@ class Plan:
     roles: tuple[str, ...]  # the columns that the transition asks for, the event time first
     order: tuple[By, ...]  # the processing order ..
     ties: tuple[By, ...]  # .. and what decides between equals
-    reasons: tuple[str, ...]  # why a row can be dropped: 1, 2, ..
+    aside: tuple[str, ...]  # why a row can be dropped before it is judged: 1, 2, ..
     results: tuple[str, ...]  # names for the transition's result columns, all of them event times
     output: str  # rows, dropped or all
     offset: tuple[str, ...] = ()  # the columns that tell source records apart, where the transition asks for two numbers of them
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why a row can be dropped: before it is judged, or by the transition."""
+        return (*self.aside, *self.transition.reasons)
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -157,7 +162,7 @@ class Bucket(StatefulProcessor):
 class Judge(Bucket):
     """One bucket of keys, one micro-batch: blobs of rows in, blobs of judged rows out."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Judging) -> None:
         self.plan, self.transition = plan, plan.transition
         self.function, self.options = plan.function, plan.options
 
@@ -201,7 +206,7 @@ class Judge(Bucket):
             owner, held = live(state, distinct, threshold)
             step = self.transition.step(group, columns, owner, held.matrix[KEY:], watermark)
             state.put(Entries(np.concatenate((distinct[:, step.groups], step.entries))), threshold)
-            reasons[rows] = step.reasons
+            reasons[rows] = np.where(step.reasons > 0, len(self.plan.aside) + step.reasons, 0)
             place = np.full(table.num_rows, -1)
             place[rows] = np.arange(len(rows))
             results = [r.take(pa.array(place, mask=place < 0)) for r in step.results]
@@ -217,8 +222,8 @@ class Judge(Bucket):
 
 
 @dataclass(frozen=True)
-class Keep:
-    """What a worker needs to know of a call that holds things back."""
+class Holding:
+    """What a worker needs to know of a call that holds rows, or results of them, until they are due."""
 
     function: str
     holder: Holder
@@ -227,17 +232,21 @@ class Keep:
     time: str  # the event time
     order: tuple[By, ...]  # the processing order ..
     ties: tuple[By, ...]  # .. and what decides between equals
-    reasons: tuple[str, ...]  # why a row can be dropped before it is taken: 1, 2, ..
+    aside: tuple[str, ...]  # why a row can be dropped before it is taken: 1, 2, ..
     results: tuple[tuple[str, pa.DataType], ...]  # columns that a report has beside the input's and the reason
-    counts: tuple[str, ...]  # the numbers that come with each blob
     output: str  # rows, dropped or all
     wall: bool = False  # stream time is the clock on the wall
 
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The numbers that come with each blob."""
+        return (*counted(self.aside), *self.holder.counts)
 
-class Keeper(Bucket):
+
+class Hold(Bucket):
     """One bucket of keys, one micro-batch: blobs of rows in; out come blobs of what is due, and of what leaves at once."""
 
-    def __init__(self, plan: Keep) -> None:
+    def __init__(self, plan: Holding) -> None:
         self.plan, self.holder = plan, plan.holder
         self.function, self.options = plan.function, plan.options
 
@@ -251,7 +260,7 @@ class Keeper(Bucket):
         table = unblobbed(rows)
         aside = groups.as_ints(one(table, ASIDE)).astype(np.int64)
         times = one(table, self.plan.time)
-        counts = totals(np.maximum(aside, 0), times, self.plan.reasons, clock) | self._counted(due, clock)
+        counts = totals(np.maximum(aside, 0), times, self.plan.aside, clock) | self._counted(due, clock)
         taking = np.flatnonzero(aside == TAKES_PART)
         out = [] if self.plan.output == "rows" else [self._aside(table, aside, clock)]
         if len(taking):
@@ -288,7 +297,7 @@ class Keeper(Bucket):
     def _aside(self, table: pa.Table, aside: groups.Ints, clock: int) -> pa.Table:
         left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([PLACE, ASIDE, *self.plan.keys])
         kind = one(table, self.plan.time).type
-        report = reported(left, aside[aside != TAKES_PART], self.plan.reasons, clock, kind)
+        report = reported(left, aside[aside != TAKES_PART], self.plan.aside, clock, kind)
         for name, result in self.plan.results:
             zoned = pa.types.is_timestamp(result) and result.tz  # Spark names its time zone in many ways
             report = report.append_column(name, pa.nulls(report.num_rows, kind if zoned else result))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -30,11 +31,10 @@ from streamtime.sql.stream.buckets import (
     STATE,
     STATE_FORM,
     TAKES_PART,
+    Hold,
+    Holding,
     Judge,
-    Keep,
-    Keeper,
-    Plan,
-    counted,
+    Judging,
     unpack,
 )
 from streamtime.sql.syntax.text import quoted
@@ -73,87 +73,78 @@ def is_stream(call: Bound, explains: bool = False) -> bool:
     return True
 
 
-def judged(
-    call: Bound,
-    frame: Frame,
-    transition: Transition,
-    identity: Sequence[str],
-    *,
-    aside: Column,
-    reasons: Sequence[str],
-    asked: Sequence[str] = (),
-    carried: Sequence[str] = (),
-    offset: Sequence[str] = (),
-    results: T.StructType,
-    options: dict[str, Any],
-) -> Frame:
-    """The frame with its rows judged: those that the output asks for, with `REASON` and `CLOCK` where rows are reported.
+@dataclass(frozen=True)
+class KeyState:
+    """Whose the state is, which rows never reach it, and for which options alone it is valid."""
 
-    `identity` is what a key's state belongs to; `aside` is null where a row takes part, and else the reason for which it is dropped, or
-    '' if it passes; `asked` names columns that the transition needs beside the event time, `carried` others that are needed afterwards,
-    `offset` those of a source record; `identity` and `offset` are comparable; `results` the transition's result columns; the state is valid
-    for these `options` and keys alone.
-    """
-    told = told_apart(identity, frame.df.schema)
-    offsets = told_apart(offset, frame.df.schema, "offset") if offset else {}
-    columns = [*(c.name for c in frame.columns), *asked, *carried]
-    packed, schema = _packed(call, frame, told | offsets, identity, aside, reasons, columns)
-    plan = Plan(
+    identity: Sequence[str]  # the columns that tell keys apart, comparable
+    options: dict[str, Any]  # those that pin a checkpoint, beside the keys and the event time
+    aside: Column  # null where a row takes part; else the reason for which it is dropped, or '' if it passes
+    reasons: Sequence[str]  # those that `aside` may say
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a transition needs of a row beside its event time, what is needed after it, and what it gives."""
+
+    asked: Sequence[str] = ()
+    carried: Sequence[str] = ()  # needed afterwards, beside the input's columns
+    offset: Sequence[str] = ()  # those of a source record, comparable
+    results: T.StructType = T.StructType()  # noqa: RUF009 - nobody adds to it
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """What travels to a holder, beside the event time and the processing order, and what leaves it."""
+
+    columns: Sequence[str]
+    fields: Sequence[T.StructField]  # of the rows that leave
+    results: Sequence[tuple[str, T.DataType]] = ()  # those of them that are null in a report of a row that never came to the holder
+
+
+def judged(call: Bound, frame: Frame, transition: Transition, state: KeyState, needs: Needs = Needs()) -> Frame:
+    """The frame with its rows judged: those that the output asks for, with `REASON` and `CLOCK` where rows are reported."""
+    told = told_apart(state.identity, frame.df.schema)
+    offsets = told_apart(needs.offset, frame.df.schema, "offset") if needs.offset else {}
+    sent = [*(c.name for c in frame.columns), *needs.asked, *needs.carried]
+    packed, schema = _packed(call, frame, state, told | offsets, sent)
+    plan = Judging(
         function=call.spec.name,
         transition=transition,
         keys=tuple(told),
         offset=tuple(offsets),
-        options=_pinned(frame, options),
-        roles=(frame.time.name, *asked),
+        options=_pinned(frame, state.options),
+        roles=(frame.time.name, *needs.asked),
         order=tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order),
         ties=tuple(By(name) for name in frame.ties()),
-        reasons=tuple(reasons),
-        results=tuple(results.names),
+        aside=tuple(state.reasons),
+        results=tuple(needs.results.names),
         output=call["output"],
     )
     blobs = _run(call, packed, Judge(plan), plan.counts, "EventTime")
     made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, frame.time.type)]
-    return frame.with_df(kernels.mapped(blobs, unpack, T.StructType([*schema, *made, *results])))
+    return frame.with_df(kernels.mapped(blobs, unpack, T.StructType([*schema, *made, *needs.results])))
 
 
-def kept(
-    call: Bound,
-    frame: Frame,
-    holder: Holder,
-    identity: Sequence[str],
-    *,
-    aside: Column,
-    reasons: Sequence[str],
-    columns: Sequence[str],
-    fields: Sequence[T.StructField],
-    results: Sequence[tuple[str, T.DataType]] = (),
-    counts: Sequence[str] = (),
-    options: dict[str, Any],
-    wall: bool = False,
-) -> DataFrame:
-    """What a function that holds rows, or results of them, lets go: rows of `fields`.
-
-    `columns` travel to the holder, with the event time and the processing order. Rows that are set `aside` for one of `reasons` never reach
-    it; in a report they have `REASON`, `CLOCK` and nulls for `results`. `counts` are the holder's own numbers.
-    """
-    told = told_apart(identity, frame.df.schema)
-    packed, _ = _packed(call, frame, told, identity, aside, reasons, columns)
-    plan = Keep(
+def released(call: Bound, frame: Frame, holder: Holder, state: KeyState, leaving: Leaving, *, wall: bool = False) -> DataFrame:
+    """What a function that holds rows, or results of them, lets go. In a report, rows that never came to it have `REASON` and `CLOCK`."""
+    told = told_apart(state.identity, frame.df.schema)
+    packed, _ = _packed(call, frame, state, told, leaving.columns)
+    plan = Holding(
         function=call.spec.name,
         holder=holder,
         keys=tuple(told),
-        options=_pinned(frame, options),
+        options=_pinned(frame, state.options),
         time=frame.time.name,
         order=tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order),
         ties=tuple(By(name) for name in frame.ties()),
-        reasons=tuple(reasons),
-        results=tuple((name, arrow_type(kind)) for name, kind in results),
-        counts=(*counted(tuple(reasons)), *counts),
+        aside=tuple(state.reasons),
+        results=tuple((name, arrow_type(kind)) for name, kind in leaving.results),
         output=call["output"],
         wall=wall,
     )
-    blobs = _run(call, packed, Keeper(plan), plan.counts, "ProcessingTime" if wall else "EventTime")
-    return kernels.mapped(blobs, unpack, T.StructType(list(fields)))
+    blobs = _run(call, packed, Hold(plan), plan.counts, "ProcessingTime" if wall else "EventTime")
+    return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 
 
 def marked(call: Bound, field: T.StructField) -> T.StructField:
@@ -170,7 +161,7 @@ def unclocked(fields: Sequence[T.StructField]) -> list[T.StructField]:
     return [T.StructField(first.name, first.dataType, first.nullable, first.metadata | {CLOCKED_BEFORE: True}), *rest]
 
 
-def _run(call: Bound, packed: DataFrame, processor: Judge | Keeper, counts: Sequence[str], mode: str) -> DataFrame:
+def _run(call: Bound, packed: DataFrame, processor: Judge | Hold, counts: Sequence[str], mode: str) -> DataFrame:
     """The blobs that come out, with the metrics observed on the way."""
     kernels.ship_by_value(buckets)
     grouped = packed.groupBy("bucket")
@@ -189,13 +180,7 @@ def verdict(call: Bound) -> Column:
 
 
 def _packed(
-    call: Bound,
-    frame: Frame,
-    told: dict[str, Column],
-    identity: Sequence[str],
-    aside: Column,
-    reasons: Sequence[str],
-    columns: Sequence[str],
+    call: Bound, frame: Frame, state: KeyState, told: dict[str, Column], columns: Sequence[str]
 ) -> tuple[DataFrame, list[T.StructField]]:
     """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked. `told` tells keys apart."""
     for key in frame.keys:
@@ -203,12 +188,12 @@ def _packed(
             fix = f"Use collate({key.text}, 'UTF8_BINARY'), or lower({key.text}), in the TABLE argument."
             raise call.refuse("PARTITION BY", f"a key with a collation is not possible on a stream (`{key.text}`)", fix)
     df = _clocked(call, frame)
-    kept = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
-    code = F.coalesce(*(F.when(aside == reason, i) for i, reason in enumerate(("", *reasons))), F.lit(TAKES_PART))
+    sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
+    code = F.coalesce(*(F.when(state.aside == reason, i) for i, reason in enumerate(("", *state.reasons))), F.lit(TAKES_PART))
     alone = F.xxhash64(frame.time.column, F.lit(1))  # rows aside belong to no key: they are spread evenly
-    place = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *map(named, identity)))
-    rows = df.withColumns({ASIDE: code.cast("int"), PLACE: place} | told).select(*map(named, kept), PLACE, *told, ASIDE)
-    schema = [f for f in rows.schema.fields if f.name in kept]
+    place = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *map(named, state.identity)))
+    rows = df.withColumns({ASIDE: code.cast("int"), PLACE: place} | told).select(*map(named, sent), PLACE, *told, ASIDE)
+    schema = [f for f in rows.schema.fields if f.name in sent]
     for field in schema:
         if not has_arrow_form(field.dataType):
             kind, fix = field.dataType.simpleString().upper(), "Leave it out of the TABLE argument, or cast it."

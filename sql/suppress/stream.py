@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream.buckets import CLOCK, REASON
-from streamtime.sql.stream.plan import WATERMARK, kept, marked, verdict
+from streamtime.sql.stream.plan import WATERMARK, KeyState, Leaving, marked, released, verdict
 from streamtime.udfs.suppress.bounded import Bounded
 from streamtime.udfs.suppress.buffer import BYTES, DELETED, EMIT_REASON, EMIT_TIME
 from streamtime.udfs.suppress.decisions import Bounds
@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame
 
 REASONS = ("null_time", "replaced", "tombstone")
-COUNTS = (
-    "replaced_drop_total",
-    "tombstone_drop_total",
-    "suppression_emit_total",
-    "suppression_buffer_entered_total",
-    "suppression_buffer_left_total",
-    "suppression_overtime_sum",
-    "suppression_overtime_min",
-)
 
 
 def streamed(
@@ -83,20 +74,23 @@ def streamed(
     emitted = [emit_time, T.StructField(EMIT_REASON, T.StringType())]
     report = [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, kind)]
     fields = {"rows": emitted, "dropped": [report[0], marked(call, report[1])], "all": [*report, *emitted]}[wanted]
-    made = kept(
+    made = released(
         call,
         frame,
         holder,
-        identity,
-        aside=F.when(~has_time, "null_time"),
-        reasons=("null_time",),
-        columns=needed,
-        fields=[*(_unmarked(schema[name]) for name in holder.columns), *fields],
-        results=[(f.name, f.dataType) for f in emitted] if wanted == "all" else (),
-        counts=COUNTS,
-        options={"wait": call.options.get("wait"), "window_end": call.options.get("window_end"), "clock": call["clock"]}
-        | {name: call.options.get(name) for name in ("grace", "gap", "deleted")}
-        | ({name: str(call[name]) for name in ("max_records", "max_bytes", "when_full")} if bounded else {}),
+        KeyState(
+            identity,
+            {"wait": call.options.get("wait"), "window_end": call.options.get("window_end"), "clock": call["clock"]}
+            | {name: call.options.get(name) for name in ("grace", "gap", "deleted")}
+            | ({name: str(call[name]) for name in ("max_records", "max_bytes", "when_full")} if bounded else {}),
+            aside=F.when(~has_time, "null_time"),
+            reasons=("null_time",),
+        ),
+        Leaving(
+            needed,
+            [*(_unmarked(schema[name]) for name in holder.columns), *fields],
+            results=[(f.name, f.dataType) for f in emitted] if wanted == "all" else (),
+        ),
         wall=call["clock"] == "wall",
     )
     frame = frame.with_df(made)

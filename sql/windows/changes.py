@@ -15,9 +15,9 @@ from streamtime.sql.call.spec import COMMON, OUTPUT, Option
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import arrow_type, expression, has_arrow_form, named
-from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.sorting import hash_of, prefix
-from streamtime.sql.stream.plan import is_stream, kept, marked
+from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, marked, released
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, arguments, parse, typed
 from streamtime.sql.windows.membership import clocked
@@ -178,18 +178,8 @@ def _streaming(
         fields = [*fields, marked(call, T.StructField(EMIT_TIME, moment(frame))), T.StructField(EMIT_REASON, T.StringType())]
     else:
         fields = [marked(call, f) if f.name == "change_time" else f for f in fields]
-    return kept(
-        call,
-        frame,
-        updates,
-        identity,
-        aside=frame.left_out,
-        reasons=("null_time", "null_key"),
-        columns=needed,
-        fields=fields,
-        counts=("late_drop_total",),
-        options={name: call[name] for name in (*options, "grace", "aggregates", "emit")},
-    )
+    pinned = {name: call[name] for name in (*options, "grace", "aggregates", "emit")}
+    return released(call, frame, updates, KeyState(identity, pinned, frame.left_out, LEFT_OUT), Leaving(needed, fields))
 
 
 def moment(frame: Frame) -> T.DataType:

@@ -12,11 +12,11 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, named
-from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.frame import LEFT_OUT, PREFIX
 from streamtime.sql.rows.outcome import lateness, refuse_clash
 from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.stream.buckets import CLOCK, REASON
-from streamtime.sql.stream.plan import judged
+from streamtime.sql.stream.plan import KeyState, Needs, judged
 from streamtime.sql.syntax.text import HIGHEST, floor_div, plus, quoted
 from streamtime.sql.windows.membership import END, START, moments
 from streamtime.udfs.sessions.steps import EDGES, SessionSteps
@@ -83,11 +83,8 @@ def explained_in_stream(call: Bound, frame: Frame, grace: int | None, options: d
         replace(call, options=call.options | {"output": "all"}),
         frame,
         SessionSteps(call["gap"], grace, closes=True),
-        identity,
-        aside=frame.left_out,
-        reasons=("null_time", "null_key", "late"),
-        results=steps(frame),
-        options=options,
+        KeyState(identity, options, frame.left_out, LEFT_OUT),
+        Needs(results=steps(frame)),
     )
     apart = F.when(named(REASON) != "late", named(REASON))
     return _in_sentences(call, frame, named(CLOCK), apart, F.coalesce(named(REASON) == "late", F.lit(False)), grace)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.frame import LEFT_OUT
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.stream.buckets import CLOCK
-from streamtime.sql.stream.plan import judged, verdict
+from streamtime.sql.stream.plan import KeyState, Needs, judged, verdict
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.windows.explain import LATE, explained_sessions, explained_windows, stepped, steps
 from streamtime.sql.windows.membership import END, START, clocked, closed, ending, moments, windowed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
-REASONS = ("null_time", "null_key", "late")
+REASONS = (*LEFT_OUT, "late")
 
 
 def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame:
@@ -44,10 +44,8 @@ def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame
         frame = frame.with_df(frame.df.withColumn(until, expression(moment(plus(microseconds(quoted(END), kind), lasts), kind))))
         options = {name: call[name] for name in ("size", "slide", "difference", "grace")}
         frame, keys = frame.comparable(frame.keys)
-        frame = judged(
-            call, frame, FirstInWindow(call["grace"], duplicates=False), [*keys, START], aside=frame.left_out, reasons=REASONS,
-            asked=[until], carried=[START, END], results=T.StructType(), options=options,
-        )  # fmt: skip
+        state = KeyState([*keys, START], options, frame.left_out, LEFT_OUT)
+        frame = judged(call, frame, FirstInWindow(call["grace"], duplicates=False), state, Needs(asked=[until], carried=[START, END]))
         return _reported(call, frame, verdict(call), named(CLOCK), names)
     late = closed(frame, clock, call["grace"] + lasts)
     if call["output"] == "explain":
@@ -67,10 +65,8 @@ def sessions(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame:
     if call["output"] == "explain":
         return explained_sessions(call, frame, identity, time, clock, call["grace"])
     if stream:
-        frame = judged(
-            call, frame, kernel, identity, aside=frame.left_out, reasons=REASONS, results=steps(frame),
-            options={name: call[name] for name in ("gap", "grace")},
-        )  # fmt: skip
+        state = KeyState(identity, {name: call[name] for name in ("gap", "grace")}, frame.left_out, LEFT_OUT)
+        frame = judged(call, frame, kernel, state, Needs(results=steps(frame)))
         return _reported(call, frame, verdict(call), clock, names)
     frame = stepped(frame, identity, time, clock, kernel)
     return _reported(call, frame, F.coalesce(frame.left_out, F.when(named(LATE), "late")), clock, names)

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from streamtime.sql.stream import buckets
-from streamtime.sql.stream.buckets import ASIDE, PLACE, Judge, Keep, Keeper, Plan
+from streamtime.sql.stream.buckets import ASIDE, PLACE, Hold, Holding, Judge, Judging
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.state import Index
 from support import reference
@@ -82,7 +82,7 @@ class Times:
 class Stream:
     """A streaming query: each micro-batch runs in new objects, as after a restart; only what was saved remains."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Judging) -> None:
         self.plan = plan
         self.handles: dict[int, Handle] = {}
 
@@ -118,10 +118,10 @@ class Stream:
         return sum(s.rows for i in indexes for s in i.slices)
 
 
-class Kept:
+class HoldingStream:
     """A streaming query of a function that holds things back; only what was saved remains from micro-batch to micro-batch."""
 
-    def __init__(self, plan: Keep) -> None:
+    def __init__(self, plan: Holding) -> None:
         self.plan = plan
         self.handles: dict[int, Handle] = {}
         self.counts: Counter[str] = Counter()
@@ -133,10 +133,10 @@ class Kept:
                 blobs.setdefault(row["bucket"], []).append(row["data"])
         found = []
         for bucket, data in blobs.items():
-            found += self._rows(self._keeper(bucket).handleInputRows((bucket,), iter([pd.DataFrame({"data": data})]), Times(watermark)))
+            found += self._rows(self._hold(bucket).handleInputRows((bucket,), iter([pd.DataFrame({"data": data})]), Times(watermark)))
         for bucket, handle in self.handles.items():
             for at in sorted(t for t in handle.timers if t <= watermark // 1000):
-                found += self._rows(self._keeper(bucket).handleExpiredTimer((bucket,), Times(watermark), None))
+                found += self._rows(self._hold(bucket).handleExpiredTimer((bucket,), Times(watermark), None))
                 handle.timers.discard(at)
         return found
 
@@ -149,21 +149,21 @@ class Kept:
             found += [row for batch in buckets.unpack(iter([packed])) for row in batch.to_pylist()]
         return found
 
-    def _keeper(self, bucket: int) -> Keeper:
-        keeper = Keeper(self.plan)
-        keeper.init(self.handles.setdefault(bucket, Handle()))
-        return keeper
+    def _hold(self, bucket: int) -> Hold:
+        hold = Hold(self.plan)
+        hold.init(self.handles.setdefault(bucket, Handle()))
+        return hold
 
     def held(self) -> bool:
         return any("index" in h.values or h.values.get("slices") for h in self.handles.values())
 
 
-def plan(transition: Any, **changes: Any) -> Plan:
+def plan(transition: Any, **changes: Any) -> Judging:
     given = {
         "function": "F", "transition": transition, "keys": KEYS, "options": {"within": "10"}, "roles": ("t",), "order": (By("t"),), "ties": (By("id"),),
-        "reasons": ("null_time", "duplicate"), "results": (), "output": "all",
+        "aside": ("null_time",), "results": (), "output": "all",
     }  # fmt: skip
-    return Plan(**given | changes)
+    return Judging(**given | changes)
 
 
 def table(rows: list[reference.Row], spread: int = 1 << 62) -> pa.Table:

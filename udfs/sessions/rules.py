@@ -17,7 +17,7 @@ from streamtime.udfs.arrays.groups import Flags, Ints
 from streamtime.udfs.state import Step
 
 OPENED, MERGED, LATE, ASIDE = 0, 1, 2, 3
-DROPPED = {OPENED: 0, LATE: 3, MERGED: 4}  # as numbers among DISTINCT_IN_WINDOW's reasons: null_time, null_key, late, duplicate
+DROPPED = {OPENED: 0, LATE: 1, MERGED: 2}  # by their places in `FirstInSession.reasons`
 
 
 @dataclass
@@ -52,6 +52,11 @@ class FirstInSession:
 
     gap: int
     grace: int
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why a row is dropped."""
+        return ("late", "duplicate")
 
     @property
     def width(self) -> int:

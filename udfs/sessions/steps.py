@@ -13,7 +13,6 @@ from streamtime.udfs.arrays.groups import LOWEST, Ints
 from streamtime.udfs.sessions.rules import LATE, Sessions
 from streamtime.udfs.state import Step
 
-DROPPED = 3  # as a number among the reasons: null_time, null_key, late
 FOR_EVER = 1 << 65  # microseconds: more than any two times lie apart
 EDGES = ("was_start", "was_end", "start", "end")
 
@@ -34,6 +33,11 @@ class SessionSteps:
     closes: bool = False
 
     @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why a row is dropped."""
+        return ("late",)
+
+    @property
     def width(self) -> int:
         """A stream keeps the end and the start of each live session."""
         return 2
@@ -50,7 +54,7 @@ class SessionSteps:
         steps, late, found = self._steps(group.tolist(), groups.micros(columns[0]).tolist(), [watermark] * len(group), live)
         entries = sorted((key, end, start) for key, sessions in found.items() for start, end in sessions)
         matrix = np.array(entries, np.int64).reshape(-1, 3).T
-        return Step(np.where(late, DROPPED, 0), self._times(steps, columns[0].type), matrix[0], matrix[1:])
+        return Step(np.array(late, np.int64), self._times(steps, columns[0].type), matrix[0], matrix[1:])
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Per row a struct of `late` and the four times. Batches are (time, stream time, identity columns..)."""

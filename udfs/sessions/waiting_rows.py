@@ -28,6 +28,11 @@ class SessionRows:
     report: tuple[str, ...] = ()  # names for the reason and stream time, where late rows are returned as well
 
     @property
+    def counts(self) -> tuple[str, ...]:
+        """How many rows came after their session closed."""
+        return ("late_drop_total",)
+
+    @property
     def width(self) -> int:
         """The three numbers."""
         return 3

@@ -20,6 +20,16 @@ from streamtime.udfs.state import Entries, Taken
 
 DUE, PLACE, CAME, DELETED = range(4)  # an entry, without its key
 
+COUNTS = (
+    "replaced_drop_total",
+    "tombstone_drop_total",
+    "suppression_emit_total",
+    "suppression_buffer_entered_total",
+    "suppression_buffer_left_total",
+    "suppression_overtime_sum",
+    "suppression_overtime_min",
+)
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -36,6 +46,11 @@ class Waiting:
     after: int = 0
     deleted: str | None = None  # the column that marks deletions
     output: str = "rows"
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """What becomes of rows, and what the buffer holds."""
+        return COUNTS
 
     @property
     def width(self) -> int:

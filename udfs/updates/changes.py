@@ -275,6 +275,11 @@ class Updates:
         return self.layout.released(due, self.close(due.matrix[END]), clock) if self.layout.final and len(due) else pa.table({})
 
     @property
+    def counts(self) -> tuple[str, ...]:
+        """How many rows came after their window closed."""
+        return ("late_drop_total",)
+
+    @property
     def width(self) -> int:
         """End, start, and the largest event time."""
         return 3

@@ -18,6 +18,7 @@ import pytest
 from support import TESTS, reference
 from support.micro_batches import KEYS, MOMENT, STEP, Stream, moment, plan, some_stream, table
 
+from streamtime.sql.rows.frame import LEFT_OUT
 from streamtime.sql.stream import buckets
 from streamtime.sql.stream.buckets import ASIDE, CLOCK, PLACE, REASON
 from streamtime.udfs.arrays import groups
@@ -76,8 +77,7 @@ def test_windows_in_a_stream_are_judged_as_the_slow_definition_says(seed: int) -
         made = base.drop_columns([KEYS[1], ASIDE]).append_column(KEYS[1], by_window).append_column(ASIDE, pa.array(aside, pa.int32()))
         return made.append_column("end", pa.array(ends, MOMENT))
 
-    reasons = ("null_time", "null_key", "late", "duplicate")
-    stream = Stream(plan(FirstInWindow(grace), roles=("t", "end"), reasons=reasons))
+    stream = Stream(plan(FirstInWindow(grace), roles=("t", "end"), aside=LEFT_OUT))
     got = {r["id"]: r[REASON] for r in replay(stream, batches, delay, random_, windowed)}
     assert got == {j.row["id"]: j.reason for j in expected}
 
@@ -93,10 +93,9 @@ def test_sessions_in_a_stream_are_judged_as_the_slow_definition_says(seed: int) 
         aside = [1 if r["t"] is None else 2 if r["k"] is None else -1 for r in rows]
         return table(rows).drop_columns([ASIDE]).append_column(ASIDE, pa.array(aside, pa.int32()))
 
-    reasons = ("null_time", "null_key", "late", "duplicate")
-    stream = Stream(plan(FirstInSession(gap, grace), reasons=reasons, results=("start", "end")))
+    stream = Stream(plan(FirstInSession(gap, grace), aside=LEFT_OUT, results=("start", "end")))
     got = {r["id"]: (r[REASON], moment(r["start"]), moment(r["end"])) for r in replay(stream, batches, delay, random_, sessions)}
-    assert got == {j.row["id"]: (j.reason, *(j.window if j.reason not in reasons[:2] and j.window else (None, None))) for j in expected}
+    assert got == {j.row["id"]: (j.reason, *(j.window if j.reason not in LEFT_OUT and j.window else (None, None))) for j in expected}
 
 
 def test_expired_state_is_dropped_by_its_timer_though_its_bucket_sees_no_more_rows() -> None:

@@ -30,6 +30,11 @@ class EveryNth:
             yield pa.array(places)
 
     @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why a row is dropped."""
+        return ("passed_over",)
+
+    @property
     def width(self) -> int:
         """What it lives by, and the count."""
         return 2
@@ -48,7 +53,7 @@ class EveryNth:
         places = _places(starts, 0) + had[np.cumsum(starts) - 1]
         ends = np.append(np.flatnonzero(starts)[1:] - 1, len(group) - 1)
         entries = np.stack((np.full(len(whose), HIGHEST), places[ends]))
-        return Step(np.where(places % self.n == 0, 0, 3), [], whose, entries)
+        return Step((places % self.n != 0).astype(np.int64), [], whose, entries)
 
 
 def _places(starts: groups.Flags, before: int) -> Ints:

@@ -30,10 +30,10 @@ from streamtime.sql.call.kinds import Count
 from streamtime.sql.call.spec import COMMON, Example, Local, Option, Spec
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import named
-from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream.buckets import CLOCK
-from streamtime.sql.stream.plan import is_stream, judged, verdict
+from streamtime.sql.stream.plan import KeyState, is_stream, judged, verdict
 from streamtime.udfs.every_nth import EveryNth
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
 
-REASONS = ("null_time", "null_key", "passed_over")
+REASONS = (*LEFT_OUT, "passed_over")
 PLACE, TAKES_PART = f"{PREFIX}place", f"{PREFIX}takes_part"
 
 
@@ -51,7 +51,7 @@ def plan(call: Bound) -> DataFrame:
     frame, names = frame.comparable(frame.keys)
     kernel = EveryNth(call["n"])
     if is_stream(call):
-        frame = judged(call, frame, kernel, names, aside=frame.left_out, reasons=REASONS, results=T.StructType(), options={"n": call["n"]})
+        frame = judged(call, frame, kernel, KeyState(names, {"n": call["n"]}, frame.left_out, LEFT_OUT))
         return outcome(call, frame, verdict(call), named(CLOCK), REASONS, {}, {})
     frame = frame.with_df(frame.df.withColumn(TAKES_PART, frame.left_out.isNull()))
     group = [*names, TAKES_PART]

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support import reference, reference_sessionize
-from support.micro_batches import KEYS, STEP, Kept, Stream, cut_up, moment, plan, table
+from support.micro_batches import KEYS, STEP, HoldingStream, Stream, cut_up, moment, plan, table
 
-from streamtime.sql.stream.buckets import ASIDE, CLOCK, REASON, Keep
+from streamtime.sql.stream.buckets import ASIDE, CLOCK, REASON, Holding
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.sessions.steps import EDGES, SessionSteps
 from streamtime.udfs.sessions.waiting_rows import SessionRows
@@ -23,14 +23,14 @@ KIND = pa.timestamp("us")
 REASONS = ("null_time", "null_key")
 
 
-class Waiting(Kept):
+class Waiting(HoldingStream):
     """A streaming query of which nothing but what was saved remains from micro-batch to micro-batch."""
 
     def __init__(self, gap: int, grace: int | None, order: str) -> None:
-        plan = Keep(
+        plan = Holding(
             function="F", keys=KEYS, holder=SessionRows(gap, grace, "t", ("start", "end"), (REASON, CLOCK)), options={"gap": str(gap)}, time="t",
-            order=(By(order),), ties=(By("id"), By("t")), reasons=REASONS, results=(("start", KIND), ("end", KIND)),
-            counts=("input_rows", "late_drop_total"), output="all",
+            order=(By(order),), ties=(By("id"), By("t")), aside=REASONS, results=(("start", KIND), ("end", KIND)),
+            output="all",
         )  # fmt: skip
         super().__init__(plan)
 
@@ -101,7 +101,7 @@ def test_what_each_row_did_is_said_when_it_comes(seed: int) -> None:
     gap, grace, delay = random_.choice([0, 2, 5]) * STEP, random_.choice([None, 0, 3 * STEP]), random_.choice([0, 4]) * STEP
     clocked = reference.in_micro_batches(batches, ["t"], delay, STEP)
     expected = reference_sessionize.sessionize([], gap=gap, grace=grace, clocked=clocked, closing_grace=0)
-    stream = Stream(plan(SessionSteps(gap, grace, closes=True), reasons=(*REASONS, "late"), results=EDGES))
+    stream = Stream(plan(SessionSteps(gap, grace, closes=True), aside=REASONS, results=EDGES))
     seen, got = reference.BEFORE, {}
     for rows in batches:
         for r in stream.run(given(random_.sample(rows, len(rows))), max(seen - delay, 0)):

@@ -12,21 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support import reference
-from support.micro_batches import KEYS, MOMENT, STEP, Kept, cut_up, moment
+from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, moment
 from support.reference_suppress import Full
 from support.reference_suppress import Suppress as Reference
 
-from streamtime.sql.stream.buckets import ASIDE, CLOCK, PLACE, REASON, Keep
+from streamtime.sql.stream.buckets import ASIDE, CLOCK, PLACE, REASON, Holding
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.suppress.bounded import Bounded
 from streamtime.udfs.suppress.decisions import Bounds, BufferFull
 from streamtime.udfs.suppress.waiting import Waiting
 
-COUNTS = (
-    "input_rows", "null_time_drop_total", "timed_rows", "lateness_sum", "lateness_max", "replaced_drop_total", "tombstone_drop_total",
-    "suppression_emit_total", "suppression_buffer_entered_total", "suppression_buffer_left_total", "suppression_overtime_sum",
-)  # fmt: skip
 COLUMNS = ("k", "t", "close", "deleted", "id")
 
 
@@ -70,7 +66,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
     holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", wait, "close" if closes else None, 0, "deleted", output)
     results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
     ties = tuple(By(n) for n in ("k", "t", "close", "deleted", "id") if n != order)
-    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By(order),), ties, ("null_time",), results, COUNTS, output))
+    stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By(order),), ties, ("null_time",), results, output))
     largest, watermarks, found = reference.BEFORE, [], []
     for rows in batches:
         rows[:] = [r | {"close": r["close"] if closes else 0} for r in rows]
@@ -102,7 +98,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
 
 def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() -> None:
     holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", wait=10 * STEP)
-    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows"))
+    stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows"))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 0, "deleted": False, "id": 1}
     assert stream.run(table([row]), 0) == []
     assert stream.run(table([]), 15 * STEP - 1000) == []
@@ -113,7 +109,7 @@ def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() ->
 
 def test_the_wall_clock_releases_too() -> None:
     holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", close="close")
-    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
+    stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", wall=True))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
     assert stream.run(table([row]), 10 * STEP) == []
     (got,) = stream.run(table([]), 20 * STEP)
@@ -122,7 +118,7 @@ def test_the_wall_clock_releases_too() -> None:
 
 def test_a_clock_on_the_wall_that_is_set_back_mutes_nothing_and_stream_time_stays_where_it_was() -> None:
     holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", close="close")
-    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
+    stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", wall=True))
 
     def row(number: int, close: int) -> dict[str, Any]:
         return {"k": "a" if number < 3 else "d", "t": 5 * STEP, "close": close * STEP, "deleted": False, "id": number}
@@ -138,7 +134,7 @@ def test_a_clock_on_the_wall_that_is_set_back_mutes_nothing_and_stream_time_stay
 
 def test_the_latest_time_of_day_is_kept_though_nothing_is_held() -> None:
     holder = Waiting("t", COLUMNS, REASON, CLOCK, "at", "why", close="close")
-    stream = Kept(Keep("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), COUNTS, "rows", wall=True))
+    stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", wall=True))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
     assert [moment(r["at"]) for r in stream.run(table([row]), 100 * STEP)] == [100 * STEP]
     assert [moment(r["at"]) for r in stream.run(table([row]), 30 * STEP)] == [100 * STEP]
@@ -157,7 +153,7 @@ def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -
     )  # fmt: skip
     results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
     ties = tuple(By(n) for n in ("k", "t", "close", "deleted"))
-    stream = Kept(Keep("F", holder, (), {}, "t", (By("id"),), ties, ("null_time",), results, COUNTS, output))
+    stream = HoldingStream(Holding("F", holder, (), {}, "t", (By("id"),), ties, ("null_time",), results, output))
 
     def together(rows: list[reference.Row]) -> pa.Table:
         made = table(rows)

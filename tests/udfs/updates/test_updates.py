@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support import reference_updates as slow
-from support.micro_batches import KEYS, STEP, Kept, some_stream, table
+from support.micro_batches import KEYS, STEP, HoldingStream, some_stream, table
 from support.reference import BEFORE, in_micro_batches
 from support.updates_rows import some_rows
 
-from streamtime.sql.stream.buckets import ASIDE, Keep
+from streamtime.sql.stream.buckets import ASIDE, Holding
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.updates import changes
 from streamtime.udfs.updates.aggregates import aggregate
@@ -164,9 +164,8 @@ def test_on_a_stream_changes_come_and_final_rows_leave_as_the_slow_definition_sa
     updates, slowly = function(random_, order, final, STEP)
     clocked = in_micro_batches(batches, [order], delay, STEP)
     judged = slowly(clocked, [order])
-    counts = ("input_rows", "null_time_drop_total", "null_key_drop_total", "late_drop_total")
     ties = (By("id" if order == "t" else "t"),)
-    stream = Kept(Keep("F", updates, KEYS, {}, "t", (By(order),), ties, ("null_time", "null_key"), (), counts, "rows"))
+    stream = HoldingStream(Holding("F", updates, KEYS, {}, "t", (By(order),), ties, ("null_time", "null_key"), (), "rows"))
     got, watermarks = [], []
     for rows in [*batches, [], []]:
         watermark = max(seen - delay, 0)
