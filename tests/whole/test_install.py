@@ -142,6 +142,13 @@ def test_a_session_of_ones_own_runs_workers_with_this_python_and_is_told_what_it
     assert "no Delta Lake. Use streamtime.session(), or start your own" in found["create"]
     assert f"io.delta:delta-spark_{'.'.join(pyspark.__version__.split('.')[:2])}_2.13" in found["create"]
     assert "spark.sql.catalog.spark_catalog = org.apache.spark.sql.delta.catalog.DeltaCatalog." in found["create"]
+    for table, problem in {
+        "files": "has no history: this session has no Delta Lake. Only Delta tables keep their history.",
+        "temporary": "is a view, and a view has no versions of its own. Name its table.",
+        "stored": "is a view, and a view has no versions of its own. Name its table.",
+    }.items():
+        assert f"TABLE_HISTORY: `{table}` {problem}" in found["history"][table]
+    assert "TABLE_HISTORY: there is no table `nowhere`." in found["history"]["nowhere"]
     assert found["kept"] == str(fake)  # what was chosen stays
     (warned,) = found["warned"]
     assert f"Spark's workers run `{fake}`, which has no numpy and no pyarrow. Set the environment variable PYSPARK_PYTHON" in warned
