@@ -84,10 +84,10 @@ from streamtime.sql.suppress.batch import (
     CLOCK,
     COMMON,
     DELETED,
+    EMITTED,
     FULL_HELP,
     MAX_BYTES,
     MAX_RECORDS,
-    Until,
     check_common,
     closing,
     planned,
@@ -95,6 +95,7 @@ from streamtime.sql.suppress.batch import (
 )
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows.changes import CLOSE
+from streamtime.udfs.suppress.until import Suppression, Until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -102,9 +103,12 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
 
 
+FUNCTION = Suppression(closes=True, early=False, at_end="hold", pinned=("window_end", "clock", "grace", "gap", "deleted"))
+
+
 def check(call: Bound) -> None:
     """Options that do not go together."""
-    check_common(call)
+    check_common(FUNCTION, call)
     if call["when_full"] == "emit_early":
         problem = "'emit_early' is not possible: a result that comes out before its window closes is not final (S2)"
         raise call.refuse("`when_full`", problem, "Use 'fail' or 'spill', or SUPPRESS_UNTIL_TIME_LIMIT.")
@@ -124,7 +128,7 @@ def plan(call: Bound) -> DataFrame:
         kind, wanted = (t.simpleString().upper() for t in (close.type, frame.time.type))
         role = "`window_end`" if call["window_end"] is not None else f"`{CLOSE}`"
         raise call.refuse(role, f"expected {wanted}, the type of the event time, got {kind} (`{close.text}`)", "Cast one of them.")
-    return planned(call, frame, Until(close=close.name, after=after))
+    return planned(FUNCTION, call, frame, Until(close=close.name, after=after))
 
 
 SPEC = Spec(
@@ -133,7 +137,7 @@ SPEC = Spec(
     rules="C1-C12, S1, S2, S4-S11, W6 (KIP-328)",
     page=__doc__,
     plan=plan,
-    local=Local(judges.changes, details=(), adds=("emit_time", "emit_reason"), of_all=("emit_time", "emit_reason"), changes=True),
+    local=Local(judges.changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True, suppression=FUNCTION),
     check=check,
     options=(
         Option("window_end", Text(), "the end of a row's window", default_text="none: the column `window_close` says when it closes"),

@@ -79,16 +79,17 @@ from streamtime.sql.suppress.batch import (
     CLOCK,
     COMMON,
     DELETED,
+    EMITTED,
     FULL_HELP,
     MAX_BYTES,
     MAX_RECORDS,
-    Until,
     check_common,
     planned,
     prepared,
 )
 from streamtime.sql.udtf import judges
 from streamtime.udfs.arrays.groups import HIGHEST
+from streamtime.udfs.suppress.until import Suppression, Until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -96,9 +97,12 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
 
 
+FUNCTION = Suppression(closes=False, early=True, at_end="emit", pinned=("wait", "clock", "deleted"))
+
+
 def check(call: Bound) -> None:
     """Options that do not go together."""
-    check_common(call)
+    check_common(FUNCTION, call)
     if call["restart_timer"]:
         problem = "a timer that restarts with each change would hold a key back for ever that changes more often than `wait` (S3)"
         raise call.refuse("`restart_timer`", problem, "Leave it out: a key comes out `wait` after its first held change.")
@@ -108,7 +112,7 @@ def check(call: Bound) -> None:
 
 def plan(call: Bound) -> DataFrame:
     """SUPPRESS_UNTIL_TIME_LIMIT as a DataFrame."""
-    return planned(call, prepared(call), Until(wait=HIGHEST if call["wait"] is None else call["wait"]))
+    return planned(FUNCTION, call, prepared(call), Until(wait=HIGHEST if call["wait"] is None else call["wait"]))
 
 
 SPEC = Spec(
@@ -117,7 +121,7 @@ SPEC = Spec(
     rules="C1-C12, S1, S3-S10 (KIP-328)",
     page=__doc__,
     plan=plan,
-    local=Local(judges.changes, details=(), adds=("emit_time", "emit_reason"), of_all=("emit_time", "emit_reason"), changes=True),
+    local=Local(judges.changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True, suppression=FUNCTION),
     check=check,
     options=(
         Option(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -24,7 +23,8 @@ from streamtime.sql.rows.keys import counted, digest
 from streamtime.sql.rows.outcome import outcome, refuse_clash
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.stream.plan import is_stream
-from streamtime.sql.suppress.stream import streamed
+from streamtime.sql.suppress.changelog import Changelog
+from streamtime.sql.suppress.stream import bounds, streamed
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.tables.declaration import versioned_source
 from streamtime.sql.windows.changes import CLOSE, GRACE_KEY
@@ -33,6 +33,7 @@ from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.suppress import buffer, counts
 from streamtime.udfs.suppress.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, EMIT_TIME, OUTCOME, Suppress
 from streamtime.udfs.suppress.merging import DATA, FIRST, RUN_BYTES, RUN_ROWS, Merging
+from streamtime.udfs.suppress.until import Suppression, Until
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
+EMITTED = ("emit_time", "emit_reason")  # the columns that rows leave with
 VERSIONED = "streamtime.versioned"  # in the metadata of a column: the input is a versioned table
 REASONS = ("null_time", "replaced", "tombstone", "held")
 DELETED = Option(
@@ -89,22 +91,13 @@ ADDS = {
 }
 
 
-@dataclass(frozen=True)
-class Until:
-    """Until when rows are held: until the time limit, or until `after` has passed since the time in the column `close`."""
-
-    wait: int = 0
-    close: str | None = None
-    after: int = 0
-
-
-def check_common(call: Bound) -> None:
+def check_common(function: Suppression, call: Bound) -> None:
     """A bound says what happens when the buffer is full; without one it cannot be."""
     bounded = call["max_records"] is not None or call["max_bytes"] is not None
     if bounded and call["when_full"] is None:
         bound = "`max_records`" if call["max_records"] is not None else "`max_bytes`"
         words = next(o.kind.words for o in call.spec.options if o.name == "when_full" and isinstance(o.kind, Choice))
-        wanted = ", ".join(f"when_full => '{w}'" for w in words if w != "emit_early" or call.spec.name.endswith("LIMIT"))
+        wanted = ", ".join(f"when_full => '{w}'" for w in words if w != "emit_early" or function.early)
         raise call.refuse(bound, "needs `when_full`: what happens when the buffer holds more", f"Add one of {wanted}.")
     if not bounded and call["when_full"] is not None:
         raise call.refuse("`when_full`", "needs a bound: the buffer is never full", "Add max_records => 100000, or leave it out.")
@@ -161,81 +154,88 @@ def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
     return call["window_end"], grace + (gap + 1 if gap is not None else 0)
 
 
-def planned(call: Bound, frame: Frame, until: Until) -> DataFrame:
+def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> DataFrame:
     """The call as a DataFrame."""
-    has_time = frame.has_time if until.close is None else frame.has_time & named(until.close).isNotNull()
     if is_stream(call):
-        return _streamed(call, frame, until, has_time)
-    wanted = call["output"]
-    if wanted == "rows":
+        return streamed(function, call, _changelog(call, frame, until), until)
+    if call["output"] == "rows":
         frame = frame.with_df(frame.df.where(frame.has_time))  # a close may be dear to compute: the kernel leaves out what has none
     frame, clocks = frame.comparable(frame.extras.get("clock_by", ()))
-    frame, identity = frame.comparable(frame.keys)
-    columns = [c.name for c in frame.columns]
-    kept = columns if wanted == "rows" else list(dict.fromkeys([*columns, frame.time.name, frame.order[0].ref.name]))
-    told, helpers = identity, _helpers(call, frame, has_time)
-    if not counted(identity, frame.df.schema):
-        told = [DIGEST]
-        helpers[DIGEST] = digest(identity, frame.df.schema)
-    clock_columns = [named(c) for c in clocks]
-    merging = None if clocks else _merging(frame)
-    ordered = frame.df
-    if merging is None:
-        gathered = frame.df.repartition(*clock_columns) if clocks else frame.df.repartition(1)
-        ordered = gathered.sortWithinPartitions(*[c.asc_nulls_first() for c in clock_columns], *frame.sort(within_key=False))
-    keys = [k.name for k in frame.keys]
-    order = [by.name for by in merging.order] if merging else []
-    needed = dict.fromkeys([*kept, *keys, frame.time.name, *order, *clocks, *([until.close] if until.close else [])])
-    rows = ordered.select(*map(named, needed), *[c.alias(name) for name, c in helpers.items()])
-    _refuse_unsendable(call, rows)
-    results = _results(wanted, frame.time.type)
-    kernel = Suppress(
-        function=call.spec.name,
-        time=frame.time.name,
-        keys=tuple(keys),
-        told=tuple(told),
-        clocks=tuple(clocks),
-        kept=tuple(kept),
-        results=tuple(results),
-        wait=until.wait,
-        close=until.close,
-        after=until.after,
-        at_end=at_end(call),
-        output=wanted,
-        when_full=call["when_full"],
-        records=call["max_records"],
-        bytes=call["max_bytes"],
-        merging=merging,
-    )
-    fields = [f for f in rows.schema.fields if f.name in kept]
-    made = [T.StructField(name, kind) for name, kind in results.items()]
-    schema = COUNTS if wanted == "metrics" else T.StructType([*fields, *made])
-    if merging is None:
-        decided = kernels.mapped(rows, kernel.run, schema)
-    else:
-        blobs = kernels.packed(rows, Packer(merging, RUN_ROWS, RUN_BYTES), BLOBS)
-        decided = kernels.mapped(blobs.repartition(1).sortWithinPartitions(FIRST), kernel.run_merged, schema)
-    if wanted == "metrics":
+    changelog = _changelog(call, frame, until)
+    kernel = _kernel(function, call, changelog, until, clocks)
+    decided = _decided(changelog, kernel, _gathered(call, changelog, kernel))
+    if call["output"] == "metrics":
         return _metrics(call, decided)
-    frame = frame.with_df(decided)
-    if wanted == "explain":
-        return _explained(call, frame, until)
-    emitted = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if wanted != "dropped" else {}
-    reason = F.nullif(named(OUTCOME), F.lit("released")) if wanted != "rows" else F.lit(None)
-    return outcome(call, frame, reason, named(ARRIVED), REASONS, emitted, emitted)
+    frame = changelog.frame.with_df(decided)
+    return _explained(call, frame, until) if call["output"] == "explain" else _reported(call, frame)
 
 
-def at_end(call: Bound) -> str:
+def at_end(function: Suppression, call: Bound) -> str:
     """What happens to rows that are held when the input ends (rule C7)."""
-    return str(call["at_end"] or ("emit" if "wait" in call.options else "hold"))
+    return str(call["at_end"] or function.at_end)
 
 
-def _streamed(call: Bound, frame: Frame, until: Until, has_time: Column) -> DataFrame:
+def _changelog(call: Bound, frame: Frame, until: Until) -> Changelog:
+    """The rows of the input as the buffer sees them."""
+    has_time = frame.has_time if until.close is None else frame.has_time & named(until.close).isNotNull()
     frame, identity = frame.comparable(frame.keys)
     tombstones = _tombstones(call, frame)
-    deleted = None if tombstones is None else expression(tombstones)
-    size = expression(size_of(_typed(frame)))
-    return streamed(call, frame, identity, has_time, deleted, size, wait=until.wait, close=until.close, after=until.after)
+    return Changelog(frame, identity, has_time, None if tombstones is None else expression(tombstones), expression(size_of(_typed(frame))))
+
+
+def _kernel(function: Suppression, call: Bound, changelog: Changelog, until: Until, clocks: Sequence[str]) -> Suppress:
+    """The call, as the buffer sees it."""
+    frame, identity = changelog.frame, changelog.identity
+    columns = [c.name for c in frame.columns]
+    if call["output"] != "rows":
+        columns = list(dict.fromkeys([*columns, frame.time.name, frame.order[0].ref.name]))
+    return Suppress(
+        function=call.spec.name,
+        until=until,
+        time=frame.time.name,
+        keys=tuple(k.name for k in frame.keys),
+        told=tuple(identity) if counted(identity, frame.df.schema) else (DIGEST,),
+        clocks=tuple(clocks),
+        columns=tuple(columns),
+        results=tuple(_results(call["output"], frame.time.type)),
+        bounds=bounds(call),
+        at_end=at_end(function, call),
+        output=call["output"],
+        merging=None if clocks else _merging(frame),
+    )
+
+
+def _gathered(call: Bound, changelog: Changelog, kernel: Suppress) -> DataFrame:
+    """The rows, with the columns that the kernel needs. Where it does not merge them, those of a clock are in one task and in order."""
+    frame, merging = changelog.frame, kernel.merging
+    rows, clocks = frame.df, [named(c) for c in kernel.clocks]
+    if merging is None:
+        together = rows.repartition(*clocks) if clocks else rows.repartition(1)
+        rows = together.sortWithinPartitions(*[c.asc_nulls_first() for c in clocks], *frame.sort(within_key=False))
+    order = [by.name for by in merging.order] if merging else []
+    close = [kernel.until.close] if kernel.until.close else []
+    needed = dict.fromkeys([*kernel.columns, *kernel.keys, kernel.time, *order, *kernel.clocks, *close])
+    rows = rows.select(*map(named, needed), *[c.alias(name) for name, c in _helpers(call, changelog, kernel).items()])
+    _refuse_unsendable(call, rows)
+    return rows
+
+
+def _decided(changelog: Changelog, kernel: Suppress, rows: DataFrame) -> DataFrame:
+    """The rows that the output asks for, with what became of them; or what the metrics are made of."""
+    fields = [f for f in rows.schema.fields if f.name in kernel.columns]
+    made = [T.StructField(name, kind) for name, kind in _results(kernel.output, changelog.frame.time.type).items()]
+    schema = COUNTS if kernel.output == "metrics" else T.StructType([*fields, *made])
+    if kernel.merging is None:
+        return kernels.mapped(rows, kernel.run, schema)
+    blobs = kernels.packed(rows, Packer(kernel.merging, RUN_ROWS, RUN_BYTES), BLOBS)
+    return kernels.mapped(blobs.repartition(1).sortWithinPartitions(FIRST), kernel.run_merged, schema)
+
+
+def _reported(call: Bound, frame: Frame) -> DataFrame:
+    """What comes out, or what does not, or both."""
+    emitted = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if call["output"] != "dropped" else {}
+    reason = F.nullif(named(OUTCOME), F.lit("released")) if call["output"] != "rows" else F.lit(None)
+    return outcome(call, frame, reason, named(ARRIVED), REASONS, emitted, emitted)
 
 
 def _tombstones(call: Bound, frame: Frame) -> str | None:
@@ -251,19 +251,21 @@ def _merging(frame: Frame) -> Merging | None:
     return Merging(order, tuple(By(name) for name in frame.ties(within_key=False)))
 
 
-def _helpers(call: Bound, frame: Frame, has_time: Column) -> dict[str, Column]:
+def _helpers(call: Bound, changelog: Changelog, kernel: Suppress) -> dict[str, Column]:
     """Columns that the kernel needs beside those of the input."""
-    found: dict[str, Column] = {}
-    if (deleted := _tombstones(call, frame)) is not None:
-        found[buffer.DELETED] = expression(deleted)
+    helpers: dict[str, Column] = {}
+    if changelog.deleted is not None:
+        helpers[buffer.DELETED] = changelog.deleted
     if call["max_bytes"] is not None or call["output"] == "metrics":
-        found[buffer.BYTES] = expression(size_of(_typed(frame)))
+        helpers[buffer.BYTES] = changelog.size
     if call["output"] != "rows":
-        found[buffer.ASIDE] = ~has_time
+        helpers[buffer.ASIDE] = ~changelog.has_time
     if call["output"] == "explain":
-        fields = ", ".join(f"{literal(o.ref.text)}, {quoted(o.ref.name)}" for o in frame.order)
-        found[buffer.ORDER] = expression(f"to_json(named_struct({fields}), map('ignoreNullFields', 'false'))")
-    return found
+        fields = ", ".join(f"{literal(o.ref.text)}, {quoted(o.ref.name)}" for o in changelog.frame.order)
+        helpers[buffer.ORDER] = expression(f"to_json(named_struct({fields}), map('ignoreNullFields', 'false'))")
+    if DIGEST in kernel.told:
+        helpers[DIGEST] = digest(changelog.identity, changelog.frame.df.schema)
+    return helpers
 
 
 def _typed(frame: Frame) -> list[tuple[str, T.DataType]]:

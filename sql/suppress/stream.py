@@ -14,88 +14,79 @@ from streamtime.sql.stream.plan import WATERMARK, KeyState, Leaving, marked, rel
 from streamtime.udfs.suppress.bounded import Bounded
 from streamtime.udfs.suppress.buffer import BYTES, DELETED, EMIT_REASON, EMIT_TIME
 from streamtime.udfs.suppress.decisions import Bounds
+from streamtime.udfs.suppress.until import Suppression, Until
 from streamtime.udfs.suppress.waiting import Waiting
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
+    from streamtime.sql.suppress.changelog import Changelog
 
 REASONS = ("null_time", "replaced", "tombstone")
 
 
-def streamed(
-    call: Bound,
-    frame: Frame,
-    identity: list[str],
-    has_time: Column,
-    deleted: Column | None,
-    size: Column,
-    *,
-    wait: int,
-    close: str | None,
-    after: int,
-) -> DataFrame:
+def streamed(function: Suppression, call: Bound, changelog: Changelog, until: Until) -> DataFrame:
     """The call over a stream."""
-    _refuse(call, frame)
-    wanted, kind = call["output"], frame.time.type
-    if deleted is not None:
-        frame = frame.with_df(frame.df.withColumn(DELETED, deleted))
-    columns = [c.name for c in frame.columns]
-    others = [close] if close else []
-    others += [DELETED] if deleted is not None else []
-    bounded, kind_of = call["when_full"] in ("fail", "emit_early"), Waiting
-    more: dict[str, Any] = {}
-    if bounded:  # all rows are one group, in one bucket; with 'spill', the state store holds what is too much
-        frame = frame.with_df(frame.df.withColumn(BYTES, size.cast("long")))
-        keys = tuple(k.name for k in frame.keys)
-        others, identity = [*others, *keys, BYTES], []
-        bounds = Bounds(call["max_records"], call["max_bytes"])
-        more = {"function": call.spec.name, "keys": keys, "size": BYTES, "bounds": bounds}
-        kind_of, more["early"] = Bounded, call["when_full"] == "emit_early"
-    needed = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *others]))
-    holder = kind_of(
+    _refuse(call, changelog.frame)
+    bounded = bounds(call).fail or bounds(call).early  # with 'spill', the state store holds what is too much
+    frame, holder, sent = _buffer(call, changelog, until, bounded)
+    identity = [] if bounded else changelog.identity  # all rows are one group then, in one bucket
+    aside = F.when(~changelog.has_time, "null_time")
+    state = KeyState(identity, _pinned(function, call, bounded), aside, reasons=("null_time",))
+    left = released(call, frame, holder, state, _leaving(call, frame, holder, sent), wall=call["clock"] == "wall")
+    frame = frame.with_df(left)
+    shown = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if call["output"] != "dropped" else {}
+    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, shown, shown)
+
+
+def bounds(call: Bound) -> Bounds:
+    """How much the buffer may hold."""
+    return Bounds(call["max_records"], call["max_bytes"], call["when_full"])
+
+
+def _buffer(call: Bound, changelog: Changelog, until: Until, bounded: bool) -> tuple[Frame, Waiting, list[str]]:
+    """The rows with what the buffer must know of each, the buffer, and the columns that travel to it."""
+    frame, deleted = changelog.frame, changelog.deleted
+    columns, keys = [c.name for c in frame.columns], tuple(k.name for k in frame.keys)
+    helpers = {} if deleted is None else {DELETED: deleted}
+    others = [*([until.close] if until.close else []), *helpers]  # this order is that of old checkpoints
+    if bounded:
+        helpers[BYTES] = changelog.size.cast("long")
+        others += [*keys, BYTES]
+    sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *others]))
+    waiting = Waiting(
+        until=until,
         time=frame.time.name,
-        columns=tuple(columns if wanted == "rows" else needed),
+        columns=tuple(columns if call["output"] == "rows" else sent),
         reason=REASON,
         stream_time=CLOCK,
         emit_time=EMIT_TIME,
         emit_reason=EMIT_REASON,
-        wait=wait,
-        close=close,
-        after=after,
         deleted=DELETED if deleted is not None else None,
-        output=wanted,
-        **more,
+        output=call["output"],
     )
-    schema = frame.df.schema
+    if bounded:
+        waiting = Bounded(**vars(waiting), function=call.spec.name, keys=keys, size=BYTES, bounds=bounds(call))
+    return (frame.with_df(frame.df.withColumns(helpers)) if helpers else frame), waiting, sent
+
+
+def _leaving(call: Bound, frame: Frame, holder: Waiting, sent: list[str]) -> Leaving:
+    """What leaves the buffer. Spark must know how far it lies behind: `emit_time` never does, the rows' own times may (rule S8)."""
+    schema, kind = frame.df.schema, frame.time.type
     emit_time = marked(call, T.StructField(EMIT_TIME, kind, True, _watermarks(schema)))
     emitted = [emit_time, T.StructField(EMIT_REASON, T.StringType())]
     report = [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, kind)]
-    fields = {"rows": emitted, "dropped": [report[0], marked(call, report[1])], "all": [*report, *emitted]}[wanted]
-    made = released(
-        call,
-        frame,
-        holder,
-        KeyState(
-            identity,
-            {"wait": call.options.get("wait"), "window_end": call.options.get("window_end"), "clock": call["clock"]}
-            | {name: call.options.get(name) for name in ("grace", "gap", "deleted")}
-            | ({name: str(call[name]) for name in ("max_records", "max_bytes", "when_full")} if bounded else {}),
-            aside=F.when(~has_time, "null_time"),
-            reasons=("null_time",),
-        ),
-        Leaving(
-            needed,
-            [*(_unmarked(schema[name]) for name in holder.columns), *fields],
-            results=[(f.name, f.dataType) for f in emitted] if wanted == "all" else (),
-        ),
-        wall=call["clock"] == "wall",
-    )
-    frame = frame.with_df(made)
-    shown = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if wanted != "dropped" else {}
-    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, shown, shown)
+    made = {"rows": emitted, "dropped": [report[0], marked(call, report[1])], "all": [*report, *emitted]}[call["output"]]
+    results = [(f.name, f.dataType) for f in emitted] if call["output"] == "all" else []
+    return Leaving(sent, [*(_unmarked(schema[name]) for name in holder.columns), *made], results)
+
+
+def _pinned(function: Suppression, call: Bound, bounded: bool) -> dict[str, Any]:
+    """What the state depends on."""
+    pinned = {name: call[name] for name in function.pinned}
+    return pinned | ({name: str(call[name]) for name in ("max_records", "max_bytes", "when_full")} if bounded else {})
 
 
 def _refuse(call: Bound, frame: Frame) -> None:

@@ -105,7 +105,7 @@ def windows(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
     if call.options.get("difference") is None:
         sized = dataclasses.replace(call, options={"size": None, "slide": None, "gap": None} | call.options)
         found = distinct_in_window(sized, in_time_order, columns)
-        names = ("session_start", "session_end") if "gap" in call.options else BOUNDS
+        names = call.spec.local.details if call.spec.local else ()
         reasons = [None if r == "duplicate" else r for r in found.reasons]
         return Verdicts(found.rows, reasons, dict(zip(names, found.details.values(), strict=True)))
     late = columns.times + call["difference"] < columns.stream_time - call["grace"]

@@ -12,14 +12,15 @@ from streamtime.sql.call.names import plain
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.suppress.batch import at_end, closing, deletions, refuse_versioned, size_of, text_column
 from streamtime.sql.syntax.text import quoted
-from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import HIGHEST, Ints
 from streamtime.udfs.arrays.ordering import comparable
 from streamtime.udfs.suppress import decisions
+from streamtime.udfs.suppress.until import Until
 
 if TYPE_CHECKING:
     from streamtime.sql.call.in_memory import Columns
     from streamtime.sql.call.spec import Bound
+    from streamtime.udfs.suppress.until import Suppression
 
 CLOSES, KIND, SIZE, KEYS = range(4)  # of a change: when its window closes, what kind it is, its bytes; then its keys
 DELETION, PREIMAGE = 1, 2
@@ -27,16 +28,17 @@ DELETION, PREIMAGE = 1, 2
 
 def change(call: Bound, schema: T.StructType, kind: T.DataType | None) -> str:
     """What suppress needs of a row, as one struct, in SQL text."""
-    if "clock" in call.options:
+    function = _function(call)
+    if function is not None:
         refuse_versioned(call, schema)
-    if call.options.get("clock") == "wall":
-        raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
+        if call["clock"] == "wall":
+            raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
     columns = [(f.name, f.dataType) for f in schema.fields]
     preimages, deleted = text_column(call, columns, "_change_type"), deletions(call, call["deleted"], columns)
     kinds = [f"WHEN {quoted(preimages)} = 'update_preimage' THEN {PREIMAGE}"] if preimages else []
     kinds += [f"WHEN {deleted} THEN {DELETION}"] if deleted else []
     closes = "NULL"
-    if "window_end" in call.options:
+    if function is not None and function.closes:
         text, after = closing(call, schema)
         name = call.names.find(plain(text), schema.names)
         named = kind if name is None else schema[name].dataType
@@ -47,7 +49,13 @@ def change(call: Bound, schema: T.StructType, kind: T.DataType | None) -> str:
 
 def needed(call: Bound, schema: T.StructType) -> list[str]:
     """Expressions that must not be null beside the times."""
-    return [closing(call, schema)[0]] if "window_end" in call.options else []
+    function = _function(call)
+    return [closing(call, schema)[0]] if function is not None and function.closes else []
+
+
+def _function(call: Bound) -> Suppression | None:
+    """What is said of the function that is called, where it holds changes back."""
+    return call.spec.local.suppression if call.spec.local else None
 
 
 def suppressed(call: Bound, columns: Columns) -> tuple[Ints, list[str | None], dict[str, list[Any]]]:
@@ -63,35 +71,30 @@ def suppressed(call: Bound, columns: Columns) -> tuple[Ints, list[str | None], d
 
 
 def _decided(call: Bound, columns: Columns, taken: Ints) -> Iterator[tuple[int, str | None, int | None, str | None]]:
+    function = _function(call)
+    assert function is not None
     changes = [columns.changes[row] for row in taken.tolist()]
-    closes = "window_end" in call.options
-    wait = HIGHEST if closes or call["wait"] is None else call["wait"]
+    wait = HIGHEST if function.closes or call["wait"] is None else call["wait"]
     times, stream, sizes = columns.times[taken], columns.stream_time[taken], np.array([c[SIZE] for c in changes], np.int64)
-    place = np.array([c[CLOSES] for c in changes], np.int64) if closes else times
-    due = place if closes else np.full(len(taken), HIGHEST) if wait == HIGHEST else groups.plus(times, wait)
+    until = Until(wait, "window_end" if function.closes else None)
+    place = np.array([c[CLOSES] for c in changes], np.int64) if function.closes else times
+    due = place if function.closes else until.due(times)
     keys = [tuple(comparable(v) for v in c[KEYS:]) for c in changes]
     ranks = {key: number for number, key in enumerate(sorted(set(keys)))}
     rank = np.array([ranks[key] for key in keys])
     clock = np.unique(columns.clocks[taken], return_inverse=True)[1]
     rows = decisions.Rows(columns.keys[taken], np.zeros(len(taken), np.int64), clock, stream, place, due, 0)
-    bounds = decisions.Bounds(call["max_records"], call["max_bytes"])
-    if closes:
-        decided = decisions.until_close(rows)
-    elif call["when_full"] == "emit_early":
-        decided = decisions.emitting_early(rows, bounds, sizes, rank)
-    else:
-        decided = decisions.until_time_limit(rows)
-    if call["when_full"] == "fail":
-        count, size = (decisions.after_each(decided, amounts, 0) for amounts in (np.ones(len(taken), np.int64), sizes))
-        decisions.refuse_full(call.spec.name, bounds, count, size, stream)
+    bounds = decisions.Bounds(call["max_records"], call["max_bytes"], call["when_full"])
+    decided = until.decided(rows, bounds, sizes, lambda: rank)
+    decisions.enforce(call.spec.name, bounds, rows, decided, sizes)
     held = decided.outcome == decisions.HELD
-    if at_end(call) == "emit":
+    if at_end(function, call) == "emit":
         decided.outcome[held], decided.why[held] = decisions.RELEASED, decisions.END
-    ended, reasons = decided.why == decisions.END, ("close" if closes else "time", "full", "end")
+    ended = decided.why == decisions.END
     for i in np.lexsort((rank, decided.place, 2 * decided.at - ended)).tolist():
         reason = decisions.OUTCOMES[decided.outcome[i]]
-        if reason == "released" and closes and changes[i][KIND] == DELETION:
+        if reason == "released" and until.final and changes[i][KIND] == DELETION:
             reason = "tombstone"
         came = reason == "released"
         at = int(stream[min(decided.at[i] - ended[i], len(stream) - 1)]) if came else None
-        yield int(taken[i]), None if came else reason, at, reasons[decided.why[i]] if came else None
+        yield int(taken[i]), None if came else reason, at, until.reasons[decided.why[i]] if came else None

@@ -19,7 +19,7 @@ ROOMS = {
     "catalog/python": "catalog, catalog/statements, sql/call, sql/syntax, sql/tables",
     "catalog/statements": "catalog, sql/call, sql/rows, sql/syntax, sql/tables",
     "sql/functions": "sql/udtf, sql/as_of, sql/suppress, sql/windows, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, "
-    "udfs, udfs/arrays, udfs/sessions, udfs/updates",
+    "udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
     "sql/udtf": "sql/suppress, sql/windows, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
     "sql/as_of": "sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs",
     "sql/suppress": "sql/windows, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs/arrays, udfs/suppress",
@@ -28,7 +28,7 @@ ROOMS = {
     "sql/tables": "sql/rows, sql/syntax, sql/call",
     "sql/rows": "sql/syntax, sql/call, udfs, udfs/arrays",
     "sql/syntax": "sql/call",
-    "sql/call": "udfs/arrays, udfs/updates",  # what a SPEC says of rows in memory has their types
+    "sql/call": "udfs/arrays, udfs/suppress, udfs/updates",  # what a SPEC says of rows in memory has their types
     "sql": "",
     "udfs/sessions": "udfs, udfs/arrays",
     "udfs/suppress": "udfs, udfs/arrays",

@@ -27,7 +27,6 @@ class Bounded(Waiting):
     keys: tuple[str, ...] = ()
     size: str = ""  # the column of a row's bytes
     bounds: Bounds = Bounds()  # noqa: RUF009 - it is frozen
-    early: bool = False  # what is too much leaves early; else the query fails
 
     @property
     def width(self) -> int:
@@ -35,47 +34,42 @@ class Bounded(Waiting):
         return 5
 
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
-        """One micro-batch."""
-        now, before, length = int(clock[0]), len(held), len(held) + len(group)
-        named = list(dict.fromkeys([*self.columns, self.time, *self.keys]))
-        parts = [pa.Table.from_batches([held.payload])] if held.payload is not None and before else []
-        both = pa.concat_tables([*parts, rows.select(named)]).combine_chunks()
-        numbers = np.concatenate((held.matrix, self._numbers(rows, now)), axis=1) if before else self._numbers(rows, now)
-        stream, none = np.full(length, now), np.zeros(length, np.int64)
-        rank, sizes = ranks(both, [By(k) for k in self.keys]), numbers[SIZE]
-        taken = Rows(rank, none, none, stream, numbers[PLACE], numbers[DUE], before)
-        if self.early:
-            decided = decisions.emitting_early(taken, self.bounds, sizes, rank)
-        else:
-            decided = decisions.until_close(taken) if self.close is not None else decisions.until_time_limit(taken)
-            count, size = (decisions.after_each(decided, amounts, before) for amounts in (np.ones(length, np.int64), sizes))
-            decisions.refuse_full(self.function, self.bounds, count, size, stream[before:])
+        """One micro-batch: rows are buffered, decided, held against the bounds, and what is due or too much leaves."""
+        now = int(clock[0])
+        both, numbers = self._buffered(rows, now, held)
+        rank, none = ranks(both, [By(k) for k in self.keys]), np.zeros(both.num_rows, np.int64)
+        taken = Rows(rank, none, none, np.full(both.num_rows, now), numbers[PLACE], numbers[DUE], len(held))
+        decided = self.until.decided(taken, self.bounds, numbers[SIZE], lambda: rank)
+        decisions.enforce(self.function, self.bounds, taken, decided, numbers[SIZE])
         numbers = np.stack([decided.due, decided.place, *numbers[CAME:]])
-        came = np.flatnonzero(decided.outcome == decisions.RELEASED)
-        came = came[np.lexsort((rank[came], decided.place[came], decided.at[came]))]
-        gone, stays = decided.outcome == decisions.REPLACED, decided.outcome == decisions.HELD
-        deleted = numbers[DELETED] == 1
-        out = [
-            self._let_go(both.take(pa.array(came)), deleted[came], numbers[CAME][came], now, decided.why[came] == decisions.FULL),
-            self._replaced(both.filter(pa.array(gone)), numbers[CAME][gone]),
-        ]
-        counts = self._counts(deleted[came], np.where(numbers[DUE] < HIGHEST, now - numbers[DUE], 0)[came] if now > LOWEST else came * 0)
-        counts |= {"replaced_drop_total": int(gone.sum()), "suppression_buffer_entered_total": int(stays[before:].sum())}
-        counts["suppression_buffer_left_total"] = before - int(stays[:before].sum())
+        out, counts = self._emitted(both, numbers, rank, decided, now)
+        stays = decided.outcome == decisions.HELD
+        counts["suppression_buffer_entered_total"] = int(stays[len(held) :].sum())
+        counts["suppression_buffer_left_total"] = len(held) - int(stays[: len(held)].sum())
         if not stays.any():  # nothing is held any more
             stays[-1], numbers[DUE] = True, LOWEST
-        payload = only(both.filter(pa.array(stays)))
-        kept = Entries(numbers[:, stays], payload)
-        return Taken(pa.concat_tables(out), np.full(len(kept), group[0]), kept, counts)
+        entries = Entries(numbers[:, stays], only(both.filter(pa.array(stays))))
+        return Taken(out, np.full(len(entries), group[0]), entries, counts)
 
-    def _numbers(self, rows: pa.Table, now: int) -> Ints:
-        length = rows.num_rows
-        place = groups.micros(one(rows, self.time if self.close is None else self.close))
-        if self.close is not None:
-            place = due = groups.plus(place, self.after)
-        elif self.wait == 0:
-            due = np.full(length, LOWEST)  # without a wait nothing waits, however far the watermark is behind
-        else:
-            due = groups.plus(place, self.wait) if self.wait < HIGHEST else np.full(length, HIGHEST)
-        deleted = groups.as_flags(one(rows, self.deleted)) if self.deleted is not None else np.zeros(length, bool)
-        return np.stack([due, place, np.full(length, now), deleted.astype(np.int64), groups.as_ints(one(rows, self.size))])
+    def _buffered(self, rows: pa.Table, now: int, held: Entries) -> tuple[pa.Table, Ints]:
+        """The rows that are held, then those that come; and the numbers of their entries."""
+        place, due = self.until.places(rows, self.time)
+        if not self.until.final and self.until.wait == 0:
+            due = np.full(len(place), LOWEST)  # without a wait nothing waits, however far the watermark is behind
+        deleted = groups.as_flags(one(rows, self.deleted)) if self.deleted is not None else np.zeros(len(place), bool)
+        numbers = np.stack([due, place, np.full(len(place), now), deleted.astype(np.int64), groups.as_ints(one(rows, self.size))])
+        rows = rows.select(list(dict.fromkeys([*self.columns, self.time, *self.keys])))
+        if held.payload is not None and len(held):
+            rows, numbers = pa.concat_tables([pa.Table.from_batches([held.payload]), rows]), np.concatenate((held.matrix, numbers), axis=1)
+        return rows.combine_chunks(), numbers
+
+    def _emitted(self, rows: pa.Table, numbers: Ints, rank: Ints, decided: decisions.Decided, now: int) -> tuple[pa.Table, dict[str, int]]:
+        """What leaves, in the order of release, and what was replaced; and how many that are."""
+        came = np.flatnonzero(decided.outcome == decisions.RELEASED)
+        came = came[np.lexsort((rank[came], decided.place[came], decided.at[came]))]
+        gone, deleted, arrived = decided.outcome == decisions.REPLACED, numbers[DELETED] == 1, numbers[CAME]
+        early = decided.why[came] == decisions.FULL
+        left = self._let_go(rows.take(pa.array(came)), deleted[came], arrived[came], now, early)
+        replaced = self._replaced(rows.filter(pa.array(gone)), arrived[gone])
+        over = np.where(numbers[DUE] < HIGHEST, now - numbers[DUE], 0)[came] if now > LOWEST else came * 0
+        return pa.concat_tables([left, replaced]), self._counts(deleted[came], over) | {"replaced_drop_total": int(gone.sum())}

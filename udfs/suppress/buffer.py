@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,14 +31,12 @@ from streamtime.udfs.suppress.decisions import (
     Bounds,
     Decided,
     Rows,
-    after_each,
-    emitting_early,
-    refuse_full,
-    until_close,
-    until_time_limit,
+    enforce,
+    fullness,
 )
 from streamtime.udfs.suppress.merging import Merging
 from streamtime.udfs.suppress.parts import Parts
+from streamtime.udfs.suppress.until import Until
 
 DELETED, BYTES, ASIDE, ORDER = (f"__streamtime_{name}" for name in ("deleted", "bytes", "aside", "by"))
 OUTCOME, ARRIVED, EMIT_TIME, EMIT_REASON, DECIDED_AT, DECIDED_BY, DUE_AT = (
@@ -54,21 +52,22 @@ class Suppress:
     """A call, as the rows' columns and plain values. A helper column that a call does not need is not there."""
 
     function: str
+    until: Until
     time: str
     keys: tuple[str, ...]
     told: tuple[str, ...]  # the columns that tell keys apart
     clocks: tuple[str, ...]
-    kept: tuple[str, ...]  # columns of rows that come out
+    columns: tuple[str, ...]  # of rows that come out
     results: tuple[str, ...]  # columns that are added to them
-    wait: int = 0
-    close: str | None = None  # the column from which a window's close is known; None: until the time limit
-    after: int = 0  # how long after the time in that column it closes
+    bounds: Bounds = Bounds()  # noqa: RUF009 - it is frozen
     at_end: str = "hold"
     output: str = "rows"
-    when_full: str | None = None
-    records: int | None = None
-    bytes: int | None = None
     merging: Merging | None = None
+
+    @property
+    def held(self) -> list[str]:
+        """The columns of a held row."""
+        return list(dict.fromkeys([*self.columns, *self.keys, self.time]))
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All rows of a task, sorted by clock and processing order; gives decided rows, as they are decided, or the counts."""
@@ -93,7 +92,7 @@ class Suppress:
 
 
 @dataclass
-class Held:
+class HeldRows:
     """Rows as numbers, and where each lies (`streamtime.udfs.suppress.parts`)."""
 
     first: Ints
@@ -106,22 +105,38 @@ class Held:
     refs: Ints
 
     @staticmethod
-    def none() -> Held:
+    def none() -> HeldRows:
         """No rows."""
         empty = np.zeros(0, np.int64)
-        return Held(empty, empty, empty, empty, empty, empty.astype(bool), empty, empty)
+        return HeldRows(empty, empty, empty, empty, empty, empty.astype(bool), empty, empty)
 
     def fields(self) -> list[Any]:
         """The numbers."""
         return [self.first, self.second, self.place, self.due, self.arrived, self.deleted, self.sizes, self.refs]
 
-    def some(self, rows: Ints) -> Held:
+    def some(self, rows: Ints) -> HeldRows:
         """Some of the rows."""
-        return Held(*(f[rows] for f in self.fields()))
+        return HeldRows(*(f[rows] for f in self.fields()))
 
-    def and_then(self, others: Held) -> Held:
+    def and_then(self, others: HeldRows) -> HeldRows:
         """These rows, and others after them."""
-        return Held(*(np.concatenate(pair) for pair in zip(self.fields(), others.fields(), strict=True)))
+        return HeldRows(*(np.concatenate(pair) for pair in zip(self.fields(), others.fields(), strict=True)))
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows that are decided together: those that are held, then new ones."""
+
+    rows: HeldRows
+    taken: Rows  # what their fate hangs on
+    decided: Decided
+    table: pa.Table | None  # the new rows; None: there are none
+
+    def moment(self, picked: Ints) -> Ints:
+        """Stream time when each of these rows was decided; at the end of its clock, the last."""
+        at = self.decided.at[picked] - (self.decided.why[picked] == END)
+        moment: Ints = self.taken.stream[np.minimum(at, len(self.taken.stream) - 1)]
+        return moment
 
 
 class Buffer:
@@ -129,8 +144,8 @@ class Buffer:
 
     def __init__(self, call: Suppress) -> None:
         self.call = call
-        self.held = Held.none()
-        self.parts = Parts(Bounds(call.records, call.bytes) if call.when_full == "spill" else None)
+        self.held = HeldRows.none()
+        self.parts = Parts(call.bounds if call.bounds.spill else None)
         self.stream = LOWEST
         self.secret = new_secret()
         self.boundaries = groups.Boundaries()
@@ -145,7 +160,7 @@ class Buffer:
     def chunks(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Tables gathered, as many rows as what is held asks for."""
         waiting, rows, size = list[pa.Table](), 0, 0
-        share = 4 if self.call.when_full == "spill" else 1  # a chunk lies in memory, whatever the bounds
+        share = 4 if self.call.bounds.spill else 1  # a chunk lies in memory, whatever the bounds
         for table in tables:
             if table.num_rows:
                 waiting, rows, size = [*waiting, table], rows + table.num_rows, size + table.nbytes
@@ -156,112 +171,111 @@ class Buffer:
             yield pa.concat_tables(waiting).combine_chunks()
 
     def take(self, table: pa.Table) -> Iterator[Later]:
-        """What a chunk decides: its own rows, and held ones."""
-        call = self.call
+        """What a chunk decides, of its own rows and of held ones. The order of steps is Kafka's."""
         aside = self._timeless(table)
         if aside.any():
-            if call.output != "rows":
+            if self.call.output != "rows":
                 yield from self._aside(table.filter(pa.array(aside)))
             table = table.filter(pa.array(~aside))
         if not table.num_rows:
             return
-        starts = self.boundaries.starts([one(table, c) for c in call.clocks], table.num_rows)
+        starts = self.boundaries.starts([one(table, c) for c in self.call.clocks], table.num_rows)
         if starts[0]:
             yield from self.ended()
-        held, times = len(self.held.refs), groups.micros(one(table, call.time))
-        clock = groups.numbered(starts)
-        stream = times.copy()
-        stream[0] = max(int(times[0]), self.stream)
-        stream = groups.running_max(clock, stream) if clock[-1] else np.maximum.accumulate(stream)
-        new = self._numbers(table, times, stream)
-        last = self.stream if held else int(stream[0])
-        rows = self.held.and_then(new)
-        taken = Rows(
-            first=rows.first,
-            second=rows.second,
-            clock=np.concatenate((np.zeros(held, np.int64), clock)),
-            stream=np.concatenate((np.full(held, last), stream)),
-            place=rows.place,
-            due=rows.due,
-            new=held,
-        )
-        decided = self._decided(taken, rows)
-        rows = Held(rows.first, rows.second, decided.place, decided.due, rows.arrived, rows.deleted, rows.sizes, rows.refs)
-        self._measure(taken, decided, rows.sizes)
-        if call.output == "metrics":
-            self.counts.arrived(times, stream)
-        gone = decided.outcome != HELD
-        ended = ~gone & (taken.clock < clock[-1])
-        if ended.any() and call.at_end == "emit":
-            decided.outcome[ended], decided.why[ended] = RELEASED, END
-        self.stream = int(stream[-1])
-        yield from self._out(rows, decided, np.flatnonzero(gone | ended), taken.stream, table)
-        self.held = rows.some(np.flatnonzero(~gone & ~ended))
-        self.parts.tidy(self.held.refs, self.held.sizes)
+        chunk = self._processed(table, groups.numbered(starts))
+        self._enforce_constraints(chunk)
+        yield from self._emitted(chunk)
 
     def ended(self) -> Iterator[Later]:
-        """A clock is over: what is still held comes out or is kept back [C7]."""
+        """A clock is over: what is still held comes out or is held back [C7]."""
         count = len(self.held.refs)
         if count:
-            emits = self.call.at_end == "emit"
-            outcome, nothing = np.full(count, RELEASED if emits else HELD), np.full(count, count)
-            decided = Decided(nothing, outcome, np.full(count, END), self.held.place, self.held.due)
-            yield from self._out(self.held, decided, np.arange(count), np.full(count, self.stream), None)
-        self.held, self.stream = Held.none(), LOWEST
+            outcome, after_all = np.full(count, RELEASED if self.call.at_end == "emit" else HELD), np.full(count, count)
+            decided = Decided(after_all, outcome, np.full(count, END), self.held.place, self.held.due)
+            taken = self._taken(self.held, np.zeros(0, np.int64), np.zeros(0, np.int64))
+            yield from self._out(Chunk(self.held, taken, decided, None), np.arange(count))
+        self.held, self.stream = HeldRows.none(), LOWEST
         self.parts.tidy(self.held.refs, self.held.sizes)
 
     def _timeless(self, table: pa.Table) -> Flags:
         """Rows without a time. Where they are not asked for, those without an event time are not here."""
         if ASIDE in table.column_names:
             return groups.as_flags(one(table, ASIDE))
-        return ~groups.valid([one(table, self.call.close)] if self.call.close is not None else [], table.num_rows)
+        close = self.call.until.close
+        return ~groups.valid([one(table, close)] if close is not None else [], table.num_rows)
 
-    def _numbers(self, table: pa.Table, times: Ints, stream: Ints) -> Held:
+    def _processed(self, table: pa.Table, clock: Ints) -> Chunk:
+        """New rows move stream time and are buffered; then it is known what becomes of each, and of those held."""
+        call, times = self.call, groups.micros(one(table, self.call.time))
+        stream = times.copy()
+        stream[0] = max(int(times[0]), self.stream)
+        stream = groups.running_max(clock, stream) if clock[-1] else np.maximum.accumulate(stream)
+        if call.output == "metrics":
+            self.counts.arrived(times, stream)
+        rows = self.held.and_then(self._buffered(table, stream))
+        taken = self._taken(rows, clock, stream)
+        decided = call.until.decided(taken, call.bounds, rows.sizes, lambda: self._ranks(rows))
+        return Chunk(replace(rows, place=decided.place, due=decided.due), taken, decided, table)
+
+    def _buffered(self, table: pa.Table, stream: Ints) -> HeldRows:
         """New rows as numbers; the rows themselves become a part."""
         call, length = self.call, table.num_rows
-        if call.close is not None:
-            due = place = groups.plus(groups.micros(one(table, call.close)), call.after)
-        else:
-            place, due = times, np.full(length, HIGHEST) if call.wait == HIGHEST else groups.plus(times, call.wait)
+        place, due = call.until.places(table, call.time)
         deleted = groups.as_flags(one(table, DELETED)) if DELETED in table.column_names else np.zeros(length, bool)
         sizes = groups.as_ints(one(table, BYTES)) if BYTES in table.column_names else np.zeros(length, np.int64)
-        refs = self.parts.add(table.select(list(dict.fromkeys([*call.kept, *call.keys, call.time]))))
+        refs = self.parts.add(table.select(call.held))
         first, second = halves([one(table, k) for k in call.told], length, self.secret)
-        return Held(first, second, place, due, stream, deleted, sizes, refs)
+        return HeldRows(first, second, place, due, stream, deleted, sizes, refs)
 
-    def _decided(self, taken: Rows, rows: Held) -> Decided:
-        call = self.call
-        if call.close is not None:
-            return until_close(taken)
-        if call.when_full != "emit_early":
-            return until_time_limit(taken)
-        keys = self.parts.gathered(rows.refs, call.keys) if call.keys else pa.table({"none": pa.nulls(len(rows.refs), pa.int64())})
-        rank = ranks(keys, [By(k) for k in call.keys])
-        return emitting_early(taken, Bounds(call.records, call.bytes), rows.sizes, rank)
+    def _taken(self, rows: HeldRows, clock: Ints, stream: Ints) -> Rows:
+        """What the fate of rows hangs on; clocks and stream times are those of the new ones."""
+        held = len(rows.refs) - len(clock)
+        return Rows(
+            first=rows.first,
+            second=rows.second,
+            clock=np.concatenate((np.zeros(held, np.int64), clock)),
+            stream=np.concatenate((np.full(held, self.stream), stream)),
+            place=rows.place,
+            due=rows.due,
+            new=held,
+        )
 
-    def _measure(self, taken: Rows, decided: Decided, sizes: Ints) -> None:
+    def _ranks(self, rows: HeldRows) -> Ints:
+        """The keys of rows, numbered in their own order."""
+        keys = list(self.call.keys)
+        gathered = self.parts.gathered(rows.refs, keys) if keys else pa.table({"none": pa.nulls(len(rows.refs), pa.int64())})
+        return ranks(gathered, [By(k) for k in keys])
+
+    def _enforce_constraints(self, chunk: Chunk) -> None:
         """How full the buffer is after each row: for the metrics, and against the bounds."""
-        call = self.call
-        if call.output != "metrics" and call.when_full != "fail":
-            return
-        count = after_each(decided, np.ones(len(sizes), np.int64), taken.new)
-        size = after_each(decided, sizes, taken.new)
+        call, sizes = self.call, chunk.rows.sizes
         if call.output == "metrics":
-            self.counts.held(count, size)
-        if call.when_full == "fail":
-            refuse_full(call.function, Bounds(call.records, call.bytes), count, size, taken.stream[taken.new :])
+            self.counts.held(*fullness(chunk.taken, chunk.decided, sizes))
+        enforce(call.function, call.bounds, chunk.taken, chunk.decided, sizes)
 
-    def _out(self, rows: Held, decided: Decided, picked: Ints, stream: Ints, table: pa.Table | None) -> Iterator[Later]:
+    def _emitted(self, chunk: Chunk) -> Iterator[Later]:
+        """Rows whose fate is known leave; the others are held. Of clocks that ended within the chunk, nothing is."""
+        decided, clock = chunk.decided, chunk.taken.clock
+        gone = decided.outcome != HELD
+        ended = ~gone & (clock < clock[-1])
+        if ended.any() and self.call.at_end == "emit":
+            decided.outcome[ended], decided.why[ended] = RELEASED, END
+        self.stream = int(chunk.taken.stream[-1])
+        yield from self._out(chunk, np.flatnonzero(gone | ended))
+        self.held = chunk.rows.some(np.flatnonzero(~gone & ~ended))
+        self.parts.tidy(self.held.refs, self.held.sizes)
+
+    def _out(self, chunk: Chunk, picked: Ints) -> Iterator[Later]:
         """The decided rows that the output asks for, in the order in which they were decided; the oldest place first, then by key."""
-        call = self.call
+        call, decided, rows = self.call, chunk.decided, chunk.rows
         outcome = decided.outcome[picked]
-        if call.close is not None:
+        if call.until.final:
             outcome[rows.deleted[picked] & (outcome == RELEASED)] = TOMBSTONE
         came = outcome == RELEASED
         if call.output == "metrics":
             self._count(outcome, rows.sizes[picked])
             limited = picked[came & (decided.due[picked] < HIGHEST)]
-            self.counts.released(self._moment(decided, stream, limited), decided.due[limited])
+            self.counts.released(chunk.moment(limited), decided.due[limited])
             return
         if call.output in ("rows", "dropped"):
             wanted = came == (call.output == "rows")
@@ -271,42 +285,31 @@ class Buffer:
         turn = 2 * decided.at[picked] - (decided.why[picked] == END)  # what a clock's end releases comes before the next clock's first row
         keys, refs = [By(k) for k in call.keys], rows.refs[picked]
         order = sorted_by([turn, decided.place[picked]], keys, lambda tied: self.parts.gathered(refs[tied], call.keys))
-        found = self.parts.later(refs[order], tuple(dict.fromkeys([*call.kept, *call.keys, call.time])))
-        held = len(self.held.refs)
-        yield functools.partial(self._with_results, found, outcome[order], decided, rows, picked[order], stream, table, held)
+        gathered = self.parts.later(refs[order], call.held)
+        yield functools.partial(self._with_results, gathered, outcome[order], chunk, picked[order])
 
-    def _with_results(
-        self, rows_then: Later, outcome: Ints, decided: Decided, rows: Held, picked: Ints, stream: Ints, table: pa.Table | None, held: int
-    ) -> pa.Table:
-        found = rows_then()
-        kind = found.schema.field(self.call.time).type
-        at, why = decided.at[picked], decided.why[picked]
+    def _with_results(self, rows_then: Later, outcome: Ints, chunk: Chunk, picked: Ints) -> pa.Table:
+        """Decided rows with the columns that are added to them."""
+        rows, decided, table = rows_then(), chunk.decided, chunk.table
+        kind, count = rows.schema.field(self.call.time).type, len(picked)
+        at, why, due = decided.at[picked], decided.why[picked], decided.due[picked]
         came, at_end = outcome == RELEASED, (decided.outcome[picked] == RELEASED) & (why == END)
-        open_ = (outcome == HELD) | at_end
-        moment = self._moment(decided, stream, picked)
-        reasons = pa.array(["time" if self.call.close is None else "close", "full", "end"])
+        open_, moment = (outcome == HELD) | at_end, chunk.moment(picked)
         made = {
             OUTCOME: lambda: pa.array(OUTCOMES).take(pa.array(outcome)),
-            ARRIVED: lambda: groups.times(rows.arrived[picked], np.zeros(len(at), bool), kind),
+            ARRIVED: lambda: groups.times(chunk.rows.arrived[picked], np.zeros(count, bool), kind),
             EMIT_TIME: lambda: groups.times(moment, ~came, kind),
-            EMIT_REASON: lambda: reasons.take(pa.array(why, mask=~came)),
+            EMIT_REASON: lambda: pa.array(self.call.until.reasons).take(pa.array(why, mask=~came)),
             DECIDED_AT: lambda: groups.times(moment, outcome == HELD, kind),
             DECIDED_BY: lambda: (
-                pa.nulls(len(at), pa.string()) if table is None else one(table, ORDER).take(pa.array(at - held, mask=open_))
+                pa.nulls(count, pa.string()) if table is None else one(table, ORDER).take(pa.array(at - chunk.taken.new, mask=open_))
             ),
-            DUE_AT: lambda: groups.times(decided.due[picked], decided.due[picked] == HIGHEST, kind),
+            DUE_AT: lambda: groups.times(due, due == HIGHEST, kind),
         }
-        found = found.select(list(self.call.kept))
+        rows = rows.select(list(self.call.columns))
         for name in self.call.results:
-            found = found.append_column(name, made[name]())
-        return found
-
-    @staticmethod
-    def _moment(decided: Decided, stream: Ints, picked: Ints) -> Ints:
-        """Stream time when each of the rows was decided; at the end of its clock, the last."""
-        at = decided.at[picked] - (decided.why[picked] == END)
-        moment: Ints = stream[np.minimum(at, len(stream) - 1)]
-        return moment
+            rows = rows.append_column(name, made[name]())
+        return rows
 
     def _aside(self, table: pa.Table) -> Iterator[Later]:
         """Rows without a time: dropped as they come."""
@@ -320,7 +323,7 @@ class Buffer:
             EMIT_REASON: pa.nulls(count, pa.string()),
             DECIDED_BY: table.column(ORDER) if ORDER in table.column_names else None,
         }
-        found = table.select(list(self.call.kept))
+        found = table.select(list(self.call.columns))
         for name in self.call.results:
             found = found.append_column(name, made[name] if name in made else pa.nulls(count, kind))
         yield lambda: found

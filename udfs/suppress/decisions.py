@@ -58,10 +58,26 @@ class Decided:
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much the buffer may hold."""
+    """How much the buffer may hold, and what happens when it holds more."""
 
     records: int | None = None
     bytes: int | None = None
+    when_full: str | None = None
+
+    @property
+    def fail(self) -> bool:
+        """The query ends."""
+        return self.when_full == "fail"
+
+    @property
+    def spill(self) -> bool:
+        """What is too much lies in files, or on a stream in the state store, which is on disk."""
+        return self.when_full == "spill"
+
+    @property
+    def early(self) -> bool:
+        """The oldest places leave before their time."""
+        return self.when_full == "emit_early"
 
     def over(self, count: int, size: int) -> bool:
         """Whether that is too much: more than the bound [S6]."""
@@ -218,8 +234,11 @@ class BufferFull(RuntimeError):
     """The buffer holds more than it may (`when_full => 'fail'`)."""
 
 
-def refuse_full(function: str, bounds: Bounds, count: Ints, size: Ints, stream: Ints) -> None:
-    """Raises where the buffer holds more than it may after a row."""
+def enforce(function: str, bounds: Bounds, rows: Rows, decided: Decided, sizes: Ints) -> None:
+    """Raises where the buffer holds more than it may after a row, and that ends the query."""
+    if not bounds.fail:
+        return
+    (count, size), stream = fullness(rows, decided, sizes), rows.stream[rows.new :]
     for option, bound, values, unit in (("max_records", bounds.records, count, "rows"), ("max_bytes", bounds.bytes, size, "bytes")):
         over = np.flatnonzero(values > bound) if bound is not None else np.zeros(0, np.int64)
         if len(over):
@@ -230,6 +249,11 @@ def refuse_full(function: str, bounds: Bounds, count: Ints, size: Ints, stream: 
                 f"{function}, `{option}`: the buffer is full: expected at most {bound} {unit}, got {values[row]} at stream time {moment}. "
                 f"Raise {option}, or let the buffer go on otherwise: when_full => 'spill'."
             )
+
+
+def fullness(rows: Rows, decided: Decided, sizes: Ints) -> tuple[Ints, Ints]:
+    """How many rows the buffer holds once each new row is done with, and how many bytes."""
+    return after_each(decided, np.ones(len(sizes), np.int64), rows.new), after_each(decided, sizes, rows.new)
 
 
 def after_each(decided: Decided, amounts: Ints, new: int) -> Ints:

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import only
-from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Flags, Ints
+from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import Entries, Taken
+from streamtime.udfs.suppress.until import Until
 
 DUE, PLACE, CAME, DELETED = range(4)  # an entry, without its key
 
@@ -33,17 +34,15 @@ COUNTS = (
 
 @dataclass(frozen=True)
 class Waiting:
-    """Until when rows wait, and which columns there are. With `close`, until `after` has passed since the time in that column."""
+    """Until when rows wait, and which columns there are."""
 
+    until: Until
     time: str
     columns: tuple[str, ...]  # of rows that come out, in order
     reason: str  # the names of what is added to them
     stream_time: str
     emit_time: str
     emit_reason: str
-    wait: int = 0
-    close: str | None = None
-    after: int = 0
     deleted: str | None = None  # the column that marks deletions
     output: str = "rows"
 
@@ -93,13 +92,11 @@ class Waiting:
     def _placed(self, rows: pa.Table, group: Ints, now: int, owner: Ints, held: Entries) -> tuple[Flags, Ints, Ints]:
         """Which rows pass at once; since when the others' keys have a place, and when that is due."""
         index = np.arange(len(group))
-        if self.close is not None:
-            due = groups.plus(groups.micros(one(rows, self.close)), self.after)
-            return due <= now, due, due
-        place = groups.micros(one(rows, self.time)).copy()
-        if self.wait == 0:
-            return np.ones(len(group), bool), place, place.copy()
-        due = groups.plus(place, self.wait) if self.wait < HIGHEST else np.full(len(group), HIGHEST)
+        place, due = (numbers.copy() for numbers in self.until.places(rows, self.time))
+        if self.until.final:
+            return due <= now, place, due
+        if self.until.wait == 0:
+            return np.ones(len(group), bool), place, due
         has_place = np.isin(group, owner)
         starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
         number = np.searchsorted(starts, index, side="right") - 1
@@ -114,14 +111,14 @@ class Waiting:
     def _let_go(self, rows: pa.Table, deleted: Flags, came: Ints, now: int, early: Flags | None = None) -> pa.Table:
         """Rows that come out, and deletions that do not, as the output wants them; `early` before they were due."""
         early = np.zeros(len(deleted), bool) if early is None else early
-        drops = deleted & (self.close is not None)
+        drops = deleted & self.until.final
         if self.output != "all":
             wanted = drops == (self.output == "dropped")
             rows, drops, came, early = rows.filter(pa.array(wanted)), drops[wanted], came[wanted], early[wanted]
         reason = pa.array([None, "tombstone"], pa.string()).take(pa.array(drops.astype(np.int64)))
         kind = rows.schema.field(self.time).type
         emitted = groups.times(np.full(len(drops), now), drops | (now == LOWEST), kind)
-        why = pa.array(["time" if self.close is None else "close", "full"]).take(pa.array(early.astype(np.int64), mask=drops))
+        why = pa.array(self.until.reasons).take(pa.array(early.astype(np.int64), mask=drops))
         return self._with(rows, reason, came, emitted, why)
 
     def _replaced(self, rows: pa.Table, came: Ints) -> pa.Table:
@@ -141,7 +138,7 @@ class Waiting:
         return rows
 
     def _counts(self, deleted: Flags, over: Ints) -> dict[str, int]:
-        drops = deleted & (self.close is not None)
+        drops = deleted & self.until.final
         over = over[~drops]
         counts = {"tombstone_drop_total": int(drops.sum()), "suppression_emit_total": len(over)}
         if len(over):

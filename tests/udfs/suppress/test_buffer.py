@@ -19,6 +19,7 @@ from support.suppress_calls import options_of, some_rows
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.suppress import buffer, decisions, parts
 from streamtime.udfs.suppress.buffer import ARRIVED, ASIDE, BYTES, DECIDED_AT, DECIDED_BY, DELETED, EMIT_REASON, EMIT_TIME, ORDER, OUTCOME
+from streamtime.udfs.suppress.until import Until
 
 MOMENT = pa.timestamp("us")
 RESULTS = (OUTCOME, ARRIVED, EMIT_TIME, EMIT_REASON, DECIDED_AT, DECIDED_BY)
@@ -27,10 +28,10 @@ RESULTS = (OUTCOME, ARRIVED, EMIT_TIME, EMIT_REASON, DECIDED_AT, DECIDED_BY)
 def call_of(options: dict[str, Any], output: str, **changes: Any) -> buffer.Suppress:
     wait = options.get("wait")
     given: dict[str, Any] = {
-        "function": "F", "time": "t", "keys": ("k",), "told": ("first", "second"), "clocks": tuple(options["clock_by"]), "kept": ("id", "k"),
-        "results": RESULTS if output != "rows" else (EMIT_TIME, EMIT_REASON), "wait": groups.HIGHEST if wait is None else wait,
-        "close": "close" if options["closes"] else None, "at_end": options["at_end"], "output": output,
-        "when_full": options.get("when_full"), "records": options.get("max_records"), "bytes": options.get("max_bytes"),
+        "function": "F", "time": "t", "keys": ("k",), "told": ("first", "second"), "clocks": tuple(options["clock_by"]), "columns": ("id", "k"),
+        "results": RESULTS if output != "rows" else (EMIT_TIME, EMIT_REASON), "at_end": options["at_end"], "output": output,
+        "until": Until(groups.HIGHEST if wait is None else wait, "close" if options["closes"] else None),
+        "bounds": decisions.Bounds(options.get("max_records"), options.get("max_bytes"), options.get("when_full")),
     }  # fmt: skip
     return buffer.Suppress(**given | changes)
 
