@@ -66,7 +66,7 @@ from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome, refuse_clash
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.suppress.batch import DELETED, deletions, text_column
-from streamtime.sql.syntax.text import FAR, quoted
+from streamtime.sql.syntax.text import minus, quoted
 from streamtime.sql.udtf import judges
 from streamtime.udfs.versions import Puts
 
@@ -139,7 +139,7 @@ def _judged(call: Bound, frame: Frame, takes_part: Column, needed: bool) -> tupl
     if call["grace"] is None:
         return frame, named(STREAM_TIME), F.lit(False)
     time, clock = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, STREAM_TIME))
-    return frame, named(STREAM_TIME), expression(f"coalesce({time} < {clock} - {min(call['grace'], FAR)}L, false)")
+    return frame, named(STREAM_TIME), expression(f"coalesce({time} < {minus(clock, call['grace'])}, false)")
 
 
 def _until(call: Bound, frame: Frame, accepted: Column) -> Frame:
@@ -162,7 +162,7 @@ def _expired(call: Bound, frame: Frame) -> Column:
     if call["retention"] is None:
         return F.lit(False)
     until = microseconds(quoted(UNTIL), frame.time.type)
-    return expression(f"coalesce({until} <= {quoted(FINAL)} - {min(call['retention'], FAR)}L, false)")
+    return expression(f"coalesce({until} <= {minus(quoted(FINAL), call['retention'])}, false)")
 
 
 def _puts(call: Bound, frame: Frame, accepted: Column) -> DataFrame:

@@ -19,7 +19,8 @@ from streamtime.sql.windows.changes import carried_columns, fields_of, moment
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.updates.aggregates import aggregate
-from streamtime.udfs.updates.changes import Layout, Sorted, Updates
+from streamtime.udfs.updates.changes import Layout, Updates
+from streamtime.udfs.updates.in_batch import Sorted
 
 if TYPE_CHECKING:
     from streamtime.sql.call.in_memory import Columns

@@ -23,7 +23,8 @@ from streamtime.sql.windows.aggregates import ARGUMENT, Typed, arguments, parse,
 from streamtime.sql.windows.membership import clocked
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME, emitted
 from streamtime.udfs.updates.aggregates import KINDS
-from streamtime.udfs.updates.changes import DELETED, Layout, PerRow, Sorted, Updates
+from streamtime.udfs.updates.changes import DELETED, Layout, Updates
+from streamtime.udfs.updates.in_batch import PerRow, Sorted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -38,6 +38,11 @@ class Until:
         return self.close is not None
 
     @property
+    def limited(self) -> bool:
+        """Whether a held row is due at some time."""
+        return self.final or self.wait < HIGHEST
+
+    @property
     def reasons(self) -> tuple[str, str, str]:
         """Why a row comes out, as people read it: it was due, the buffer full, the input at its end."""
         return ("time" if self.close is None else "close"), "full", "end"
@@ -52,6 +57,8 @@ class Until:
 
     def due(self, times: Ints) -> Ints:
         """When places of these times are due, where rows wait for a time limit."""
+        if self.wait == 0:  # nothing waits, at the end of TIMESTAMP neither
+            return np.minimum(times, HIGHEST - 1)
         return groups.plus(times, self.wait) if self.wait < HIGHEST else np.full(len(times), HIGHEST)
 
     def decided(self, rows: Rows, bounds: Bounds, sizes: Ints, rank: Callable[[], Ints]) -> Decided:

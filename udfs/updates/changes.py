@@ -6,15 +6,14 @@ they came to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.blobs import gathered
 from streamtime.udfs.arrays.groups import LOWEST, Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import KEY, LIVES_BY, Entries, Taken
@@ -25,7 +24,6 @@ DELETE, UPSERT = 0, 1
 TYPES = pa.array(["delete", "upsert"])
 SEQ, DELETED = "change_seq", "__streamtime_deleted"
 HELD = "__streamtime_state_"  # what the states of aggregates are held under, beside columns of any name
-CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -287,113 +285,6 @@ class Updates:
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch (`streamtime.udfs.state.Holder`)."""
         return self.changes(rows, group, clock, owner, held)[0]
-
-
-def empty() -> Entries:
-    """No windows."""
-    return Entries(np.zeros((3, 0), np.int64))
-
-
-@dataclass
-class Memory:
-    """What a key's windows have come to where a batch ended, and how many changes its last row's ORDER BY values have had."""
-
-    carried: Entries = field(default_factory=empty)
-    before: int = 0
-    ties: groups.Boundaries = field(default_factory=groups.Boundaries)
-
-
-@dataclass(frozen=True)
-class Sorted:
-    """Runs a function over a task's rows in batch, sorted by key and processing order. What a key's windows have come to is carried on."""
-
-    updates: Updates
-    identity: tuple[str, ...]
-    clock: str
-    one_clock: bool = True  # whether all rows of a key have the same clock
-    hashed: str = ""  # the column of the identity's hash, where rows are sorted by it first: rows of identities with one hash may mix
-
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of rows in; changes, or final rows without the moment that they leave, out."""
-        keys: groups.Runs[Memory] = groups.Runs(Memory)
-        for rows in (table.combine_chunks() for table in gathered(batches, CHUNK)):
-            over = list[Entries]()
-            for _, _, changes in self.judged(rows, keys, over):
-                yield from changes.to_batches()
-            yield from self._final(over)
-        yield from self._final([memory.carried for memory in keys.memories.values()])
-
-    def judged(self, rows: pa.Table, keys: groups.Runs[Memory], over: list[Entries]) -> Iterator[tuple[Ints | None, Ints, pa.Table]]:
-        """The changes of a batch, in parts: the rows of each (None: all), which of these caused the changes, and the changes.
-
-        Windows to which no more rows come are added to `over`.
-        """
-        hashes = [one(rows, self.hashed)] if self.hashed else []
-        handed_out = {id(memory): memory for memory in keys.memories.values()}
-        for part in keys.parts(hashes, [one(rows, name) for name in self.identity], rows.num_rows):
-            handed_out[id(part.memory)] = part.memory
-            some = rows if part.rows is None else rows.take(pa.array(part.rows)).combine_chunks()
-            yield part.rows, *self._part(some, part.starts, part.memory, over)
-        stay = {id(memory) for memory in keys.memories.values()}
-        over += [memory.carried for number, memory in handed_out.items() if number not in stay]
-
-    def _part(self, rows: pa.Table, starts: groups.Flags, memory: Memory, over: list[Entries]) -> tuple[Ints, pa.Table]:
-        layout, carried = self.updates.layout, memory.carried
-        tied = memory.ties.starts([one(rows, n) for n in layout.ordered], rows.num_rows) | starts
-        group = groups.numbered(starts)
-        clock = groups.micros(one(rows, self.clock))
-        if starts[0]:
-            over.append(carried)
-            carried = empty()
-        last = int(group[-1])
-        since = 0 if layout.final else last
-        before = 0 if tied[0] else memory.before
-        done, caused_by = self.updates.changes(rows, group, clock, np.zeros(len(carried), np.int64), carried, before, since)
-        run_start = int(np.flatnonzero(tied)[-1]) if tied.any() else 0
-        memory.before = int((caused_by >= run_start).sum()) + (0 if tied.any() else before)
-        closed = done.groups < 0
-        whose = np.where(closed, ~done.groups, done.groups)
-        ours = whose == last
-        untouched = last == 0 and not ours.any()
-        over.append(done.entries.take(~ours | closed))
-        if last and not (whose == 0).any():
-            over.append(carried)
-        carried = carried if untouched else done.entries.take(ours & ~closed)
-        open_still = carried.matrix[END] >= self.updates.threshold(int(clock[group == last].max()))
-        if not open_still.all() and self.one_clock:
-            over.append(carried.take(~open_still))
-            carried = carried.take(open_still)
-        memory.carried = carried
-        return caused_by, done.out
-
-    def _final(self, over: list[Entries]) -> Iterator[pa.RecordBatch]:
-        if self.updates.layout.final:
-            for entries in over:
-                yield from self.updates.release(entries, None).to_batches()
-
-
-@dataclass(frozen=True)
-class PerRow:
-    """The same as a column: of each row the list of its changes, without the columns that the row has itself."""
-
-    sorted: Sorted
-    columns: tuple[str, ...]  # names of what comes in each batch
-    made: tuple[str, ...]  # and of what a change has
-
-    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        """As many lists as rows."""
-        keys: groups.Runs[Memory] = groups.Runs(Memory)
-        for table in gathered((pa.RecordBatch.from_arrays(list(b), list(self.columns)) for b in batches), CHUNK):
-            rows = table.combine_chunks()
-            parts = list(self.sorted.judged(rows, keys, []))
-            caused_by = np.concatenate([by if of is None else of[by] for of, by, _ in parts])
-            changes = pa.concat_tables([some for _, _, some in parts]).combine_chunks()
-            if len(parts) > 1:
-                changes, caused_by = changes.take(pa.array(np.argsort(caused_by, kind="stable"))), np.sort(caused_by)
-            offsets = np.zeros(rows.num_rows + 1, np.int32)
-            np.cumsum(np.bincount(caused_by, minlength=rows.num_rows), out=offsets[1:])
-            structs = pa.StructArray.from_arrays([one(changes, n) for n in self.made], list(self.made))
-            yield pa.ListArray.from_arrays(pa.array(offsets), structs)
 
 
 def past(clock: Ints, grace: int) -> Ints:

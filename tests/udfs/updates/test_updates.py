@@ -22,9 +22,10 @@ from support.updates_rows import some_rows
 
 from streamtime.sql.stream.buckets import ASIDE, Holding
 from streamtime.udfs.arrays.ordering import By
-from streamtime.udfs.updates import changes
+from streamtime.udfs.updates import in_batch
 from streamtime.udfs.updates.aggregates import aggregate
-from streamtime.udfs.updates.changes import Layout, PerRow, Sorted, Updates
+from streamtime.udfs.updates.changes import DELETED, Layout, Updates
+from streamtime.udfs.updates.in_batch import PerRow, Sorted
 from streamtime.udfs.updates.session_updates import SessionUpdates
 from streamtime.udfs.updates.sliding_updates import SlidingUpdates
 from streamtime.udfs.updates.window_updates import WindowUpdates
@@ -101,7 +102,7 @@ def function(random_: random.Random, order: str, final: bool, unit: int = 1) -> 
 @pytest.mark.parametrize("seed", range(160))
 def test_changes_and_final_rows_are_what_the_slow_definition_says(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random_ = random.Random(seed)
-    monkeypatch.setattr(changes, "CHUNK", random_.choice([1, 10, 1000]))
+    monkeypatch.setattr(in_batch, "CHUNK", random_.choice([1, 10, 1000]))
     order = random_.choice(["t", "off", "off"])
     rows = slow.clocked(some_rows(random_, random_.choice([1, 30, 80])), [order], [])
     final = random_.random() < 0.4
@@ -123,7 +124,7 @@ def test_changes_and_final_rows_are_what_the_slow_definition_says(seed: int, mon
 @pytest.mark.parametrize("seed", range(110))
 def test_keys_that_share_a_hash_mix_and_changes_come_beside_their_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random_ = random.Random(seed)
-    monkeypatch.setattr(changes, "CHUNK", random_.choice([1, 10, 1000]))
+    monkeypatch.setattr(in_batch, "CHUNK", random_.choice([1, 10, 1000]))
     order, final = random_.choice(["t", "off"]), random_.random() < 0.3
     rows = slow.clocked(some_rows(random_, random_.choice([1, 30, 80])), [order], [])
     updates, slowly = function(random_, order, final)
@@ -139,12 +140,12 @@ def test_keys_that_share_a_hash_mix_and_changes_come_beside_their_rows(seed: int
         assert sorted(got, key=repr) == sorted(wanted, key=repr), updates
         return
     beside = replace(run, updates=replace(updates, layout=replace(updates.layout, carried=(), beside=True)))  # type: ignore[type-var]
-    made = ("start", "end", *NAMES, "window_close", "change_time", "change_seq", changes.DELETED)
+    made = ("start", "end", *NAMES, "window_close", "change_time", "change_seq", DELETED)
     kernel = PerRow(beside, tuple(given.column_names), made)
     lists = [found for array in kernel.run(tuple(b.columns) for b in cut(random_, given)) for found in array.to_pylist()]
     assert len(lists) == len(taking)
     flat = [
-        {"k": row["k"], order: row[order], "change_type": "delete" if change[changes.DELETED] else "upsert"} | change
+        {"k": row["k"], order: row[order], "change_type": "delete" if change[DELETED] else "upsert"} | change
         for (row, _), found in zip(taking, lists, strict=True)
         for change in found
     ]
