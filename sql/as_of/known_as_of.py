@@ -19,8 +19,9 @@ from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named, sorted_by
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.rows.typed import microseconds
-from streamtime.sql.syntax.text import FAR, quoted
+from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.as_of_join import EXPIRED, KnownAsOf
+from streamtime.udfs.versions import FAR
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -66,9 +66,9 @@ from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome, refuse_clash
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.suppress.batch import DELETED, deletions, text_column
-from streamtime.sql.syntax.text import FAR, quoted
+from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
-from streamtime.udfs.versions import Puts
+from streamtime.udfs.versions import Puts, gone, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -138,8 +138,8 @@ def _judged(call: Bound, frame: Frame, takes_part: Column, needed: bool) -> tupl
     frame = with_stream_time(frame, moves, frame.extras.get("clock_by", ()))
     if call["grace"] is None:
         return frame, named(STREAM_TIME), F.lit(False)
-    time, clock = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, STREAM_TIME))
-    return frame, named(STREAM_TIME), expression(f"coalesce({time} < {clock} - {min(call['grace'], FAR)}L, false)")
+    time, clock = (expression(microseconds(quoted(name), frame.time.type)) for name in (frame.time.name, STREAM_TIME))
+    return frame, named(STREAM_TIME), F.coalesce(refused(time, clock, call["grace"]), F.lit(False))
 
 
 def _until(call: Bound, frame: Frame, accepted: Column) -> Frame:
@@ -161,8 +161,8 @@ def _until(call: Bound, frame: Frame, accepted: Column) -> Frame:
 def _expired(call: Bound, frame: Frame) -> Column:
     if call["retention"] is None:
         return F.lit(False)
-    until = microseconds(quoted(UNTIL), frame.time.type)
-    return expression(f"coalesce({until} <= {quoted(FINAL)} - {min(call['retention'], FAR)}L, false)")
+    until = expression(microseconds(quoted(UNTIL), frame.time.type))
+    return F.coalesce(gone(until, named(FINAL), call["retention"]), F.lit(False))
 
 
 def _puts(call: Bound, frame: Frame, accepted: Column) -> DataFrame:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-FAR = 1 << 62  # microseconds: more than any two times lie apart, and no sum of it with a time overflows
 HIGHEST = 2**63 - 1
 
 
