@@ -117,8 +117,8 @@ MUTATIONS = [
     Mutation("S2: a final row leaves at the first stream time that reached its close", "sql/windows/release.py", "divmod(after, slide)", "divmod(after + 1, slide)", "tests/sql/windows"),
     Mutation("a null clock is a clock of its own", "sql/rows/columns.py", "[named(one).eqNullSafe(named(other))", "[named(one) == named(other)", "tests/sql/windows/test_final_windows.py -k null_clock"),
     # versions and joins
-    Mutation("V2: a put at stream time less grace is accepted", "udfs/as_of_join.py", "accepted &= ~began | (times >= oldest)", "accepted &= ~began | (times > oldest)", "tests/udfs/test_as_of_kernel.py"),
-    Mutation("V3: a lookup at stream time less retention is served", "udfs/as_of_join.py", "expired = began & (times < oldest)", "expired = began & (times <= oldest)", "tests/udfs/test_as_of_kernel.py"),
+    Mutation("V2: a put at stream time less grace is accepted", "udfs/versions.py", "time < minus(stream_time, grace)", "time <= minus(stream_time, grace)", "tests/udfs/test_as_of_kernel.py"),
+    Mutation("V3: a lookup at stream time less retention is served", "udfs/versions.py", "at < minus(stream_time, retention)", "at <= minus(stream_time, retention)", "tests/udfs/test_as_of_kernel.py"),
     Mutation("V3: the current version never expires", "udfs/as_of_join.py", "(valid_from < newest) & (found >= 0)", "(valid_from <= newest) & (found >= 0)", "tests/udfs/test_as_of_kernel.py"),
     Mutation("J4: without `allow_exact` an equal time does not count", "udfs/as_of_join.py", "asked = times if self.exact else groups.minus(times, 1)", "asked = times", "tests/udfs/test_as_of_kernel.py"),
     Mutation("J4: tolerance is inclusive", "sql/as_of/lookup.py", '_distance(time, MATCH, right) <= call["tolerance"]', '_distance(time, MATCH, right) < call["tolerance"]', "tests/sql/functions/test_as_of_join.py tests/sql/as_of/test_scenarios.py"),

@@ -8,37 +8,16 @@ halving: the smallest place in each stretch of 2, 4, 8, .. rows says which stret
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import Flags, Ints
+from streamtime.udfs.versions import Versions, expired, refused
 
 NO_MATCH, EXPIRED = -1, -2
-
-
-@dataclass
-class Versions:
-    """The versions of a key: how many right rows there were and, of those that count, which was the last of each time, sorted by time."""
-
-    seen: int = 0
-    times: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    ordinals: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    deleted: Flags = field(default_factory=lambda: np.zeros(0, bool))
-
-    def add(self, times: Ints, ordinals: Ints, deleted: Flags) -> None:
-        """Later arrivals; where times are equal they take the place of earlier ones."""
-        if not len(times):
-            return
-        times = np.concatenate([self.times, times])
-        order = np.argsort(times, kind="stable")
-        times = times[order]
-        last = np.append(times[1:] != times[:-1], True)
-        self.times = times[last]
-        self.ordinals = np.concatenate([self.ordinals, ordinals])[order][last]
-        self.deleted = np.concatenate([self.deleted, deleted])[order][last]
 
 
 @dataclass(frozen=True)
@@ -85,12 +64,11 @@ class KnownAsOf:
         counted = np.cumsum(right)
         ordinals = counted - 1 - (counted[first] - right[first])[group]
         ordinals[group == 0] += before.seen
-        accepted, expired = right.copy(), np.zeros(length, bool)
-        if self.retention is not None:
-            oldest = groups.minus(groups.micros(clock), self.retention)
-            began = groups.valid([clock], length)
-            accepted &= ~began | (times >= oldest)
-            expired = began & (times < oldest)
+        accepted, late = right.copy(), np.zeros(length, bool)
+        if self.retention is not None:  # which is its grace as well
+            now, began = groups.micros(clock), groups.valid([clock], length)
+            accepted &= ~(began & refused(times, now, self.retention))
+            late = began & expired(times, now, self.retention)
         asked = times if self.exact else groups.minus(times, 1)
         asked = np.where(right, times, asked)
         hit = _newest_known(group, first, asked, accepted)
@@ -105,7 +83,7 @@ class KnownAsOf:
             rows, at = same[older], at[older]
             found[rows], valid_from[rows], gone[rows] = before.ordinals[at], before.times[at], before.deleted[at]
             newest[same] = np.maximum(newest[same], before.times[-1])
-        hidden = expired & (valid_from < newest) & (found >= 0) & ~gone
+        hidden = late & (valid_from < newest) & (found >= 0) & ~gone
         found[gone | ~timed] = NO_MATCH
         found[hidden & timed] = EXPIRED - found[hidden & timed]
         last = group == group[-1]

@@ -30,6 +30,7 @@ from streamtime.sql.call.errors import CallError
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.declaration import Declaration
+from streamtime.udfs.versions import moved, refused
 
 APP, VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 LABEL = "spark.databricks.delta.commitInfo.userMetadata"
@@ -268,12 +269,12 @@ def _judged(group: Sequence[Waiting], clock: int | None) -> tuple[list[Report], 
             key = tuple(kind.toInternal(row[i]) for i, kind in keys)
             micros = 0 if row[at] is None else time_type.toInternal(row[at]) * scale
             reason = "null_time" if row[at] is None else "null_key" if None in key else None
-            if reason is None and grace is not None and clock is not None and micros < clock - grace:
+            if reason is None and refused(micros, clock, grace):
                 reason = "too_old"
             if reason is not None:
                 dropped.append(as_row(*[row[i] for i in shown], reason))
                 continue
-            clock = micros if clock is None else max(clock, micros)
+            clock = moved(clock, micros)
             kept[(*key, micros)] = row
         counts = dict(Counter(r.reason for r in dropped))
         reports.append(Report(len(waiting.rows) - len(dropped), counts, rows=tuple(dropped)))

@@ -23,12 +23,13 @@ from streamtime.session import DELTA
 from streamtime.sparks import spark_version
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.kinds import MICROSECOND
-from streamtime.sql.rows.columns import direct, named, orderable
+from streamtime.sql.rows.columns import direct, less, named, orderable
 from streamtime.sql.rows.typed import ddl, field_names, microseconds
 from streamtime.sql.syntax.text import literal, quoted, unquoted
 from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read, spelled
 from streamtime.statements.query import is_remote
 from streamtime.store.puts import Layout, Report, Values, writer
+from streamtime.udfs.versions import expired, gone, moved, refused
 
 NAME = "VersionedTable"
 DELETED = "_deleted"
@@ -163,9 +164,9 @@ class VersionedTable:
 
     def _remove_expired(self) -> int:
         names = (*self._layout.declaration.key, self._layout.time.name)
-        expired = self._ended(self._writer.session.table(self.table)).where(~self._kept("__ends", beyond=True))
+        ended = self._ended(self._writer.session.table(self.table))
         with self._writer.turn():
-            return self._writer.remove(self._layout, expired.select(*map(quoted, names)))
+            return self._writer.remove(self._layout, ended.where(self._gone).select(*map(quoted, names)))
 
     def _put(self, rows: Any, batch: tuple[str, int] | None, order_by: Sequence[str] | None) -> Report:
         if hasattr(rows, "sparkSession"):
@@ -189,12 +190,11 @@ class VersionedTable:
             found: list[DataFrame] = []
 
             def judge(clock: int | None) -> tuple[DataFrame | None, int | None]:
-                past = F.lit(False) if grace is None or clock is None else F.coalesce(micros < F.lit(clock - grace), F.lit(False))
+                past = F.coalesce(F.lit(refused(micros, clock, grace)), F.lit(False))
                 final = F.when(past & F.coalesce(F.col("reason") == "overwritten", F.lit(True)), "too_old").otherwise(F.col("reason"))
                 found[:] = [judged.withColumn("reason", final)]
                 stored = found[0].where("reason IS NULL").select(*map(quoted, layout.schema.names))
-                after = reached if clock is None else max(clock, reached if reached is not None else clock)
-                return (stored if reached is not None else None), (after if grace is not None else None)
+                return (stored if reached is not None else None), (moved(clock, reached) if grace is not None else None)
 
             with self._writer.turn():
                 repeated = self._writer.transact(layout, judge, batch)
@@ -241,17 +241,17 @@ class VersionedTable:
         rows = self._of(key, reader.table(self.table), at)
         valid = F.col("__ends").isNull()
         if at is not None:
-            valid = self._begun & (valid | ((F.col("__at") < F.col("__ends")) & self._kept("__at")))
+            valid = self._begun & (valid | ((F.col("__at") < F.col("__ends")) & ~self._expired))
         return next(iter(self._rows(rows.where(valid))), None)
 
     def history(self, key: Any, start: Any = None, end: Any = None) -> list[Row]:
         """The versions that were valid at some time from `start` to `end`, both included, newest first, without tombstones (V4)."""
         rows = self._of(key, self.spark.table(self.table), end)
-        valid = self._kept("__ends", beyond=True)
+        valid = ~self._gone
         if start is not None:
             valid &= F.col("valid_to") > F.lit(start).cast(self._layout.time.dataType)
         if end is not None:
-            valid &= self._kept("__at")
+            valid &= ~self._expired
         return self._rows(rows.where((F.lit(True) if end is None else self._begun) & (F.col("__ends").isNull() | valid)))
 
     def versions(self) -> DataFrame:
@@ -267,13 +267,15 @@ class VersionedTable:
         """Whether a version had begun at `__at`."""
         return F.expr(f"{microseconds(quoted(self._layout.time.name), self._layout.time.dataType)} <= `__at`")
 
-    def _kept(self, micros: str, beyond: bool = False) -> Column:
-        """Whether a time is one, or with `beyond` an end after one, that the retention still answers (V3)."""
-        retention = self._layout.declaration.retention
-        if retention is None:
-            return F.lit(True)
-        oldest = F.col("__clock") - retention
-        return named(micros) > oldest if beyond else named(micros) >= oldest
+    @property
+    def _expired(self) -> Column:
+        """Whether a lookup at `__at` finds a current version only (V3)."""
+        return F.lit(expired(F.col("__at"), "__clock", self._layout.declaration.retention, less))
+
+    @property
+    def _gone(self) -> Column:
+        """Whether no lookup finds a version that ended at `__ends` (V3)."""
+        return F.lit(gone(F.col("__ends"), "__clock", self._layout.declaration.retention, less))
 
     def _of(self, key: Any, df: DataFrame, at: Any) -> DataFrame:
         """The versions of a key, and in `__at` this time in microseconds."""

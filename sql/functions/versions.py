@@ -61,14 +61,14 @@ from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Examp
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
-from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.columns import expression, less, named
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome, refuse_clash
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.suppress.batch import DELETED, deletions, text_column
-from streamtime.sql.syntax.text import minus, quoted
+from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
-from streamtime.udfs.versions import Puts
+from streamtime.udfs.versions import Puts, gone, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -139,7 +139,7 @@ def _judged(call: Bound, frame: Frame, takes_part: Column, needed: bool) -> tupl
     if call["grace"] is None:
         return frame, named(STREAM_TIME), F.lit(False)
     time, clock = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, STREAM_TIME))
-    return frame, named(STREAM_TIME), expression(f"coalesce({time} < {minus(clock, call['grace'])}, false)")
+    return frame, named(STREAM_TIME), F.coalesce(refused(expression(time), clock, call["grace"], less), F.lit(False))
 
 
 def _until(call: Bound, frame: Frame, accepted: Column) -> Frame:
@@ -161,8 +161,8 @@ def _until(call: Bound, frame: Frame, accepted: Column) -> Frame:
 def _expired(call: Bound, frame: Frame) -> Column:
     if call["retention"] is None:
         return F.lit(False)
-    until = microseconds(quoted(UNTIL), frame.time.type)
-    return expression(f"coalesce({until} <= {minus(quoted(FINAL), call['retention'])}, false)")
+    until = expression(microseconds(quoted(UNTIL), frame.time.type))
+    return F.coalesce(gone(until, quoted(FINAL), call["retention"], less), F.lit(False))
 
 
 def _puts(call: Bound, frame: Frame, accepted: Column) -> DataFrame:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamtime.sql.udtf.suppress import DELETION, KIND
-from streamtime.udfs.versions import Times
+from streamtime.udfs.versions import Times, gone, moved, refused
 
 if TYPE_CHECKING:
     from streamtime.sql.call.in_memory import Columns
@@ -23,17 +23,17 @@ def versioned(call: Bound, columns: Columns) -> tuple[Ints, list[str | None], di
     reasons = list(columns.aside)
     told: dict[int, Times] = defaultdict(Times)
     newest: dict[tuple[int, int], int] = {}
-    final: dict[int, int] = {}
+    final: dict[int, int | None] = {}
     until: list[Any] = [None] * count
     status = ["refused"] * count
     for row, (time, clock, key) in enumerate(zip(times, clocks, keys, strict=True)):
-        if reasons[row] is None and grace is not None and time < int(columns.stream_time[row]) - grace:
+        if reasons[row] is None and refused(time, int(columns.stream_time[row]), grace):
             reasons[row] = "too_old"
         if reasons[row] is not None:
             continue
         until[row] = told[key].put(time)
         status[row] = "current" if until[row] is None else "superseded"
-        final[clock] = max(final.get(clock, time), time)
+        final[clock] = moved(final.get(clock), time)
         if (before := newest.get((key, time))) is not None:
             reasons[before] = "overwritten"
         newest[key, time] = row
@@ -44,7 +44,7 @@ def versioned(call: Bound, columns: Columns) -> tuple[Ints, list[str | None], di
     ends: list[Any] = [None] * count
     for (key, time), row in newest.items():
         end = following[key, time]
-        if retention is not None and end is not None and end <= final[clocks[row]] - retention:
+        if gone(end, final[clocks[row]], retention):
             reasons[row] = "expired"
         else:
             begins[row], ends[row] = time, end

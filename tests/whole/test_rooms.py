@@ -14,7 +14,7 @@ from support import ROOT
 ROOMS = {
     "catalog/shell": "catalog, catalog/statements, sql/call, sql/syntax",
     "catalog": "catalog/shell, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream",
-    "catalog/store": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables",
+    "catalog/store": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, udfs",
     "catalog/door": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, sql/udtf",
     "catalog/python": "catalog, catalog/statements, sql/call, sql/syntax, sql/tables",
     "catalog/statements": "catalog, sql/call, sql/rows, sql/syntax, sql/tables",
