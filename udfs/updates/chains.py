@@ -20,7 +20,7 @@ NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
-class Rows:
+class Arrived:
     """Rows by group, each group's in processing order, and the live sessions that are held of some groups."""
 
     group: Ints
@@ -71,7 +71,7 @@ def chained(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap:
     than `gap` above all before them and stay there know nothing of what was. Islands in which times fall are judged row by row, and so is a
     key whose stream time falls, since its rows follow several clocks: what one of them closed stays closed for the others.
     """
-    rows = Rows(group, times, past(clock, gap + grace), owner, *held, gap)
+    rows = Arrived(group, times, past(clock, gap + grace), owner, held[0], held[1], gap)
     island, together = cut(rows)
     late = together & (times < rows.closes)
     making = Making(late, np.full(len(times), -1), times.copy(), times.copy())
@@ -83,7 +83,7 @@ def chained(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap:
     return _finished(making, rows)
 
 
-def cut(rows: Rows) -> tuple[Ints, Flags]:
+def cut(rows: Arrived) -> tuple[Ints, Flags]:
     """The island of each row, and whether its rows are judged together."""
     before, begins, island = islands(rows)
     alone = np.zeros(int(island[-1]) + 1 if len(island) else 0, bool)
@@ -96,7 +96,7 @@ def cut(rows: Rows) -> tuple[Ints, Flags]:
     return island, ~alone[island] if len(island) else begins
 
 
-def islands(rows: Rows) -> tuple[Ints, Flags, Ints]:
+def islands(rows: Arrived) -> tuple[Ints, Flags, Ints]:
     """Of each row: the largest time before it in its group, ends of held sessions included; whether it begins its group; its island."""
     group, times, gap = rows.group, rows.times, rows.gap
     count = len(times)
@@ -139,7 +139,7 @@ def newest_held(owner: Ints, ends: Ints) -> Ints:
     return newest
 
 
-def _together(making: Making, accepted: Ints, rows: Rows, island: Ints) -> None:
+def _together(making: Making, accepted: Ints, rows: Arrived, island: Ints) -> None:
     """Rows that are accepted, of islands in which times never fall: each goes on with the session of the row before it, or opens one."""
     if not len(accepted):
         return
@@ -166,7 +166,7 @@ def _together(making: Making, accepted: Ints, rows: Rows, island: Ints) -> None:
     making.sessions.append(np.stack((group[opened], times[last], first_start, numbers, np.full(len(opened), OPEN))))
 
 
-def _goes_on_with(accepted: Ints, group: Ints, rows: Rows, island: Ints) -> Ints:
+def _goes_on_with(accepted: Ints, group: Ints, rows: Arrived, island: Ints) -> Ints:
     """Of each accepted row the held session that it may go on with: the newest, if it begins its group and is in its first island."""
     entry = np.full(len(accepted), -1)
     newest = newest_held(rows.owner, rows.ends)
@@ -185,7 +185,7 @@ def near(live: list[tuple[int, int, int]], time: int, gap: int) -> tuple[int, in
     return low, high
 
 
-def _one_by_one(making: Making, apart: Ints, rows: Rows, island: Ints, taken_up: Flags) -> None:
+def _one_by_one(making: Making, apart: Ints, rows: Arrived, island: Ints, taken_up: Flags) -> None:
     """The rows of islands in which times fall; marks the held sessions that they take up."""
     if not len(apart):
         return
@@ -223,20 +223,20 @@ def _one_by_one(making: Making, apart: Ints, rows: Rows, island: Ints, taken_up:
     making.sessions.append(np.array(sessions, np.int64).reshape(-1, 5).T)
 
 
-def _held_of(rows: Rows, group: int, taken_up: Flags) -> Iterator[tuple[int, int, int]]:
+def _held_of(rows: Arrived, group: int, taken_up: Flags) -> Iterator[tuple[int, int, int]]:
     """The held sessions of a group, which are taken up."""
     low, high = np.searchsorted(rows.owner, [group, group + 1])
     taken_up[low:high] = True
     return ((int(rows.ends[e]), int(rows.starts[e]), ~e) for e in range(low, high))
 
 
-def _untouched(making: Making, rows: Rows, taken_up: Flags) -> None:
+def _untouched(making: Making, rows: Arrived, taken_up: Flags) -> None:
     """Sessions that were held of these groups, and that no row took up."""
     rest = np.flatnonzero(~taken_up & np.isin(rows.owner, rows.group))
     making.sessions.append(np.stack((rows.owner[rest], rows.ends[rest], rows.starts[rest], ~rest, np.full(len(rest), OPEN))))
 
 
-def _finished(making: Making, rows: Rows) -> Chains:
+def _finished(making: Making, rows: Arrived) -> Chains:
     """All that came to be known, in order."""
     gone, parents, sessions = (
         np.concatenate([np.zeros((width, 0), np.int64), *pieces], axis=1)
