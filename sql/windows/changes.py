@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,6 +92,18 @@ def check(call: Bound) -> None:
         raise call.refuse("`at_end`", "goes with emit => 'final': updates leave at once", "Leave it out.")
 
 
+@dataclass(frozen=True)
+class Changing:
+    """A call as its four exits need it: rows with keys that can be compared, the kernel, and the columns that go in and come out."""
+
+    frame: Frame
+    identity: list[str]
+    updates: Updates
+    carried: list[str]  # the columns of a row that its changes have
+    needed: list[str]  # the columns that the kernel takes beside clock and keys
+    fields: list[T.StructField]  # of a change
+
+
 def plan(
     call: Bound,
     bounds: tuple[str, str],
@@ -108,48 +120,49 @@ def plan(
     )
     stream = is_stream(call)
     carried, ordered = carried_columns(call, frame)
-    frame, found = typed(call, frame, asked)
-    final = call["emit"] == "final"
-    fields = fields_of(call, frame, frame.df.schema, carried, bounds, found)
+    frame, aggregates = typed(call, frame, asked)
+    fields = fields_of(call, frame, frame.df.schema, carried, bounds, aggregates)
     if call["output"] != "rows":
         return report(call, frame, bounds)
-    beside = not stream and not final and kernels.arrow_udf is not None
+    beside = not stream and call["emit"] != "final" and kernels.arrow_udf is not None
     layout = Layout(
         carried=() if beside else tuple(carried),
         ordered=tuple(ordered),
         bounds=bounds,
-        aggregates=tuple((t.kernel, arrow_type(t.type) if t.kernel.function == "avg" else None) for t in found),
+        aggregates=tuple((t.kernel, arrow_type(t.type) if t.kernel.function == "avg" else None) for t in aggregates),
         time=frame.time.name,
         kind=arrow_type(frame.time.type),
-        final=final,
+        final=call["emit"] == "final",
         beside=beside,
     )
-    updates = kernel(call, layout)
-    needed = [*(ordered if beside else carried), frame.time.name, *(t.kernel.column for t in found if t.kernel.column)]
+    needed = [*(ordered if beside else carried), frame.time.name, *(t.kernel.column for t in aggregates if t.kernel.column)]
     frame, identity = frame.comparable(frame.keys)
-    if stream:
-        return _streaming(call, frame, updates, identity, needed, fields, options)
-    takes_part = frame.has_time & frame.has_key
-    frame = frame.with_df(frame.df.where(takes_part))
+    changing = Changing(frame, identity, kernel(call, layout), carried, needed, fields)
+    return _streaming(call, changing, options) if stream else _in_batch(call, changing)
+
+
+def _in_batch(call: Bound, changing: Changing) -> DataFrame:
+    """Rows sorted by key and processing order, through the kernel: changes beside their rows, changes alone, or final rows."""
+    frame, identity, layout = changing.frame, changing.identity, changing.updates.layout
+    frame = frame.with_df(frame.df.where(frame.has_time & frame.has_key))
     frame, clock = clocked(frame, F.lit(True))
-    columns = list(dict.fromkeys([*needed, clock, *identity]))
     clock_by = frame.extras.get("clock_by", ())
     hashed = bool(identity) and (frame.in_time_order or not clock_by)
     one_clock = {c.name for c in clock_by} <= {k.name for k in frame.keys}
-    run = Sorted(updates, tuple(identity), clock, one_clock, HASH if hashed else "")
+    run = Sorted(changing.updates, tuple(identity), clock, one_clock, HASH if hashed else "")
     rows = frame.by_key(identity, frame.sort(), [prefix(identity, clock, frame.time.type)] if hashed else [])
-    taken = {name: named(name) for name in columns} | ({HASH: hash_of(identity)} if hashed else {})
-    if beside:
-        return _beside(rows, PerRow(run, tuple(taken), ()), list(taken.values()), carried, fields)
-    made = kernels.mapped(rows.select(*[c.alias(name) for name, c in taken.items()]), run.run, T.StructType(fields))
-    if not final:
-        return made
-    return emitted(call, made, frame, named(clock), steps(call))
+    taken = {name: named(name) for name in dict.fromkeys([*changing.needed, clock, *identity])}
+    taken |= {HASH: hash_of(identity)} if hashed else {}
+    if layout.beside:
+        return _beside(rows, PerRow(run, tuple(taken), ()), list(taken.values()), changing)
+    made = kernels.mapped(rows.select(*[c.alias(name) for name, c in taken.items()]), run.run, T.StructType(changing.fields))
+    return emitted(call, made, frame, named(clock), steps(call)) if layout.final else made
 
 
-def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], carried: Sequence[str], fields: Sequence[T.StructField]) -> DataFrame:
+def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], changing: Changing) -> DataFrame:
     """The changes of each row, which give it their columns; its own never leave the JVM, and what follows from these is computed there."""
-    updates, results = kernel.sorted.updates, {"change_type": F.when(named(DELETED), "delete").otherwise("upsert")}
+    updates, fields, carried = changing.updates, changing.fields, changing.carried
+    results = {"change_type": F.when(named(DELETED), "delete").otherwise("upsert")}
     end = quoted(updates.layout.bounds[1])
     if updates.changed_at_end:
         results["change_time"] = expression(end)
@@ -170,9 +183,9 @@ def steps(call: Bound) -> tuple[int, int] | None:
     return None if size is None else (call["slide"] or size, size + call["grace"])
 
 
-def _streaming(
-    call: Bound, frame: Frame, updates: Updates, identity: list[str], needed: list[str], fields: list[T.StructField], options: Sequence[str]
-) -> DataFrame:
+def _streaming(call: Bound, changing: Changing, options: Sequence[str]) -> DataFrame:
+    """The changes of each micro-batch as it comes, or final rows once the watermark has passed their close."""
+    frame, fields = changing.frame, changing.fields
     if call["at_end"] == "emit":
         raise call.refuse("`at_end`", "'emit' is not possible on a stream: it does not end", "Leave it out.")
     if call["emit"] == "final":
@@ -180,7 +193,8 @@ def _streaming(
     else:
         fields = [marked(call, f) if f.name == "change_time" else f for f in fields]
     pinned = {name: call[name] for name in (*options, "grace", "aggregates", "emit")}
-    return released(call, frame, updates, KeyState(identity, pinned, frame.left_out, LEFT_OUT), Leaving(needed, fields))
+    state = KeyState(changing.identity, pinned, frame.left_out, LEFT_OUT)
+    return released(call, frame, changing.updates, state, Leaving(changing.needed, fields))
 
 
 def moment(frame: Frame) -> T.DataType:
