@@ -42,8 +42,8 @@ class Deduplicate:
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """For each row the event time of the kept row that it duplicates; null where the row passes."""
-        held = Held() if self.unique else None
-        keys: groups.Runs[Memory] = groups.Runs(Memory)
+        held = HeldBack() if self.unique else None
+        keys: groups.Runs[KeyMemory] = groups.Runs(KeyMemory)
         like: pa.DataType | None = None
         for columns in batches:
             like = columns[0].type
@@ -119,7 +119,7 @@ class Deduplicate:
         kept = -verdicts.kept if self.negate else verdicts.kept
         return groups.times(kept, ~verdicts.dropped, like)
 
-    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[Memory]) -> Verdicts:
+    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[KeyMemory]) -> Verdicts:
         first = 1 + self.has_stream_time
         clocks, offsets, runs = columns[:first], columns[first : first + self.offsets], columns[first + self.offsets :]
         length = len(columns[0])
@@ -141,7 +141,7 @@ class Deduplicate:
                 verdicts.put(rows[part.rows], *decided)
         return verdicts
 
-    def _decide(self, starts: Flags, times: Ints, stream: Ints, offsets: list[pa.Array], memory: Memory) -> tuple[Flags, Ints, Ints]:
+    def _decide(self, starts: Flags, times: Ints, stream: Ints, offsets: list[pa.Array], memory: KeyMemory) -> tuple[Flags, Ints, Ints]:
         """Which rows are duplicates, the kept time of each, and the row at which that is (-1: in an earlier batch)."""
         group = groups.numbered(starts)
         carried = not starts[0] and memory.kept is not None
@@ -237,7 +237,7 @@ class Deduplicate:
 
 
 @dataclass
-class Memory:
+class KeyMemory:
     """What is known of the key whose rows may go on in the next batch: constant in size."""
 
     kept: int | None = None
@@ -294,7 +294,7 @@ class Verdicts:
         return Verdicts(self.dropped[start:stop], self.kept[start:stop], self.at[start:stop])
 
 
-class Held:
+class HeldBack:
     """keep => 'unique' [D8]: a kept row passes only if it causes no drop, which may show in a later batch; it is held till then."""
 
     def __init__(self) -> None:

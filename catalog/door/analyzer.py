@@ -62,7 +62,7 @@ JVM_CLASSES = {
 REFUSAL = re.compile(rf"({'|'.join(s.name for s in FUNCTIONS)})[,:] ")
 
 
-class Refusal(Py4JJavaError):  # type: ignore[misc]
+class CarriedError(Py4JJavaError):  # type: ignore[misc]
     """Carries a JVM exception from a callback to the analyzer."""
 
     def __init__(self, java_exception: Any) -> None:
@@ -127,7 +127,7 @@ class QuietRefusals(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """False for a refusal."""
         error = record.exc_info[1] if record.exc_info else None
-        return not (isinstance(error, Refusal) or REFUSAL.match(record.getMessage()))
+        return not (isinstance(error, CarriedError) or REFUSAL.match(record.getMessage()))
 
     def attach(self) -> None:
         """Start to listen."""
@@ -234,18 +234,18 @@ class AnalyzerDoor:
                 raise CallError(spec.name, None, "streamtime was unregistered", "Call streamtime.register(spark).")
             return self._plan(spec, arguments)
         except CallError as error:
-            raise Refusal(self._analysis_exception(str(error))) from None
+            raise CarriedError(self._analysis_exception(str(error))) from None
         except CapturedException as error:  # Spark's own, which PySpark turned into a Python one
-            raise Refusal(error._origin or self._analysis_exception(f"{spec.name}: {error}")) from None
+            raise CarriedError(error._origin or self._analysis_exception(f"{spec.name}: {error}")) from None
         except Py4JJavaError as error:
             if too_deep(error):
                 refused = CallError(spec.name, None, f"an expression {TOO_DEEP}", "Take it apart in the TABLE argument.")
-                raise Refusal(self._analysis_exception(str(refused))) from None
-            raise Refusal(error.java_exception) from None
+                raise CarriedError(self._analysis_exception(str(refused))) from None
+            raise CarriedError(error.java_exception) from None
         except Exception as error:
             logging.getLogger("streamtime").debug("%s failed", spec.name, exc_info=True)
             inside = CallError(spec.name, None, f"an error inside streamtime, {type(error).__name__}: {error}", REPORT)
-            raise Refusal(self._analysis_exception(str(inside))) from None
+            raise CarriedError(self._analysis_exception(str(inside))) from None
 
     def _analysis_exception(self, message: str) -> Any:
         no_context = self.gateway.new_array(self.jvm.org.apache.spark.QueryContext, 0)
@@ -269,7 +269,7 @@ class AnalyzerDoor:
                 cte = self.new_id()
                 plans.append((cte, plan))
                 tables.append(self._table(session, argument, plan, cte, became))
-                refuse_foreign(tables[-1].frame, spec.name)
+                refuse_foreign(tables[-1].df, spec.name)
             else:
                 options.append((name, self._value(spec, name, argument)))
         inputs = [plan for _, plan in plans]

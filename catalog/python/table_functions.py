@@ -38,7 +38,7 @@ def table_function(spec: Spec) -> Callable[..., DataFrame]:
             read = [(n, _value(spec, n, v)) for n, v in values if v is not None]
             tables = [Table(df) for df in over] if spec.tables else []
             for table in tables:
-                refuse_foreign(table.frame, spec.name)
+                refuse_foreign(table.df, spec.name)
             return spec.plan(bind(spec, tables, read, over[0].sparkSession if spec.tables else over[0]))
         except CallError as error:
             raise said(spec, error) from None

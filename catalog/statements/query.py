@@ -173,7 +173,7 @@ class _Run:
         try:
             tables = [Table(self._rows(call, r), *self._clauses(call, r)) for r in call.tables]
             for table in tables:
-                refuse_foreign(table.frame, spec.name)
+                refuse_foreign(table.df, spec.name)
             if spec.tables == len(tables) == 2:
                 return self._joined(call, spec, tables, options)
             return spec.plan(bind(spec, tables, options, self.spark))
@@ -190,15 +190,15 @@ class _Run:
             return spec.plan(bind(spec, tables, options, self.spark))
         using, known = given.get("using") or (), Names(self.spark)
         asked = [qualifiers.relations(self.statement, rows) for rows in call.tables]
-        having = [qualifiers.columns(t.frame, r, self.columns) for t, r in zip(tables, asked, strict=True)]
+        having = [qualifiers.columns(t.df, r, self.columns) for t, r in zip(tables, asked, strict=True)]
         if "history" in given:
             result = spec.plan(bind(spec, tables, options, self.spark))
             result, self.columns[call.span] = qualifiers.with_tables(result, qualifiers.joined(having[0], having[1], using, known))
             return result
         apart = ((), using)  # columns of USING belong to the left side
-        sides = [qualifiers.carried(t.frame, h, a) for t, h, a in zip(tables, having, apart, strict=True)]
+        sides = [qualifiers.carried(t.df, h, a) for t, h, a in zip(tables, having, apart, strict=True)]
         self.columns[call.span] = qualifiers.joined(sides[0][1], sides[1][1], using, known)
-        return spec.plan(bind(spec, [replace(t, frame=df) for t, (df, _) in zip(tables, sides, strict=True)], options, self.spark))
+        return spec.plan(bind(spec, [replace(t, df=df) for t, (df, _) in zip(tables, sides, strict=True)], options, self.spark))
 
     def _rows(self, call: Call, rows: Rows) -> DataFrame:
         if rows.is_name:

@@ -45,11 +45,11 @@ class Past:
 
 def past(call: Bound, keys: list[Key], others: list[Conjunct], at: Expression) -> Past:
     """The history of the right side's table. Raises CallError where there is none, or the join does not fit its key."""
-    frame, unit = call.tables[1].frame, call["unit"] or TIMESTAMP
+    frame, unit = call.tables[1].df, call["unit"] or TIMESTAMP
     declaration = versioned_source(frame, call.spec.name)
     if declaration is not None:
         return _by_event_time(call, declaration, keys, others, at)
-    if call.tables[0].frame.isStreaming:
+    if call.tables[0].df.isStreaming:
         fix = f"Declare its versions, and a stream sees its newest rows: {declaring(call, [column(k.right.text) for k in keys])}."
         raise call.refuse("`history`", f"the commits of {call['history']} are read when the query is analysed, and a stream goes on", fix)
     names = []
@@ -99,7 +99,7 @@ def column(text: str) -> str:
 
 def _time(call: Bound, keys: Sequence[str]) -> str:
     """The column of the right side that is likely its event time."""
-    fields = call.tables[1].frame.schema
+    fields = call.tables[1].df.schema
     return next((f.name for f in fields if isinstance(f.dataType, TIMES) and call.names.find(f.name, list(keys)) is None), "ts")
 
 
@@ -124,7 +124,7 @@ def _tables(text: str) -> list[str]:
 
 def tombstones(call: Bound) -> str | None:
     """What marks deletions in the right side's rows, where they are those of a table that declares it (V7, V8)."""
-    declaration = versioned_source(call.tables[1].frame, call.spec.name)
+    declaration = versioned_source(call.tables[1].df, call.spec.name)
     return declaration.deleted if declaration is not None else None
 
 
@@ -151,4 +151,4 @@ def _by_event_time(call: Bound, declaration: Declaration, keys: list[Key], other
     assert declaration.time is not None
     time = Sort(Expression.parse(quoted(declaration.time)))
     others = [*others, *(key.written for key in rest if key.written)]
-    return Past(call.tables[1].frame, (Sort(at), time), own, others, deleted=declaration.deleted)
+    return Past(call.tables[1].df, (Sort(at), time), own, others, deleted=declaration.deleted)

@@ -50,7 +50,7 @@ class Sides:
 
 def sides(call: Bound) -> Sides:
     """Both sides of a call with two TABLE arguments. Raises CallError for whatever cannot be meant."""
-    frames = call.tables[0].frame, call.tables[1].frame
+    frames = call.tables[0].df, call.tables[1].df
     keys, others = _keys(call, frames)
     wanted: Extras = {name: (Expression.parse(call[name]),) for name in ("arrival", "deleted") if call[name]}
     orders: list[tuple[Sort, ...]]
@@ -81,9 +81,9 @@ def sides(call: Bound) -> Sides:
         own = table_columns(right_frame.originals)
         right_frame = replace(right_frame, columns=right_frame.columns[:own], originals=right_frame.originals[:own])
     begins = looked_back.begins if looked_back is not None else None
-    found = Sides(left_frame, right_frame, tuple(call["using"] or ()), rest, forward, exact, begins)
-    _check_types(call, found)
-    return found
+    both = Sides(left_frame, right_frame, tuple(call["using"] or ()), rest, forward, exact, begins)
+    _check_types(call, both)
+    return both
 
 
 def _filtered(call: Bound, frames: tuple[DataFrame, DataFrame], others: list[Conjunct]) -> tuple[DataFrame, list[Conjunct]]:
@@ -116,32 +116,32 @@ def _past(call: Bound, keys: list[Key], others: list[Conjunct]) -> Past | None:
     clash = next((n for n in ("match", "order_by", "arrival", "deleted", "direction") if call[n]), None)
     if clash or any(t.order_by for t in call.tables):
         raise call.refuse(f"`{clash}`" if clash else "ORDER BY", "given beside `history`, which has its own time", "Leave one out.")
-    return past(call, keys, others, _plain(call, call.tables[0].frame, call["at"]))
+    return past(call, keys, others, _plain(call, call.tables[0].df, call["at"]))
 
 
-def clock_keys(call: Bound, found: Sides) -> tuple[int, ...]:
+def clock_keys(call: Bound, both: Sides) -> tuple[int, ...]:
     """The numbers of the keys that `clock_by` names (rule J5)."""
     places = []
     for text in call["clock_by"] or ():
-        names = [plain(k.text) or k.text for k in found.left.keys]
+        names = [plain(k.text) or k.text for k in both.left.keys]
         among = call.names.among(plain(text) or text, names)
         if not among:
-            fix = f"The keys of the left side are {listed(k.text for k in found.left.keys)}." if names else "Add PARTITION BY."
+            fix = f"The keys of the left side are {listed(k.text for k in both.left.keys)}." if names else "Add PARTITION BY."
             raise call.refuse("`clock_by`", f"`{text}` is not among the left side's keys (J5)", fix)
         places.append(among[0])
     return tuple(places)
 
 
-def without_tables(call: Bound, found: Sides) -> tuple[str, dict[Place, str]]:
+def without_tables(call: Bound, both: Sides) -> tuple[str, dict[Place, str]]:
     """The rest of ON for doors behind which a join has no tables: columns that it names with their table, by names of their own."""
-    source = Source(found.rest)
+    source = Source(both.rest)
     others: dict[Place, str] = {}
     text, at = "", 0
     for i, token in enumerate(source.tokens):
         if token.name is None or source.is_field(i):
             continue
         ends = range(i + 3, source.name_end(i) + 1, 2)
-        of_table = next(((place, end) for end in ends if (place := _of_table(call, found, source, i, end)) is not None), None)
+        of_table = next(((place, end) for end in ends if (place := _of_table(call, both, source, i, end)) is not None), None)
         if of_table is not None:
             place, end = of_table
             name = others.setdefault(place, f"{PREFIX}side_{len(others)}")
@@ -149,12 +149,12 @@ def without_tables(call: Bound, found: Sides) -> tuple[str, dict[Place, str]]:
     return text + source.text[at:], others
 
 
-def _of_table(call: Bound, found: Sides, source: Source, start: int, end: int) -> Place | None:
+def _of_table(call: Bound, both: Sides, source: Source, start: int, end: int) -> Place | None:
     """The one column that these tokens name with its table."""
     first, last = source.tokens[start].spelled or "", source.tokens[end - 1].spelled
     places = []
-    for side, frame in enumerate((found.left, found.right)):
-        rows, among = call.tables[side].frame, call.names.among(last, frame.originals)
+    for side, frame in enumerate((both.left, both.right)):
+        rows, among = call.tables[side].df, call.names.among(last, frame.originals)
         has_fields = any(call.names.same(f.name, first) and not isinstance(f.dataType, T.AtomicType) for f in rows.schema)
         if len(among) == 1 and not has_fields and _resolves(rows, source.slice(start, end)):
             places.append((side, among[0]))
@@ -274,13 +274,13 @@ def _resolves(frame: DataFrame, text: str) -> bool:
     return True
 
 
-def _check_types(call: Bound, found: Sides) -> None:
-    left, right = found.left, found.right
+def _check_types(call: Bound, both: Sides) -> None:
+    left, right = both.left, both.right
     if type(left.time.type) is not type(right.time.type):
         problem = f"the times have different types: {left.time.type.simpleString().upper()} (`{left.time.text}`) on the left, "
         problem += f"{right.time.type.simpleString().upper()} (`{right.time.text}`) on the right"
         fix = "Cast one of them (C11)."
-        if found.begins is not None:
+        if both.begins is not None:
             fix = f"{call['history']} declares no event time, so the times of its commits are asked. Cast the time, or declare its own: "
             fix += f"{declaring(call, [column(k.text) for k in right.keys])}."
         raise call.refuse("AS OF (`at`)" if call["at"] else "ORDER BY", problem, fix)

@@ -32,7 +32,7 @@ FROM, TO, PREVIOUS = (f"{PREFIX}{n}" for n in ("from", "to", "previous"))
 
 def over_stream(call: Bound) -> bool:
     """Whether the left side is a stream. Raises CallError for what a stream cannot have."""
-    if call.tables[1].frame.isStreaming:
+    if call.tables[1].df.isStreaming:
         fix = "Write the stream into a Delta table, and join with the table: each micro-batch sees its newest rows."
         raise call.refuse("TABLE", "the right side is a stream, which has no history to look things up in", fix)
     if not is_stream(call):

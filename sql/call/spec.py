@@ -12,7 +12,7 @@ from streamtime.sql.call.kinds import Choice, Duration, Kind, Text, Texts
 from streamtime.sql.call.names import Names
 from streamtime.sql.call.values import Expression, Place, Sort, Table
 from streamtime.udfs.suppress.until import Suppression
-from streamtime.udfs.updates.changes import Layout, Updates
+from streamtime.udfs.updates.changes import ChangeColumns, Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +50,7 @@ class Local:
     named: str = ""  # a text of the keys and the first of the columns that are added, last of them
     changes: bool = False  # it takes changes (`streamtime.sql.udtf.suppress`), those of all keys together
     suppression: Suppression | None = None  # .. and holds them back
-    updates: Callable[[Bound, Layout], Updates] | None = None  # it makes changes of rows (`streamtime.sql.udtf.updates`)
+    updates: Callable[[Bound, ChangeColumns], Updates] | None = None  # it makes changes of rows (`streamtime.sql.udtf.updates`)
     without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
 
     def shown(self, output: str) -> tuple[str, ...]:

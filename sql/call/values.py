@@ -62,7 +62,7 @@ class Sort:
 class Table:
     """A TABLE argument: the rows, and the clauses that stood with it."""
 
-    frame: DataFrame
+    df: DataFrame
     partition_by: tuple[Expression, ...] = ()
     order_by: tuple[Sort, ...] = ()
 

@@ -116,7 +116,7 @@ NEEDS_ARRIVAL = {
 def check(call: Bound) -> None:
     """Options that do not go together."""
     if not call["arrival"]:
-        for name, why in {} if call.tables[0].frame.isStreaming else NEEDS_ARRIVAL.items():
+        for name, why in {} if call.tables[0].df.isStreaming else NEEDS_ARRIVAL.items():
             if call[name] is not None:
                 raise call.refuse(
                     f"`{name}`", f"needs `arrival`: {why} (J5)", "Add arrival => 'offset', an expression that both sides have."
@@ -139,27 +139,27 @@ def check(call: Bound) -> None:
 def plan(call: Bound) -> DataFrame:
     """AS_OF_JOIN as a DataFrame."""
     streaming = over_stream(call)
-    found = sides(call)
+    both = sides(call)
     shared: dict[str, str] = {}
     why = hidden = F.lit(None).cast("string")
     if streaming:
-        left = looked_up_in_stream(call, found)
+        left = looked_up_in_stream(call, both)
     elif call["arrival"]:
-        left, shared, hidden = known_as_of(call, found, clock_keys(call, found))
+        left, shared, hidden = known_as_of(call, both, clock_keys(call, both))
     else:
-        left, shared = looked_up(call, found)
-        if found.begins is not None:
-            why = F.when(expression(f"{microseconds(quoted(left.time.name), left.time.type)} < {found.begins}L"), BEFORE)
-    rights = _right_columns(found, shared)
-    if found.rest:
-        left = _where(call, found, left, rights)
+        left, shared = looked_up(call, both)
+        if both.begins is not None:
+            why = F.when(expression(f"{microseconds(quoted(left.time.name), left.time.type)} < {both.begins}L"), BEFORE)
+    rights = _right_columns(both, shared)
+    if both.rest:
+        left = _where(call, both, left, rights)
     if call["arrival"]:  # a row that would have found nothing anyway did not lose it to `retention` (J2)
         df = left.df.withColumn(WHY, F.when(named(MATCH).isNotNull() | (hidden == "held"), hidden))
         left, why = left.with_df(df.withColumn(MATCH, F.when(hidden.isNull(), named(MATCH)))), named(WHY)
-    return _outcome(call, found, left, rights, why)
+    return _outcome(call, both, left, rights, why)
 
 
-def _where(call: Bound, found: Sides, left: Frame, rights: list[Column]) -> Frame:
+def _where(call: Bound, both: Sides, left: Frame, rights: list[Column]) -> Frame:
     """With MATCH only where the rest of ON holds, which reads the columns of both sides by their own names (rule J1)."""
     names = left.df.columns
     inside = [named(n).alias(f"{PREFIX}kept_{i}") for i, n in enumerate(names)]
@@ -175,25 +175,25 @@ def _where(call: Bound, found: Sides, left: Frame, rights: list[Column]) -> Fram
         return judged
 
     try:
-        judged = flagged(found.rest, {})
+        judged = flagged(both.rest, {})
     except AnalysisException as error:
         try:
-            judged = flagged(*without_tables(call, found))
+            judged = flagged(*without_tables(call, both))
         except AnalysisException:
-            raise call.refuse("`on`", f"Spark cannot resolve `{found.rest}` over the two sides: {gist(error)}") from None
+            raise call.refuse("`on`", f"Spark cannot resolve `{both.rest}` over the two sides: {gist(error)}") from None
     outside = [f"{PREFIX}out_{i}" for i in range(len(places))]
     df = judged.toDF(*outside, *names, FLAG).drop(*outside)
     return left.with_df(df.withColumn(MATCH, F.when(named(FLAG), named(MATCH))))
 
 
-def _right_columns(found: Sides, shared: dict[str, str]) -> list[Column]:
+def _right_columns(both: Sides, shared: dict[str, str]) -> list[Column]:
     """The right side's columns in a match, null where there is none."""
-    matched, columns = named(MATCH).isNotNull(), found.right.columns
+    matched, columns = named(MATCH).isNotNull(), both.right.columns
     values = [F.when(matched, named(shared[c.name])) if c.name in shared else field(MATCH, c.name) for c in columns]
-    return [value.alias(name) for value, name in zip(values, found.right.originals, strict=True)]
+    return [value.alias(name) for value, name in zip(values, both.right.originals, strict=True)]
 
 
-def _outcome(call: Bound, found: Sides, left: Frame, rights: list[Column], why: Column) -> DataFrame:
+def _outcome(call: Bound, both: Sides, left: Frame, rights: list[Column], why: Column) -> DataFrame:
     """The output that the call asks for (rules C6, J1 to J3)."""
     wanted, inner = call["output"], call["join_type"] != "left"
     matched = named(MATCH).isNotNull()
@@ -203,11 +203,11 @@ def _outcome(call: Bound, found: Sides, left: Frame, rights: list[Column], why: 
     elif call["at_end"] == "hold":
         reason = F.when(why == "held", why)
     if wanted in ("dropped", "metrics"):
-        reasons = REASONS if found.begins is None else (*REASONS, BEFORE)
+        reasons = REASONS if both.begins is None else (*REASONS, BEFORE)
         return outcome(call, left, reason, clock, reasons, {}, {})
-    first = [call.names.among(u, left.originals)[0] for u in found.using]
+    first = [call.names.among(u, left.originals)[0] for u in both.using]
     order: list[Place] = [(0, i) for i in first + [i for i in range(len(left.originals)) if i not in first]]
-    order += [(1, i) for i, n in enumerate(found.right.originals) if not call.names.among(n, found.using)]
+    order += [(1, i) for i, n in enumerate(both.right.originals) if not call.names.among(n, both.using)]
     columns = left.original(), rights
     picked = [columns[table][i] for table, i in order]
     if wanted == "all":

@@ -72,7 +72,7 @@ from streamtime.sql.call.spec import Example, Local, Option, Spec
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows import changes
 from streamtime.sql.windows.reports import sessions
-from streamtime.udfs.updates.changes import Layout, Updates
+from streamtime.udfs.updates.changes import ChangeColumns, Updates
 from streamtime.udfs.updates.session_updates import SessionUpdates
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 BOUNDS = ("session_start", "session_end")
 
 
-def kernel(call: Bound, layout: Layout) -> Updates:
+def kernel(call: Bound, layout: ChangeColumns) -> Updates:
     """What adds up the sessions."""
     return SessionUpdates(layout, call["gap"], call["grace"])
 

@@ -120,7 +120,7 @@ def check(call: Bound) -> None:
 
 def plan(call: Bound) -> DataFrame:
     """SUPPRESS_UNTIL_CLOSE as a DataFrame."""
-    given, after = closing(call, call.tables[0].frame.schema)
+    given, after = closing(call, call.tables[0].df.schema)
     frame = prepared(call, window_end=given)
     (close,) = frame.extras["window_end"]
     moments = type(frame.time.type), T.TimestampNTZType if isinstance(frame.time.type, T.DateType) else type(frame.time.type)

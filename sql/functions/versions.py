@@ -90,7 +90,7 @@ OUTPUT = Option(
 
 def plan(call: Bound) -> DataFrame:
     """VERSIONS as a DataFrame."""
-    if call.tables[0].frame.isStreaming:
+    if call.tables[0].df.isStreaming:
         fix = "Write the stream into a versioned table, or read its table in batch."
         raise call.refuse(None, "is not possible on a stream: when a version ends is not known when its row comes (C5)", fix)
     frame = _changes(call)

@@ -80,7 +80,7 @@ from streamtime.sql.udtf import judges
 from streamtime.sql.windows import changes
 from streamtime.sql.windows.changes import check as check_aggregates
 from streamtime.sql.windows.reports import time_windows
-from streamtime.udfs.updates.changes import Layout, Updates
+from streamtime.udfs.updates.changes import ChangeColumns, Updates
 from streamtime.udfs.updates.sliding_updates import SlidingUpdates
 from streamtime.udfs.updates.window_updates import WindowUpdates
 
@@ -108,7 +108,7 @@ def check(call: Bound) -> None:
         raise call.refuse("`slide`", "expected an interval of at most `size`, got a larger one", fix)
 
 
-def kernel(call: Bound, layout: Layout) -> Updates:
+def kernel(call: Bound, layout: ChangeColumns) -> Updates:
     """What adds up the windows."""
     if call["size"] is None:
         return SlidingUpdates(layout, call["difference"], call["grace"])

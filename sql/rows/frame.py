@@ -175,7 +175,7 @@ def _as_time(ref: Ref, named_so: bool) -> str:
 
 def _unique(call: Bound) -> tuple[tuple[str, ...], list[str]]:
     """The names that the input's columns came with, and distinct ones for the frame."""
-    names = call.tables[0].frame.columns
+    names = call.tables[0].df.columns
     if reserved := [n for n in names if is_reserved(n)]:
         raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it in the TABLE argument.")
     twice = call.names.twice(names)
@@ -184,7 +184,7 @@ def _unique(call: Bound) -> tuple[tuple[str, ...], list[str]]:
 
 def _resolve(call: Bound, columns: list[str], wanted: list[tuple[str, Expression]]) -> tuple[DataFrame, list[tuple[str, Ref]]]:
     """Each expression as a column of the frame: itself where it is one, a helper column where it is computed."""
-    df = call.tables[0].frame
+    df = call.tables[0].df
     originals = df.columns
     names: list[str] = []
     helpers: dict[str, Expression] = {}
@@ -234,9 +234,9 @@ def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
     except AnalysisException as error:
         condition = error.getCondition() or ""
         parameters = error.getMessageParameters() or {}
-        known = list(dict.fromkeys(call.tables[0].frame.columns))
+        known = list(dict.fromkeys(call.tables[0].df.columns))
         said = parts(parameters.get("objectName", expression.text)) or [expression.text]
-        if condition.startswith("AMBIGUOUS") or len(call.names.among(said[0], call.tables[0].frame.columns)) > 1:
+        if condition.startswith("AMBIGUOUS") or len(call.names.among(said[0], call.tables[0].df.columns)) > 1:
             raise _ambiguous(call, role, ".".join(said)) from None
         if condition.startswith("UNRESOLVED_COLUMN"):
             fix = did_you_mean(said[-1], known) or f"The input has {listed(known)}."

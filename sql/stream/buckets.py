@@ -104,10 +104,10 @@ class Bucket(StatefulProcessor):
 
     def get(self, slot: int) -> bytes:
         """A slice."""
-        found = self.slices.getValue((slot,))
-        if found is None:
+        stored = self.slices.getValue((slot,))
+        if stored is None:
             raise StateError(f"{self.function}: slice {slot} of the state is missing from the checkpoint")
-        return bytes(found[0])
+        return bytes(stored[0])
 
     def put(self, slot: int, blob: bytes) -> None:
         """Write a slice."""
@@ -122,8 +122,8 @@ class Bucket(StatefulProcessor):
 
     def load(self) -> Index:
         """What is known of the bucket. Raises StateError where it was written by another call."""
-        found = self.index.get()
-        index = Index.load(bytes(found[0]) if found else None)
+        stored = self.index.get()
+        index = Index.load(bytes(stored[0]) if stored else None)
         if not index.options:
             index.options = self.options
         if index.options.get(STATE) != self.options.get(STATE):
@@ -361,8 +361,8 @@ def totals(reasons: groups.Ints, times: pa.Array, names: tuple[str, ...], clock:
     moments = groups.micros(times)[groups.valid([times], len(times))]
     behind = np.maximum(clock - moments, 0) if clock != NEVER else np.zeros(1, np.int64)
     counts = np.bincount(reasons, minlength=len(names) + 1)[1:].tolist()
-    found = [len(reasons), *counts, len(moments), int(behind.sum()), int(behind.max(initial=0))]
-    return dict(zip(counted(names), found, strict=True))
+    values = [len(reasons), *counts, len(moments), int(behind.sum()), int(behind.max(initial=0))]
+    return dict(zip(counted(names), values, strict=True))
 
 
 def time_of_day(timer_values: Any) -> int:

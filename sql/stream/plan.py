@@ -57,7 +57,7 @@ _numbers = itertools.count(1)
 
 def is_stream(call: Bound, explains: bool = False) -> bool:
     """Whether the call is over a stream. Raises CallError for what a stream cannot have (rules C3, C5, C6); `explains`: it can explain."""
-    if not call.tables[0].frame.isStreaming:
+    if not call.tables[0].df.isStreaming:
         return False
     if call["clock_by"]:
         raise call.refuse("`clock_by`", "is not possible on a stream: its one clock is the watermark (C3)", "Leave it out.")

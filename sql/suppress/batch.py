@@ -104,8 +104,8 @@ def check_common(function: Suppression, call: Bound) -> None:
 
 def prepared(call: Bound, **times: str) -> Frame:
     """The input, with the expressions that suppress takes resolved. `times` are expressions of event times."""
-    refuse_versioned(call, call.tables[0].frame.schema)
-    source = versioned_source(call.tables[0].frame, call.spec.name)
+    refuse_versioned(call, call.tables[0].df.schema)
+    source = versioned_source(call.tables[0].df, call.spec.name)
     if source is not None:
         raise _versioned(call, f"the table {source.table} is declared versioned")
     if call["clock"] == "wall" and not is_stream(call):

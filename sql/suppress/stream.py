@@ -11,11 +11,11 @@ from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream.buckets import CLOCK, REASON
 from streamtime.sql.stream.plan import WATERMARK, KeyState, Leaving, marked, released, verdict
-from streamtime.udfs.suppress.bounded import Bounded
+from streamtime.udfs.suppress.bounded import BoundedBuffer
 from streamtime.udfs.suppress.buffer import BYTES, DELETED, EMIT_REASON, EMIT_TIME
 from streamtime.udfs.suppress.decisions import Bounds
 from streamtime.udfs.suppress.until import Suppression, Until
-from streamtime.udfs.suppress.waiting import Waiting
+from streamtime.udfs.suppress.waiting import StreamBuffer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,7 +46,7 @@ def bounds(call: Bound) -> Bounds:
     return Bounds(call["max_records"], call["max_bytes"], call["when_full"])
 
 
-def _buffer(call: Bound, changelog: Changelog, until: Until, bounded: bool) -> tuple[Frame, Waiting, list[str]]:
+def _buffer(call: Bound, changelog: Changelog, until: Until, bounded: bool) -> tuple[Frame, StreamBuffer, list[str]]:
     """The rows with what the buffer must know of each, the buffer, and the columns that travel to it."""
     frame, deleted = changelog.frame, changelog.deleted
     columns, keys = [c.name for c in frame.columns], tuple(k.name for k in frame.keys)
@@ -56,7 +56,7 @@ def _buffer(call: Bound, changelog: Changelog, until: Until, bounded: bool) -> t
         helpers[BYTES] = changelog.size.cast("long")
         others += [*keys, BYTES]
     sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *others]))
-    waiting = Waiting(
+    waiting = StreamBuffer(
         until=until,
         time=frame.time.name,
         columns=tuple(columns if call["output"] == "rows" else sent),
@@ -68,11 +68,11 @@ def _buffer(call: Bound, changelog: Changelog, until: Until, bounded: bool) -> t
         output=call["output"],
     )
     if bounded:
-        waiting = Bounded(**vars(waiting), function=call.spec.name, keys=keys, size=BYTES, bounds=bounds(call))
+        waiting = BoundedBuffer(**vars(waiting), function=call.spec.name, keys=keys, size=BYTES, bounds=bounds(call))
     return (frame.with_df(frame.df.withColumns(helpers)) if helpers else frame), waiting, sent
 
 
-def _leaving(call: Bound, frame: Frame, holder: Waiting, sent: list[str]) -> Leaving:
+def _leaving(call: Bound, frame: Frame, holder: StreamBuffer, sent: list[str]) -> Leaving:
     """What leaves the buffer. Spark must know how far it lies behind: `emit_time` never does, the rows' own times may (rule S8)."""
     schema, kind = frame.df.schema, frame.time.type
     emit_time = marked(call, T.StructField(EMIT_TIME, kind, True, _watermarks(schema)))

@@ -19,7 +19,7 @@ from streamtime.sql.windows.changes import carried_columns, fields_of, moment
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.updates.aggregates import aggregate
-from streamtime.udfs.updates.changes import Layout, Updates
+from streamtime.udfs.updates.changes import ChangeColumns, Updates
 from streamtime.udfs.updates.in_batch import Sorted
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def shape(call: Bound, schema: T.StructType, bounds: tuple[str, str], kind: T.Da
 
 
 def changed(
-    call: Bound, shape_: Shape, kernel: Callable[[Bound, Layout], Updates], rows: list[tuple[Any, ...]], columns: Columns
+    call: Bound, shape_: Shape, kernel: Callable[[Bound, ChangeColumns], Updates], rows: list[tuple[Any, ...]], columns: Columns
 ) -> Iterator[tuple[Any, ...]]:
     """The changes, or final rows; `rows` come in processing order, the arguments of the aggregates last."""
     taken = np.array([i for i, aside in enumerate(columns.aside) if aside is None], np.int64)
@@ -95,7 +95,7 @@ def changed(
     numbers = {o: n for n, o in enumerate(dict.fromkeys(order))}
     instant = arrow_type(shape_.time)
     final = call["emit"] == "final"
-    layout = Layout(
+    layout = ChangeColumns(
         carried=(ROW,),
         ordered=("__order",),
         bounds=("__start", "__end"),

@@ -23,7 +23,7 @@ from streamtime.sql.windows.aggregates import ARGUMENT, Typed, arguments, parse,
 from streamtime.sql.windows.membership import clocked
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME, emitted
 from streamtime.udfs.updates.aggregates import KINDS
-from streamtime.udfs.updates.changes import DELETED, Layout, Updates
+from streamtime.udfs.updates.changes import DELETED, ChangeColumns, Updates
 from streamtime.udfs.updates.in_batch import PerRow, Sorted
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Changing:
 def plan(
     call: Bound,
     bounds: tuple[str, str],
-    kernel: Callable[[Bound, Layout], Updates],
+    kernel: Callable[[Bound, ChangeColumns], Updates],
     report: Callable[[Bound, Frame, tuple[str, str]], DataFrame],
     options: Sequence[str],
 ) -> DataFrame:
@@ -125,7 +125,7 @@ def plan(
     if call["output"] != "rows":
         return report(call, frame, bounds)
     beside = not stream and call["emit"] != "final" and kernels.arrow_udf is not None
-    layout = Layout(
+    layout = ChangeColumns(
         carried=() if beside else tuple(carried),
         ordered=tuple(ordered),
         bounds=bounds,

@@ -74,7 +74,7 @@ class FirstInSession:
         for key, end, start in zip(owner.tolist(), *held.tolist(), strict=True):
             known.setdefault(key, []).append((start, end))
         reasons, bounds = np.zeros(len(group), np.int64), np.zeros((2, len(group)), np.int64)
-        kept: dict[int, list[tuple[int, int]]] = {}
+        live_of: dict[int, list[tuple[int, int]]] = {}
         before = -1
         for row, (key, time) in enumerate(zip(group.tolist(), groups.micros(columns[0]).tolist(), strict=True)):
             if key != before:
@@ -82,8 +82,8 @@ class FirstInSession:
             verdict, bounds[0, row], bounds[1, row] = sessions.take(time, watermark)
             reasons[row] = DROPPED[verdict]
             if verdict != LATE:
-                kept[key] = sessions.live
-        entries = [(key, end, start) for key, live in kept.items() for start, end in live]
+                live_of[key] = sessions.live
+        entries = [(key, end, start) for key, live in live_of.items() for start, end in live]
         matrix = np.array(entries, np.int64).reshape(-1, 3).T
         edges = [groups.times(edge, np.zeros(len(edge), bool), columns[0].type) for edge in bounds]
         return Step(reasons, edges, matrix[0], matrix[1:])

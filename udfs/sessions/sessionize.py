@@ -30,7 +30,7 @@ class Sessionize:
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Per row a struct of its session's final `start` and `end`; null where the row is late or takes no part."""
-        keys: groups.Runs[Memory] = groups.Runs(Memory)
+        keys: groups.Runs[SessionMemory] = groups.Runs(SessionMemory)
         opened, waiting = Opened(), deque[Pending]()
         like: pa.DataType | None = None
         for columns in batches:
@@ -42,7 +42,7 @@ class Sessionize:
         while waiting and like is not None:
             yield waiting.popleft().bounds(opened, like)
 
-    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[Memory], opened: Opened) -> Pending:
+    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[SessionMemory], opened: Opened) -> Pending:
         clocks, runs = columns[: 1 + self.has_stream_time], columns[1 + self.has_stream_time :]
         length = len(columns[0])
         rows = np.flatnonzero(groups.valid((columns[0], *runs), length))
@@ -103,7 +103,7 @@ class Opened:
 
 
 @dataclass
-class Memory:
+class SessionMemory:
     """The live sessions of the key whose rows may go on in the next batch, by id."""
 
     live: Ints = field(default_factory=none)
@@ -130,7 +130,7 @@ class Pending:
         self.session = self.session[edges]
         return self
 
-    def take(self, rows: Ints, rule: Sessionize, starts: Flags, times: Ints, clocks: Ints, memory: Memory, opened: Opened) -> None:
+    def take(self, rows: Ints, rule: Sessionize, starts: Flags, times: Ints, clocks: Ints, memory: SessionMemory, opened: Opened) -> None:
         """Judge rows of the batch, and remember the last key's live sessions."""
         group, offset = groups.numbered(starts), len(self.starts)
         before, far = none() if starts[0] else memory.live, none()

@@ -13,15 +13,15 @@ from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.arrays.ordering import By, one, ranks
 from streamtime.udfs.state import Entries, Taken
 from streamtime.udfs.suppress import decisions
-from streamtime.udfs.suppress.decisions import Bounds, Rows
-from streamtime.udfs.suppress.waiting import CAME, DELETED, DUE, PLACE, Waiting
+from streamtime.udfs.suppress.decisions import Bounds, Changes
+from streamtime.udfs.suppress.waiting import CAME, DELETED, DUE, PLACE, StreamBuffer
 
 SIZE = 4  # an entry, without its key, has its bytes too
 
 
 @dataclass(frozen=True)
-class Bounded(Waiting):
-    """Rows come in processing order, whatever their keys; an entry is a held row, of which the one group has many."""
+class BoundedBuffer(StreamBuffer):
+    """Changes come in processing order, whatever their keys; an entry is a held row, of which the one group has many."""
 
     function: str = ""
     keys: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Bounded(Waiting):
         now = int(clock[0])
         both, numbers = self._buffered(rows, now, held)
         rank, none = ranks(both, [By(k) for k in self.keys]), np.zeros(both.num_rows, np.int64)
-        taken = Rows(rank, none, none, np.full(both.num_rows, now), numbers[PLACE], numbers[DUE], len(held))
+        taken = Changes(rank, none, none, np.full(both.num_rows, now), numbers[PLACE], numbers[DUE], len(held))
         decided = self.until.decided(taken, self.bounds, numbers[SIZE], lambda: rank)
         decisions.enforce(self.function, self.bounds, taken, decided, numbers[SIZE])
         numbers = np.stack([decided.due, decided.place, *numbers[CAME:]])

@@ -29,8 +29,8 @@ from streamtime.udfs.suppress.decisions import (
     RELEASED,
     TOMBSTONE,
     Bounds,
+    Changes,
     Decided,
-    Rows,
     enforce,
     fullness,
 )
@@ -128,7 +128,7 @@ class Chunk:
     """Rows that are decided together: those that are held, then new ones."""
 
     rows: HeldRows
-    taken: Rows  # what their fate hangs on
+    taken: Changes  # what their fate hangs on
     decided: Decided
     table: pa.Table | None  # the new rows; None: there are none
 
@@ -227,10 +227,10 @@ class Buffer:
         first, second = halves([one(table, k) for k in call.told], length, self.secret)
         return HeldRows(first, second, place, due, stream, deleted, sizes, refs)
 
-    def _taken(self, rows: HeldRows, clock: Ints, stream: Ints) -> Rows:
+    def _taken(self, rows: HeldRows, clock: Ints, stream: Ints) -> Changes:
         """What the fate of rows hangs on; clocks and stream times are those of the new ones."""
         held = len(rows.refs) - len(clock)
-        return Rows(
+        return Changes(
             first=rows.first,
             second=rows.second,
             clock=np.concatenate((np.zeros(held, np.int64), clock)),

@@ -45,9 +45,9 @@ class Counts:
 
     def held(self, count: Ints, size: Ints) -> None:
         """How much is held after each new row."""
-        for kept, values in ((self.count, count), (self.size, size)):
-            kept[1] = max(kept[1], int(values.max()))
-            kept[2] += int(values.sum())
+        for gauge, values in ((self.count, count), (self.size, size)):
+            gauge[1] = max(gauge[1], int(values.max()))
+            gauge[2] += int(values.sum())
 
     def released(self, emitted: Ints, due: Ints) -> None:
         """Rows that come out, when they do and when they were to."""

@@ -33,7 +33,7 @@ COUNTS = (
 
 
 @dataclass(frozen=True)
-class Waiting:
+class StreamBuffer:
     """Until when rows wait, and which columns there are."""
 
     until: Until

@@ -40,7 +40,7 @@ class Parents:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ChangeColumns:
     """The columns of changes."""
 
     carried: tuple[str, ...]  # the columns of the row that caused a change: keys, clock_by and ORDER BY columns
@@ -134,7 +134,9 @@ class Sums:
         return [taken(pool, self.place[chains]) for pool in self.pools]
 
 
-def accumulated(layout: Layout, rows: pa.Table, item: Ints, chain: Ints, parents: Parents, held: list[State], *, every: bool) -> Sums:
+def accumulated(
+    layout: ChangeColumns, rows: pa.Table, item: Ints, chain: Ints, parents: Parents, held: list[State], *, every: bool
+) -> Sums:
     """Add up rows in chains; with `every`, say what it comes to after each.
 
     An item is a row of `rows` in a chain; items come in processing order, chains are numbered from 0 and none is empty.
@@ -248,7 +250,7 @@ def numbered(rows: pa.Table, group: Ints, ordered: Sequence[str], caused_by: Int
 class Updates:
     """A function that emits changes: `changes` says what a batch comes to. The rest is the same for all."""
 
-    layout: Layout
+    layout: ChangeColumns
     changed_at_end: ClassVar[bool] = False  # whether a result's event time is always its end
 
     def changes(

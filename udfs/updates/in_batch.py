@@ -24,7 +24,7 @@ def empty() -> Entries:
 
 
 @dataclass
-class Memory:
+class WindowMemory:
     """What a key's windows have come to where a batch ended, and how many changes its last row's ORDER BY values have had."""
 
     carried: Entries = field(default_factory=empty)
@@ -44,7 +44,7 @@ class Sorted:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of rows in; changes, or final rows without the moment that they leave, out."""
-        keys: groups.Runs[Memory] = groups.Runs(Memory)
+        keys: groups.Runs[WindowMemory] = groups.Runs(WindowMemory)
         for rows in (table.combine_chunks() for table in gathered(batches, CHUNK)):
             over = list[Entries]()
             for _, _, changes in self.judged(rows, keys, over):
@@ -52,7 +52,7 @@ class Sorted:
             yield from self._final(over)
         yield from self._final([memory.carried for memory in keys.memories.values()])
 
-    def judged(self, rows: pa.Table, keys: groups.Runs[Memory], over: list[Entries]) -> Iterator[tuple[Ints | None, Ints, pa.Table]]:
+    def judged(self, rows: pa.Table, keys: groups.Runs[WindowMemory], over: list[Entries]) -> Iterator[tuple[Ints | None, Ints, pa.Table]]:
         """The changes of a batch, in parts: the rows of each (None: all), which of these caused the changes, and the changes.
 
         Windows to which no more rows come are added to `over`.
@@ -66,7 +66,7 @@ class Sorted:
         stay = {id(memory) for memory in keys.memories.values()}
         over += [memory.carried for number, memory in handed_out.items() if number not in stay]
 
-    def _part(self, rows: pa.Table, starts: groups.Flags, memory: Memory, over: list[Entries]) -> tuple[Ints, pa.Table]:
+    def _part(self, rows: pa.Table, starts: groups.Flags, memory: WindowMemory, over: list[Entries]) -> tuple[Ints, pa.Table]:
         layout, carried = self.updates.layout, memory.carried
         tied = memory.ties.starts([one(rows, n) for n in layout.ordered], rows.num_rows) | starts
         group = groups.numbered(starts)
@@ -111,7 +111,7 @@ class PerRow:
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """As many lists as rows."""
-        keys: groups.Runs[Memory] = groups.Runs(Memory)
+        keys: groups.Runs[WindowMemory] = groups.Runs(WindowMemory)
         for table in gathered((pa.RecordBatch.from_arrays(list(b), list(self.columns)) for b in batches), CHUNK):
             rows = table.combine_chunks()
             parts = list(self.sorted.judged(rows, keys, []))

@@ -13,7 +13,7 @@ from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import Entries, Taken
 from streamtime.udfs.updates.chains import Chains, chained
-from streamtime.udfs.updates.changes import DELETE, END, START, UPSERT, Layout, Sums, Updates, Windows, accumulated, numbered
+from streamtime.udfs.updates.changes import DELETE, END, START, UPSERT, ChangeColumns, Sums, Updates, Windows, accumulated, numbered
 
 
 def places(gone: Ints, item: Ints, rows: int) -> Ints:
@@ -30,7 +30,7 @@ class SessionUpdates(Updates):
 
     changed_at_end: ClassVar[bool] = True
 
-    layout: Layout
+    layout: ChangeColumns
     gap: int
     grace: int
 
@@ -47,27 +47,30 @@ class SessionUpdates(Updates):
     ) -> tuple[Taken, Ints]:
         """For each row a delete of every session that it merges with, then the new session."""
         times = groups.micros(one(rows, self.layout.time))
-        found = chained(group, times, clock, owner, held.matrix[[END, START]], self.gap, self.grace)
-        item = np.flatnonzero(~found.late)
+        done = chained(group, times, clock, owner, held.matrix[[END, START]], self.gap, self.grace)
+        item = np.flatnonzero(~done.late)
         states = self.layout.states(held.payload, len(held), rows)
-        sums = accumulated(self.layout, rows, item, found.chain[item], found.parents, states, every=not self.layout.final)
-        caused_by = np.concatenate((found.gone, item))
-        place = places(found.gone, item, rows.num_rows)  # deletes come first
+        sums = accumulated(self.layout, rows, item, done.chain[item], done.parents, states, every=not self.layout.final)
+        caused_by = np.concatenate((done.gone, item))
+        place = places(done.gone, item, rows.num_rows)  # deletes come first
         order = np.empty(len(place), np.int64)
         order[place] = np.arange(len(place))
         caused_by = caused_by[order]
         seq = numbered(rows, group, self.layout.ordered, caused_by, before)
         out = pa.table({})
         if not self.layout.final:
-            out = self._changes(rows, found, item, sums, order, caused_by, seq)
-        asked = found.group >= since
-        entries = self._entries(rows, held, found, item, sums, seq[place[len(found.gone) :]], asked)
-        whose = np.where(found.closed, ~found.group, found.group)
-        return Taken(out, whose[asked], entries, {"late_drop_total": int(found.late.sum())}), caused_by
+            out = self._changes(rows, done, item, sums, order, caused_by, seq)
+        asked = done.group >= since
+        entries = self._entries(rows, held, done, item, sums, seq[place[len(done.gone) :]], asked)
+        whose = np.where(done.closed, ~done.group, done.group)
+        return Taken(out, whose[asked], entries, {"late_drop_total": int(done.late.sum())}), caused_by
 
-    def _changes(self, rows: pa.Table, found: Chains, item: Ints, sums: Sums, order: Ints, caused_by: Ints, seq: Ints) -> pa.Table:
-        deletes = len(found.gone)
-        start, end = np.concatenate((found.gone_start, found.start[item]))[order], np.concatenate((found.gone_end, found.end[item]))[order]
+    def _changes(self, rows: pa.Table, done: Chains, item: Ints, sums: Sums, order: Ints, caused_by: Ints, seq: Ints) -> pa.Table:
+        deletes = len(done.gone)
+        start, end = (
+            np.concatenate((done.gone_start, done.start[item]))[order],
+            np.concatenate((done.gone_end, done.end[item]))[order],
+        )
         kind = np.repeat([DELETE, UPSERT], [deletes, len(item)])[order]
         of = pa.array(order - deletes, mask=order < deletes)  # deletes have null aggregates
         results = [a.result(s, result).take(of) for (a, result), s in zip(self.layout.aggregates, sums.per_item, strict=True)]
@@ -75,14 +78,14 @@ class SessionUpdates(Updates):
         carried = {n: one(rows, n).take(at) for n in self.layout.carried}
         return self.layout.table(carried, Windows(start, end, self.close(end), kind, end), results, pa.array(seq), None)
 
-    def _entries(self, rows: pa.Table, held: Entries, found: Chains, item: Ints, sums: Sums, seq: Ints, asked: Flags) -> Entries:
+    def _entries(self, rows: pa.Table, held: Entries, done: Chains, item: Ints, sums: Sums, seq: Ints, asked: Flags) -> Entries:
         """The sessions of groups that are asked for, closed ones among them: whoever asked drops or releases them."""
-        content, (end, start) = found.content[asked], found.bounds[:, asked]
+        content, (end, start) = done.content[asked], done.bounds[:, asked]
         is_chain = content >= 0
         matrix = np.stack((end, start, end))
         chains = content[is_chain]
-        last = np.zeros(int(found.chain.max(initial=-1)) + 1, np.int64)
-        last[found.chain[item]] = np.arange(len(item))  # the last one stays
+        last = np.zeros(int(done.chain.max(initial=-1)) + 1, np.int64)
+        last[done.chain[item]] = np.arange(len(item))  # the last one stays
         new = Entries(matrix[:, is_chain], self.layout.payload(sums.of(chains), rows, item[last[chains]], seq[last[chains]]))
         if is_chain.all():
             return new

@@ -19,7 +19,7 @@ from streamtime.udfs.updates.aggregates import State
 from streamtime.udfs.updates.changes import (
     CHANGED,
     UPSERT,
-    Layout,
+    ChangeColumns,
     Parents,
     Updates,
     Windows,
@@ -44,7 +44,7 @@ class Key:
 
 
 @dataclass
-class Found:
+class Log:
     """What rows did, as plain lists."""
 
     items: list[int] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Found:
 class SlidingUpdates(Updates):
     """Windows `[start, start + difference]`; closed once stream time has passed their end and `grace`."""
 
-    layout: Layout
+    layout: ChangeColumns
     difference: int
     grace: int
 
@@ -82,30 +82,30 @@ class SlidingUpdates(Updates):
     ) -> tuple[Taken, Ints]:
         """One upsert for each window that a row lies in or calls into being, by their end."""
         times = groups.micros(one(rows, self.layout.time))
-        found = self._found(times, group, past(clock, self.grace), owner, held.matrix, since)
-        item, chain = np.array(found.items, np.int64), np.array(found.chains, np.int64)
-        begun = np.array(found.begun_with, np.int64).reshape(-1, 2).T
+        log = self._log(times, group, past(clock, self.grace), owner, held.matrix, since)
+        item, chain = np.array(log.items, np.int64), np.array(log.chains, np.int64)
+        begun = np.array(log.begun_with, np.int64).reshape(-1, 2).T
         states = self.layout.states(held.payload, len(held), rows)
         per_item = accumulated(self.layout, rows, item, chain, Parents.held(begun[0], begun[1]), states, every=True).per_item
-        pool = [joined([h, i]) if found.items else h for h, i in zip(states, per_item, strict=True)]
-        caused_by = item[found.causes] if found.causes else np.zeros(0, np.int64)
+        pool = [joined([h, i]) if log.items else h for h, i in zip(states, per_item, strict=True)]
+        caused_by = item[log.causes] if log.causes else np.zeros(0, np.int64)
         seq = numbered(rows, group, self.layout.ordered, caused_by, before)
-        content = self._content(found, pool, len(held))
+        content = self._content(log, pool, len(held))
         out = pa.table({})
         if not self.layout.final:
-            latest = np.array(found.latest, np.int64)
-            start, end = (np.array([bounded(e - back) for e in found.ends], np.int64) for back in (self.difference, 0))
+            latest = np.array(log.latest, np.int64)
+            start, end = (np.array([bounded(e - back) for e in log.ends], np.int64) for back in (self.difference, 0))
             upserts = Windows(start, end, self.close(end), np.full(len(end), UPSERT), latest)
             results = [a.result(s, kind) for (a, kind), s in zip(self.layout.aggregates, content, strict=True)]
             at = pa.array(caused_by)
             out = self.layout.table({n: one(rows, n).take(at) for n in self.layout.carried}, upserts, results, pa.array(seq), None)
         late = {"late_drop_total": len(times) - len(item)}
-        return Taken(out, *self._entries(rows, held, found, item, pool, content, caused_by, seq), late), caused_by
+        return Taken(out, *self._entries(rows, held, log, item, pool, content, caused_by, seq), late), caused_by
 
-    def _found(self, times: Ints, group: Ints, horizons: Ints, owner: Ints, held: Ints, since: int) -> Found:
-        found, chain_of = Found(), dict[tuple[int, int], int]()
+    def _log(self, times: Ints, group: Ints, horizons: Ints, owner: Ints, held: Ints, since: int) -> Log:
+        log, chain_of = Log(), dict[tuple[int, int], int]()
         for entry, (whose, end, start, changed) in enumerate(zip(owner.tolist(), *held.tolist(), strict=True)):
-            key = found.keys.setdefault(whose, Key())
+            key = log.keys.setdefault(whose, Key())
             if changed == PANE:
                 bisect.insort(key.times, start)
                 key.panes[start] = ~entry
@@ -114,34 +114,34 @@ class SlidingUpdates(Updates):
         for row, (whose, time, horizon) in enumerate(zip(group.tolist(), times.tolist(), horizons.tolist(), strict=True)):
             if time + self.difference < horizon:
                 continue
-            key = found.keys.setdefault(whose, Key())
-            self._take(found, key, chain_of, row, whose, time, horizon)
+            key = log.keys.setdefault(whose, Key())
+            self._take(log, key, chain_of, row, whose, time, horizon)
         touched = set(group[group >= since].tolist())
-        found.keys = {whose: key for whose, key in sorted(found.keys.items()) if whose in touched}
-        return found
+        log.keys = {whose: key for whose, key in sorted(log.keys.items()) if whose in touched}
+        return log
 
-    def _take(self, found: Found, key: Key, chain_of: dict[tuple[int, int], int], row: int, whose: int, time: int, horizon: int) -> None:
+    def _take(self, log: Log, key: Key, chain_of: dict[tuple[int, int], int], row: int, whose: int, time: int, horizon: int) -> None:
         span = self.difference
         is_new = time not in key.panes
         if (whose, time) not in chain_of:
             chain_of[whose, time] = len(chain_of)
             if not is_new:
-                found.begun_with.append((chain_of[whose, time], ~key.panes[time]))
+                log.begun_with.append((chain_of[whose, time], ~key.panes[time]))
         if is_new:
             bisect.insort(key.times, time)
-        key.panes[time] = len(found.items)
-        found.items.append(row)
-        found.chains.append(chain_of[whose, time])
+        key.panes[time] = len(log.items)
+        log.items.append(row)
+        log.chains.append(chain_of[whose, time])
         for end in self._touched(key.times, time, is_new):
             if end < horizon:
                 continue
             inside = key.times[bisect.bisect_left(key.times, end - span) : bisect.bisect_right(key.times, end)]
             if inside:
-                key.windows[end] = len(found.ends)
-                found.causes.append(len(found.items) - 1)
-                found.ends.append(end)
-                found.members.append([key.panes[p] for p in inside])
-                found.latest.append(inside[-1])
+                key.windows[end] = len(log.ends)
+                log.causes.append(len(log.items) - 1)
+                log.ends.append(end)
+                log.members.append([key.panes[p] for p in inside])
+                log.latest.append(inside[-1])
 
     def _touched(self, times: list[int], time: int, is_new: bool) -> list[int]:
         """The ends of windows that a row lies in or calls into being, in Kafka's order: those that were there, the latest first; then
@@ -161,24 +161,24 @@ class SlidingUpdates(Updates):
             fresh.append(time + 1 + span)
         return [*sorted(known, reverse=True), *dict.fromkeys(fresh)]
 
-    def _content(self, found: Found, pool: list[State], held: int) -> list[State]:
+    def _content(self, log: Log, pool: list[State], held: int) -> list[State]:
         """What the windows that changed come to, each merged from its panes by time."""
-        count = len(found.ends)
-        child = np.repeat(np.arange(count), [len(m) for m in found.members]) if count else np.zeros(0, np.int64)
-        members = np.array([r for m in found.members for r in m], np.int64)
+        count = len(log.ends)
+        child = np.repeat(np.arange(count), [len(m) for m in log.members]) if count else np.zeros(0, np.int64)
+        members = np.array([r for m in log.members for r in m], np.int64)
         where = np.where(members >= 0, members + held, ~members)
         parents = Parents.held(child, where)
         none = np.zeros(0, np.int64)
         return [beginnings(a, np.arange(count), parents, p, none) for (a, _), p in zip(self.layout.aggregates, pool, strict=True)]
 
     def _entries(
-        self, rows: pa.Table, held: Entries, found: Found, item: Ints, pool: list[State], content: list[State], caused_by: Ints, seq: Ints
+        self, rows: pa.Table, held: Entries, log: Log, item: Ints, pool: list[State], content: list[State], caused_by: Ints, seq: Ints
     ) -> tuple[Ints, Entries]:
         span = self.difference
-        panes = [(whose, bounded(p + 1 + span), p, PANE, ref) for whose, key in found.keys.items() for p, ref in key.panes.items()]
+        panes = [(whose, bounded(p + 1 + span), p, PANE, ref) for whose, key in log.keys.items() for p, ref in key.panes.items()]
         windows = [
-            (whose, bounded(end), bounded(end - span), found.latest[ref] if ref >= 0 else int(held.matrix[CHANGED][~ref]), ref)
-            for whose, key in found.keys.items()
+            (whose, bounded(end), bounded(end - span), log.latest[ref] if ref >= 0 else int(held.matrix[CHANGED][~ref]), ref)
+            for whose, key in log.keys.items()
             for end, ref in key.windows.items()
             if self.layout.final
         ]

@@ -11,14 +11,14 @@ from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import Entries, Taken
-from streamtime.udfs.updates.changes import CHANGED, START, UPSERT, Layout, Parents, Updates, Windows, accumulated, numbered, past
+from streamtime.udfs.updates.changes import CHANGED, START, UPSERT, ChangeColumns, Parents, Updates, Windows, accumulated, numbered, past
 
 
 @dataclass(frozen=True)
 class WindowUpdates(Updates):
     """Windows `[start, end)`, aligned to the epoch; closed once stream time reaches their end and `grace`."""
 
-    layout: Layout
+    layout: ChangeColumns
     size: int
     slide: int
     grace: int

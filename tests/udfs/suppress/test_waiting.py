@@ -19,10 +19,10 @@ from support.reference_suppress import Suppress as Reference
 from streamtime.sql.stream.buckets import ASIDE, CLOCK, PLACE, REASON, Holding
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.ordering import By
-from streamtime.udfs.suppress.bounded import Bounded
+from streamtime.udfs.suppress.bounded import BoundedBuffer
 from streamtime.udfs.suppress.decisions import Bounds, BufferFull
 from streamtime.udfs.suppress.until import Until
-from streamtime.udfs.suppress.waiting import Waiting
+from streamtime.udfs.suppress.waiting import StreamBuffer
 
 COLUMNS = ("k", "t", "close", "deleted", "id")
 
@@ -64,7 +64,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
     wait = random_.choice([0, 1, 3 * STEP, 10 * STEP, groups.HIGHEST])
     output = random_.choice(["rows", "dropped", "all"])
     order = random_.choice(["id", "t"])
-    holder = Waiting(Until(wait, "close" if closes else None), "t", COLUMNS, REASON, CLOCK, "at", "why", "deleted", output)
+    holder = StreamBuffer(Until(wait, "close" if closes else None), "t", COLUMNS, REASON, CLOCK, "at", "why", "deleted", output)
     results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
     ties = tuple(By(n) for n in ("k", "t", "close", "deleted", "id") if n != order)
     stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By(order),), ties, ("null_time",), results, output))
@@ -98,7 +98,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
 
 
 def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() -> None:
-    holder = Waiting(Until(wait=10 * STEP), "t", COLUMNS, REASON, CLOCK, "at", "why")
+    holder = StreamBuffer(Until(wait=10 * STEP), "t", COLUMNS, REASON, CLOCK, "at", "why")
     stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows"))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 0, "deleted": False, "id": 1}
     assert stream.run(table([row]), 0) == []
@@ -109,7 +109,7 @@ def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() ->
 
 
 def test_the_wall_clock_releases_too() -> None:
-    holder = Waiting(Until(close="close"), "t", COLUMNS, REASON, CLOCK, "at", "why")
+    holder = StreamBuffer(Until(close="close"), "t", COLUMNS, REASON, CLOCK, "at", "why")
     stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", wall=True))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
     assert stream.run(table([row]), 10 * STEP) == []
@@ -118,7 +118,7 @@ def test_the_wall_clock_releases_too() -> None:
 
 
 def test_a_clock_on_the_wall_that_is_set_back_mutes_nothing_and_stream_time_stays_where_it_was() -> None:
-    holder = Waiting(Until(close="close"), "t", COLUMNS, REASON, CLOCK, "at", "why")
+    holder = StreamBuffer(Until(close="close"), "t", COLUMNS, REASON, CLOCK, "at", "why")
     stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", wall=True))
 
     def row(number: int, close: int) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def test_a_clock_on_the_wall_that_is_set_back_mutes_nothing_and_stream_time_stay
 
 
 def test_the_latest_time_of_day_is_kept_though_nothing_is_held() -> None:
-    holder = Waiting(Until(close="close"), "t", COLUMNS, REASON, CLOCK, "at", "why")
+    holder = StreamBuffer(Until(close="close"), "t", COLUMNS, REASON, CLOCK, "at", "why")
     stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", wall=True))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
     assert [moment(r["at"]) for r in stream.run(table([row]), 100 * STEP)] == [100 * STEP]
@@ -148,7 +148,7 @@ def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -
     wait, output, early = random_.choice([0, 3 * STEP, None]), random_.choice(["rows", "all"]), not closes and random_.random() < 0.8
     records, size = random_.choice([(0, None), (1, None), (3, None), (None, 5), (3, 9)])
     columns = (*COLUMNS, "size")
-    holder = Bounded(
+    holder = BoundedBuffer(
         Until(groups.HIGHEST if wait is None else wait, "close" if closes else None), "t", columns, REASON, CLOCK, "at", "why", "deleted", output,
         "F", ("k",), "size", Bounds(records, size, "emit_early" if early else "fail"),
     )  # fmt: skip

@@ -24,7 +24,7 @@ from streamtime.sql.stream.buckets import ASIDE, Holding
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.updates import in_batch
 from streamtime.udfs.updates.aggregates import aggregate
-from streamtime.udfs.updates.changes import DELETED, Layout, Updates
+from streamtime.udfs.updates.changes import DELETED, ChangeColumns, Updates
 from streamtime.udfs.updates.in_batch import PerRow, Sorted
 from streamtime.udfs.updates.session_updates import SessionUpdates
 from streamtime.udfs.updates.sliding_updates import SlidingUpdates
@@ -45,9 +45,9 @@ AGGREGATES = (
 NAMES = [a.name for a, _ in AGGREGATES]
 
 
-def layout(order: str, final: bool) -> Layout:
+def layout(order: str, final: bool) -> ChangeColumns:
     carried = tuple(dict.fromkeys(["k", order]))
-    return Layout(carried, (order,), ("start", "end"), AGGREGATES, "t", MOMENT, final)
+    return ChangeColumns(carried, (order,), ("start", "end"), AGGREGATES, "t", MOMENT, final)
 
 
 def cut(random_: random.Random, table: pa.Table) -> Iterator[pa.RecordBatch]:
