@@ -324,7 +324,7 @@ def _metrics(call: Bound, counted: DataFrame) -> DataFrame:
         *[F.sum(n).cast("double").alias(n) for n in ("count_max", "size_max")],
         F.max("late_max").alias("late_max"),
         F.min("overtime_min").alias("overtime_min"),
-        ((F.max("high") - F.min("low")) / 1e6).alias("span"),
+        (F.coalesce(F.try_subtract(F.max("high"), F.min("low")), F.when(F.max("high") >= F.min("low"), HIGHEST)) / 1e6).alias("span"),
     )
     per_row, rate = "rows", "rows per second of event time"
     rows: list[tuple[str, str, str]] = []

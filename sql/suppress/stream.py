@@ -101,7 +101,8 @@ def streamed(
     )
     frame = frame.with_df(made)
     shown = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if wanted != "dropped" else {}
-    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, shown, shown)
+    timeless = F.coalesce(verdict(call) == "null_time", F.lit(False))  # it may be its close alone that is null
+    return outcome(call, frame, verdict(call), F.when(~timeless, named(CLOCK)), REASONS, shown, shown)
 
 
 def _refuse(call: Bound, frame: Frame) -> None:

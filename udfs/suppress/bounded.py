@@ -59,7 +59,8 @@ class Bounded(Waiting):
             self._let_go(both.take(pa.array(came)), deleted[came], numbers[CAME][came], now, decided.why[came] == decisions.FULL),
             self._replaced(both.filter(pa.array(gone)), numbers[CAME][gone]),
         ]
-        counts = self._counts(deleted[came], np.where(numbers[DUE] < HIGHEST, now - numbers[DUE], 0)[came] if now > LOWEST else came * 0)
+        since = np.where(numbers[DUE] > LOWEST, numbers[DUE], numbers[PLACE])[came]
+        counts = self._counts(deleted[came], np.where(since < HIGHEST, groups.difference(now, since), 0) if now > LOWEST else came * 0)
         counts |= {"replaced_drop_total": int(gone.sum()), "suppression_buffer_entered_total": int(stays[before:].sum())}
         counts["suppression_buffer_left_total"] = before - int(stays[:before].sum())
         if not stays.any():  # nothing is held any more
