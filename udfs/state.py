@@ -119,7 +119,7 @@ class Taken:
     out: pa.Table
     groups: Ints  # whose entries are new, rising; they replace all that were held of it; one that lives by LOWEST says: nothing any more
     entries: Entries  # those entries, without their keys
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, float] = field(default_factory=dict)
 
 
 class Holder(Protocol):
@@ -148,7 +148,7 @@ class Holder(Protocol):
 class Counting(Protocol):
     """A holder that counts what it releases."""
 
-    def counted(self, due: Entries, clock: int) -> dict[str, int]:
+    def counted(self, due: Entries, clock: int) -> dict[str, float]:
         """The numbers of a release."""
 
 

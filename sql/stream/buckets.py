@@ -31,7 +31,7 @@ BUCKET_BITS = 7
 BUCKETS = 1 << BUCKET_BITS
 PACKED = T.StructType().add("bucket", T.IntegerType()).add("data", T.BinaryType())
 NEVER = groups.LOWEST
-FAR = 2**62  # no moment that comes
+FAR = 2**65  # no moment that comes, nor does it less any duration
 STATE, STATE_FORM = "function state", "2"  # how the state is laid out, among the options it depends on; 1 told keys apart by xxhash64
 
 
@@ -150,7 +150,7 @@ class Bucket(StatefulProcessor):
         index = state.index
         state.save()
         at = max(wakes // 1000 + 1, 1)  # at 0 the watermark is still unknown, and a timer would be spent for nothing
-        if index.slices and wakes < FAR and (index.timer is None or at < index.timer):
+        if index.slices and wakes < groups.HIGHEST and (index.timer is None or at < index.timer):
             index.timer = at
             self.handle.registerTimer(at)
         if index.slices or index.timer is not None or index.clock > NEVER:
@@ -210,7 +210,7 @@ class Judge(Bucket):
             place = np.full(table.num_rows, -1)
             place[rows] = np.arange(len(rows))
             results = [r.take(pa.array(place, mask=place < 0)) for r in step.results]
-        counts = [*totals(reasons, times, self.plan.reasons, watermark).values()]
+        counts = [*map(float, totals(reasons, times, self.plan.reasons, watermark).values())]
         table = table.drop_columns([PLACE, ASIDE, *self.plan.keys, *self.plan.offset])
         if self.plan.output != "rows":
             table = reported(table, reasons, self.plan.reasons, watermark, times.type)
@@ -291,7 +291,7 @@ class Hold(Bucket):
             state.index.timer = None
         self.save(state, self._wakes(state))
 
-    def _counted(self, due: Entries, clock: int) -> dict[str, int]:
+    def _counted(self, due: Entries, clock: int) -> dict[str, float]:
         return self.holder.counted(due.without_keys(), clock) if len(due) and isinstance(self.holder, Counting) else {}
 
     def _aside(self, table: pa.Table, aside: groups.Ints, clock: int) -> pa.Table:
@@ -311,15 +311,15 @@ class Hold(Bucket):
         return index.clock
 
     def _wakes(self, state: Slices) -> int:
-        return min((s.lowest for s in state.index.slices if s.lowest < FAR), default=FAR) - self.holder.threshold(0)
+        return min((s.lowest for s in state.index.slices if s.lowest < groups.HIGHEST), default=FAR) - self.holder.threshold(0)
 
-    def _blob(self, tables: list[pa.Table], counts: dict[str, int]) -> pd.DataFrame:
+    def _blob(self, tables: list[pa.Table], counts: dict[str, float]) -> pd.DataFrame:
         filled = [t for t in tables if t.num_rows]
         data = encoded(only(pa.concat_tables(filled))) if filled else None
-        return pd.DataFrame({"data": [data], "counts": [[counts.get(c, 0) for c in self.plan.counts]]}, dtype=object)
+        return pd.DataFrame({"data": [data], "counts": [[float(counts.get(c, 0)) for c in self.plan.counts]]}, dtype=object)
 
 
-def together(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+def together(counts: dict[str, float], more: dict[str, float]) -> dict[str, float]:
     """Numbers added up, but for the smallest of something."""
     shared = {name: (counts[name], count) for name, count in more.items() if name in counts}
     return counts | more | {name: min(pair) if name.endswith("_min") else sum(pair) for name, pair in shared.items()}
@@ -356,12 +356,12 @@ def counted(reasons: tuple[str, ...]) -> tuple[str, ...]:
     return ("input_rows", *(f"{r}_drop_total" for r in reasons), "timed_rows", "lateness_sum", "lateness_max")
 
 
-def totals(reasons: groups.Ints, times: pa.Array, names: tuple[str, ...], clock: int) -> dict[str, int]:
+def totals(reasons: groups.Ints, times: pa.Array, names: tuple[str, ...], clock: int) -> dict[str, float]:
     """The numbers of section 8 that any function has."""
     moments = groups.micros(times)[groups.valid([times], len(times))]
-    behind = np.maximum(clock - moments, 0) if clock != NEVER else np.zeros(1, np.int64)
+    behind = np.maximum(groups.difference(clock, moments), 0) if clock != NEVER else np.zeros(1, np.int64)
     counts = np.bincount(reasons, minlength=len(names) + 1)[1:].tolist()
-    values = [len(reasons), *counts, len(moments), int(behind.sum()), int(behind.max(initial=0))]
+    values = [len(reasons), *counts, len(moments), float(behind.sum(dtype=np.float64)), int(behind.max(initial=0))]
     return dict(zip(counted(names), values, strict=True))
 
 

@@ -168,7 +168,9 @@ def _run(call: Bound, packed: DataFrame, processor: Judge | Hold, counts: Sequen
     if not hasattr(grouped, "transformWithStateInPandas"):
         fix = "Use Spark 4.1 or later, or run the stream in the process of the server."
         raise call.refuse(None, "Spark Connect before Spark 4.1 has no functions with state", fix)
-    schema = T.StructType().add("data", T.BinaryType()).add("counts", T.ArrayType(T.LongType()))
+    schema = (
+        T.StructType().add("data", T.BinaryType()).add("counts", T.ArrayType(T.DoubleType()))
+    )  # a sum of microseconds over many rows is no BIGINT
     blobs = grouped.transformWithStateInPandas(processor, schema, "Append", mode)
     label = call["name"] or f"{call.spec.name.lower()}_{next(_numbers)}"
     return blobs.observe(label, *_observed(counts)).select("data")
@@ -249,7 +251,9 @@ def _pinned(frame: Frame, options: dict[str, Any]) -> dict[str, str]:
 def _observed(counts: Sequence[str]) -> list[Column]:
     """The metrics of section 8, as the query's progress shows them."""
     at = {name: F.col("counts")[i] for i, name in enumerate(counts)}
-    totals = [F.coalesce(F.sum(at[name]), F.lit(0)).alias(name) for name in counts if name == "input_rows" or name.endswith("_total")]
+    totals = [
+        F.coalesce(F.sum(at[name]), F.lit(0)).cast("long").alias(name) for name in counts if name == "input_rows" or name.endswith("_total")
+    ]
     late = [
         (F.try_divide(F.sum(at["lateness_sum"]), F.sum(at["timed_rows"])) / 1e6).alias("record_lateness_avg"),
         (F.max(at["lateness_max"]) / 1e6).alias("record_lateness_max"),

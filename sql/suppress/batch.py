@@ -24,7 +24,7 @@ from streamtime.sql.stream.plan import is_stream
 from streamtime.sql.suppress.changelog import Changelog
 from streamtime.sql.suppress.explain import explained
 from streamtime.sql.suppress.stream import bounds, streamed
-from streamtime.sql.syntax.text import literal, quoted
+from streamtime.sql.syntax.text import HIGHEST, literal, quoted
 from streamtime.sql.tables.declaration import versioned_source
 from streamtime.sql.windows.changes import CLOSE, GRACE_KEY
 from streamtime.udfs.arrays.blobs import Packer
@@ -326,7 +326,7 @@ def _metrics(call: Bound, counted: DataFrame) -> DataFrame:
         *[F.sum(n).cast("double").alias(n) for n in ("count_max", "size_max")],
         F.max("late_max").alias("late_max"),
         F.min("overtime_min").alias("overtime_min"),
-        ((F.max("high") - F.min("low")) / 1e6).alias("span"),
+        (F.coalesce(F.try_subtract(F.max("high"), F.min("low")), F.when(F.max("high") >= F.min("low"), HIGHEST)) / 1e6).alias("span"),
     )
     per_row, rate = "rows", "rows per second of event time"
     rows: list[tuple[str, str, str]] = []

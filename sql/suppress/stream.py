@@ -38,7 +38,8 @@ def streamed(function: Suppression, call: Bound, changelog: Changelog, until: Un
     left = released(call, frame, holder, state, _leaving(call, frame, holder, sent), wall=call["clock"] == "wall")
     frame = frame.with_df(left)
     shown = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if call["output"] != "dropped" else {}
-    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, shown, shown)
+    timeless = F.coalesce(verdict(call) == "null_time", F.lit(False))  # it may be its close alone that is null
+    return outcome(call, frame, verdict(call), F.when(~timeless, named(CLOCK)), REASONS, shown, shown)
 
 
 def bounds(call: Bound) -> Bounds:

@@ -165,6 +165,16 @@ def compare(got: Counter[Any], wanted: Counter[Any], rows: Sequence[Row], text: 
     raise AssertionError("\n".join(map(str, [f"{len({r[1] for r in differ})} rows differ", *listed])))
 
 
+def counted(spark: SparkSession, text: str, wanted: Counter[Any]) -> None:
+    """The metrics of a call count each reason as its dropped rows do, and are numbers at the ends of TIMESTAMP too."""
+    reasons = Counter(row[2] for row in wanted.elements() if row[0] == "dropped")
+    found = {r.metric: r.value for r in spark.sql(f"SELECT metric, value FROM {text}").collect()}
+    totals = {m.removesuffix("_drop_total"): v for m, v in found.items() if m.endswith("_drop_total")}
+    assert totals == {reason: float(reasons[reason]) for reason in totals}
+    assert set(reasons) <= set(totals)
+    assert found["record_lateness_max"] >= found["record_lateness_avg"] > 0
+
+
 def micros(column: str, kind: str = "TIMESTAMP") -> str:
     """SQL text for a time as a number, which needs no `datetime`: that ends with the year 9999."""
     if kind == "TIMESTAMP":

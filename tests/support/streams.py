@@ -102,3 +102,19 @@ def replay(source: Source, batches: list[Rows], text: str, random_: random.Rando
 
 def micros(value: datetime.datetime | None) -> int | None:
     return None if value is None else (value - EPOCH) // datetime.timedelta(microseconds=1)
+
+
+class Far(Source):
+    """A stream of times that Python's datetime does not know: they are given as microseconds."""
+
+    def add(self, rows: list[tuple[Any, ...]]) -> None:
+        """One more micro-batch."""
+        names = [(name, kind == "TIMESTAMP") for name, kind in (column.split() for column in self.ddl.split(", "))]
+        df = self.spark.createDataFrame(rows, self.ddl.replace("TIMESTAMP", "BIGINT"))
+        df = df.selectExpr(*[f"timestamp_micros({name}) AS {name}" if moment else name for name, moment in names])
+        df.coalesce(1).write.parquet(str(self.folder / str(self.files)))
+        (part,) = (self.folder / str(self.files)).glob("*.parquet")
+        at = self.folder / "in" / f"{self.files}.parquet"
+        part.rename(at)
+        os.utime(at, (1_700_000_000 + self.files, 1_700_000_000 + self.files))
+        self.files += 1

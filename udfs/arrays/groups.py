@@ -179,6 +179,14 @@ def minus(values: Ints, duration: int) -> Ints:
     return np.where(values < limit, LOWEST, np.maximum(values, limit) - duration)
 
 
+def difference(left: Any, right: Any) -> Ints:
+    """Subtraction of times that stops at the smallest and the largest number instead of wrapping round."""
+    left, right = np.int64(left), np.int64(right)
+    with np.errstate(over="ignore"):
+        found = left - right
+    return np.where((left ^ right) & (left ^ found) < 0, np.where(left < 0, LOWEST, HIGHEST), found)
+
+
 def numbered(starts: Flags) -> Ints:
     """Group numbers 0, 1, .. for a batch; whatever its first row, it belongs to group 0."""
     numbers: Ints = np.cumsum(starts, dtype=np.int64)

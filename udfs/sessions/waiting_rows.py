@@ -82,5 +82,5 @@ class SessionRows:
             table = table.append_column(name, groups.times(edge, none, like))
         return table
 
-    def _counts(self, late: Ints) -> dict[str, int]:
+    def _counts(self, late: Ints) -> dict[str, float]:
         return {"late_drop_total": len(late) if self.grace is not None else 0}

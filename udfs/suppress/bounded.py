@@ -63,7 +63,9 @@ class BoundedBuffer(StreamBuffer):
             rows, numbers = pa.concat_tables([pa.Table.from_batches([held.payload]), rows]), np.concatenate((held.matrix, numbers), axis=1)
         return rows.combine_chunks(), numbers
 
-    def _emitted(self, rows: pa.Table, numbers: Ints, rank: Ints, decided: decisions.Decided, now: int) -> tuple[pa.Table, dict[str, int]]:
+    def _emitted(
+        self, rows: pa.Table, numbers: Ints, rank: Ints, decided: decisions.Decided, now: int
+    ) -> tuple[pa.Table, dict[str, float]]:
         """What leaves, in the order of release, and what was replaced; and how many that are."""
         came = np.flatnonzero(decided.outcome == decisions.RELEASED)
         came = came[np.lexsort((rank[came], decided.place[came], decided.at[came]))]
@@ -71,5 +73,6 @@ class BoundedBuffer(StreamBuffer):
         early = decided.why[came] == decisions.FULL
         left = self._let_go(rows.take(pa.array(came)), deleted[came], arrived[came], now, early)
         replaced = self._replaced(rows.filter(pa.array(gone)), arrived[gone])
-        over = np.where(numbers[DUE] < HIGHEST, now - numbers[DUE], 0)[came] if now > LOWEST else came * 0
+        since = np.where(numbers[DUE] > LOWEST, numbers[DUE], numbers[PLACE])[came]
+        over = np.where(since < HIGHEST, groups.difference(now, since), 0) if now > LOWEST else came * 0
         return pa.concat_tables([left, replaced]), self._counts(deleted[came], over) | {"replaced_drop_total": int(gone.sum())}

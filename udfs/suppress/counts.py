@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import Ints
 from streamtime.udfs.suppress.decisions import OUTCOMES
 
@@ -35,7 +36,7 @@ class Counts:
 
     def arrived(self, times: Ints, stream: Ints) -> None:
         """New rows."""
-        late = stream - times
+        late = groups.difference(stream, times)
         self.rows += len(times)
         self.late_sum += float(late.sum(dtype=np.float64))
         self.late_max = max(self.late_max, int(late.max()))
@@ -52,7 +53,7 @@ class Counts:
     def released(self, emitted: Ints, due: Ints) -> None:
         """Rows that come out, when they do and when they were to."""
         if len(due):
-            over = emitted - due
+            over = groups.difference(emitted, due)
             least = int(over.min())
             self.overtime_min = least if self.overtime_min is None else min(self.overtime_min, least)
             self.overtime_sum += float(over.sum(dtype=np.float64))

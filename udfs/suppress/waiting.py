@@ -74,7 +74,7 @@ class StreamBuffer:
         out.append(self._replaced(rows.filter(pa.array(replaced)), np.full(int(replaced.sum()), now)))
         if held.payload is not None:
             out.append(self._replaced(pa.Table.from_batches([held.payload]), held.matrix[CAME]))
-        counts = self._counts(deleted[passes], np.maximum(now - due[passes], 0) if now > LOWEST else due[passes])
+        counts = self._counts(deleted[passes], np.maximum(groups.difference(now, due[passes]), 0) if now > LOWEST else due[passes])
         counts |= {"replaced_drop_total": int(replaced.sum()) + len(owner), "suppression_buffer_entered_total": int(stays.sum())}
         counts["suppression_buffer_left_total"] = len(owner)
         return Taken(pa.concat_tables(out), group[stays | leaves], Entries(numbers, only(payload)), counts)
@@ -84,9 +84,9 @@ class StreamBuffer:
         assert due.payload is not None
         return self._let_go(pa.Table.from_batches([due.payload]), due.matrix[DELETED] == 1, due.matrix[CAME], clock)
 
-    def counted(self, due: Entries, clock: int) -> dict[str, int]:
+    def counted(self, due: Entries, clock: int) -> dict[str, float]:
         """The numbers of a release."""
-        counts = self._counts(due.matrix[DELETED] == 1, clock - due.matrix[DUE])
+        counts = self._counts(due.matrix[DELETED] == 1, groups.difference(clock, due.matrix[DUE]))
         return counts | {"suppression_buffer_left_total": len(due)}
 
     def _placed(self, rows: pa.Table, group: Ints, now: int, owner: Ints, held: Entries) -> tuple[Flags, Ints, Ints]:
@@ -137,10 +137,10 @@ class StreamBuffer:
             rows = rows.append_column(self.emit_time, emitted).append_column(self.emit_reason, why)
         return rows
 
-    def _counts(self, deleted: Flags, over: Ints) -> dict[str, int]:
+    def _counts(self, deleted: Flags, over: Ints) -> dict[str, float]:
         drops = deleted & self.until.final
         over = over[~drops]
-        counts = {"tombstone_drop_total": int(drops.sum()), "suppression_emit_total": len(over)}
+        counts: dict[str, float] = {"tombstone_drop_total": int(drops.sum()), "suppression_emit_total": len(over)}
         if len(over):
-            counts |= {"suppression_overtime_sum": int(over.sum()), "suppression_overtime_min": int(over.min())}
+            counts |= {"suppression_overtime_sum": float(over.sum(dtype=np.float64)), "suppression_overtime_min": int(over.min())}
         return counts

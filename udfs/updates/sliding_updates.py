@@ -99,7 +99,7 @@ class SlidingUpdates(Updates):
             results = [a.result(s, kind) for (a, kind), s in zip(self.layout.aggregates, content, strict=True)]
             at = pa.array(caused_by)
             out = self.layout.table({n: one(rows, n).take(at) for n in self.layout.carried}, upserts, results, pa.array(seq), None)
-        late = {"late_drop_total": len(times) - len(item)}
+        late: dict[str, float] = {"late_drop_total": len(times) - len(item)}
         return Taken(out, *self._entries(rows, held, log, item, pool, content, caused_by, seq), late), caused_by
 
     def _log(self, times: Ints, group: Ints, horizons: Ints, owner: Ints, held: Ints, since: int) -> Log:

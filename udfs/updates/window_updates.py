@@ -46,7 +46,7 @@ class WindowUpdates(Updates):
         start, ahead = times[item] - np.minimum(into, room[item]), self.size - into
         end = np.minimum(times[item], HIGHEST - ahead) + ahead
         is_open = (end > past(clock, self.grace)[item]) | (end == HIGHEST)
-        late = {"late_drop_total": int((~is_open).sum())}
+        late: dict[str, float] = {"late_drop_total": int((~is_open).sum())}
         item, start, end = item[is_open], start[is_open], end[is_open]
         window, of_group, of_start = windows(group[item], start)
         entry = known(of_group, of_start, owner, held.matrix[START])

@@ -65,6 +65,8 @@ def test_nasty_rows_equal_the_slow_definition_and_nothing_is_lost(spark: SparkSe
         else:
             wanted["dropped", j.row["id"], j.reason, None, None, at, late] += 1
     nasty.compare(Counter((*r[:6], nasty.about(r[6])) for r in found), wanted, rows, text)
+    if number == 1:
+        nasty.counted(spark, f"{text}, output => 'metrics')", wanted)
     assert {r.session_id for r in found if r.f == "explain"} == {"said"}
     key_of = {r["id"]: r["k"] for r in given}
     ids = {(key_of[r[1]], r[3]): r.session_id for r in found if r.f == "rows"}

@@ -61,3 +61,5 @@ def test_nasty_rows_equal_the_slow_definition_and_nothing_is_lost(spark: SparkSe
         elif not j.tombstone:
             wanted["rows", j.row["id"], None, *valid, None, None] += 1
     nasty.compare(Counter((*r[:6], nasty.about(r[6])) for r in found), wanted, rows, text)
+    if number == 1:
+        nasty.counted(spark, f"{text}, output => 'metrics')", wanted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from pyspark.sql import SparkSession
 from support import nasty, reference
 from support import reference_updates as slow
 from support.nasty import SECOND, interval
-from support.streams import Source
+from support.streams import Far
 
 from streamtime.sql.windows import release
 
@@ -232,21 +231,6 @@ def test_times_without_a_zone_fall_into_the_same_windows(spark: SparkSession, ki
             spark.conf.set("spark.sql.session.timeZone", "UTC")
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
-
-
-class Far(Source):
-    """A stream of times that Python's datetime does not know."""
-
-    def add(self, rows: list[tuple[Any, ...]]) -> None:
-        df = self.spark.createDataFrame(rows, "k STRING, micros BIGINT, id INT, v INT").selectExpr(
-            "k", "timestamp_micros(micros) AS ts", "id", "v"
-        )
-        df.coalesce(1).write.parquet(str(self.folder / str(self.files)))
-        (part,) = (self.folder / str(self.files)).glob("*.parquet")
-        at = self.folder / "in" / f"{self.files}.parquet"
-        part.rename(at)
-        os.utime(at, (1_700_000_000 + self.files, 1_700_000_000 + self.files))
-        self.files += 1
 
 
 def test_on_a_stream_from_year_1_to_the_last_microsecond(spark: SparkSession, tmp_path: Path) -> None:
