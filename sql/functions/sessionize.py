@@ -191,7 +191,7 @@ def _reported(call: Bound, frame: Frame) -> DataFrame:
     frame = judged(
         call,
         frame,
-        SessionSteps(call["gap"], call["grace"], closes=True),
+        SessionSteps(call["gap"], call["grace"], close=True),
         identity,
         aside=frame.left_out,
         reasons=REASONS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,8 +11,9 @@ import pyarrow as pa
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
+from streamtime.udfs.sessions.rules import Session, Sessions, closed_before
 from streamtime.udfs.state import Entries, Taken
-from streamtime.udfs.updates.changes import DELETE, END, START, UPSERT, Layout, Parents, Sums, Updates, Windows, accumulated, numbered, past
+from streamtime.udfs.updates.changes import DELETE, END, START, UPSERT, Layout, Parents, Sums, Updates, Windows, accumulated, numbered
 
 OPEN, CLOSED = 0, 1
 
@@ -43,7 +43,7 @@ def chained(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap:
     than `gap` above all before them and stay there know nothing of what was. Islands in which times fall are judged row by row, and so is a
     key whose stream time falls, since its rows follow several clocks: what one of them closed stays closed for the others.
     """
-    closes = past(clock, gap + grace)  # a session that ends before this is closed
+    closes = closed_before(clock, gap, grace)
     before, rises, island = islands(group, times, owner, held[0], gap)
     alone = np.zeros(int(island[-1]) + 1 if len(island) else 0, bool)
     alone[island[times < before]] = True
@@ -160,42 +160,34 @@ def _one_by_one(
     taken_up[~np.concatenate([np.zeros(0, np.int64), *found.parent])] = True
     gone, child, parent, sessions = list[tuple[int, int, int]](), list[int](), list[int](), list[tuple[int, ...]]()
     chains, start, end, of_chain = found.chains, found.start, found.end, found.chain
-    live, before, prior = list[tuple[int, int, int]](), -1, 0  # end, start, content
+    live, before, prior = Sessions(gap), -1, 0  # known by their contents
     first = first_island(island, group) if len(rows) else late
     for row, time, closed in zip(rows.tolist(), times[rows].tolist(), closes[rows].tolist(), strict=True):
         if island[row] != before:
-            sessions += ((int(group[prior]), *s, OPEN) for s in live)
-            before, live = island[row], []
+            sessions += _listed(int(group[prior]), live.live, OPEN)
+            before, live.live = island[row], []
             if first[row]:
                 low, high = np.searchsorted(owner, [group[row], group[row] + 1])
                 taken_up[low:high] = True
-                live = sorted((int(held[0][e]), int(held[1][e]), ~e) for e in range(low, high))
+                live.live = sorted((int(held[1][e]), int(held[0][e]), ~e) for e in range(low, high))
         prior = row
-        closed_ones = bisect.bisect_left(live, (closed,))
-        if closed_ones:
-            sessions += ((int(group[row]), *s, CLOSED) for s in live[:closed_ones])
-            del live[:closed_ones]
-        # live sessions lie apart, so they are sorted by start as by end
-        low = high = bisect.bisect_left(live, (time - gap,))
-        while high < len(live) and live[high][1] - gap <= time:
-            high += 1
-        near = live[low:high]
-        if max([time, *(s[0] for s in near)]) < closed:
+        if over := live.close(closed):
+            sessions += _listed(int(group[row]), over, CLOSED)
+        session = live.take(time, time, closed)
+        if session is None:
             late[row] = True
             continue
-        bounds = max([time, *(s[0] for s in near)]), min([time, *(s[1] for s in near)])
-        if len(near) == 1 and near[0][2] >= 0:
-            content = near[0][2]
-        else:
+        begins, ends, content = session
+        if len(live.near) != 1 or content < 0:
             content, chains = chains, chains + 1
-            child += [content] * len(near)
-            parent += [s[2] for s in near]
-        live[low:high] = [(*bounds, content)]
-        if bounds != (time, time):
-            gone += ((row, s[0], s[1]) for s in near)
-        end[row], start[row], of_chain[row] = *bounds, content
+            child += [content] * len(live.near)
+            parent += [of for _, _, of in live.near]
+            live.live[live.at] = (begins, ends, content)
+        if (begins, ends) != (time, time):
+            gone += ((row, until, since) for since, until, _ in live.near)
+        start[row], end[row], of_chain[row] = begins, ends, content
     if len(rows):
-        sessions += ((int(group[prior]), *s, OPEN) for s in live)
+        sessions += _listed(int(group[prior]), live.live, OPEN)
     rest = np.flatnonzero(~taken_up & np.isin(owner, group))
     left = np.stack((owner[rest], held[0][rest], held[1][rest], ~rest, np.full(len(rest), OPEN)))
     all_gone = np.concatenate([*found.gone, np.array(gone, np.int64).reshape(-1, 3).T], axis=1)
@@ -213,6 +205,11 @@ def _one_by_one(
     return Chains(
         late, of_chain, start, end, all_gone[0], all_gone[2], all_gone[1], parents, whose, np.stack((ends, starts)), content, closed
     )
+
+
+def _listed(group: int, sessions: list[Session], over: int) -> list[tuple[int, ...]]:
+    """Sessions as columns have them: their group, end, start and content, and whether they are closed."""
+    return [(group, end, start, content, over) for start, end, content in sessions]
 
 
 def places(gone: Ints, item: Ints, rows: int) -> Ints:
@@ -235,7 +232,7 @@ class SessionUpdates(Updates):
 
     def threshold(self, clock: int) -> int:
         """A session is closed when stream time > end + gap + grace [W3]."""
-        return max(clock - self.gap - self.grace, LOWEST)
+        return int(closed_before(clock, self.gap, self.grace))
 
     def close(self, end: Ints) -> Ints:
         """One microsecond after the end, the gap and the grace [W6]."""
