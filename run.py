@@ -28,7 +28,7 @@ VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather")
 EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "tests": "dev", "sparks": "dev", "benchmark": "bench", "pages": "dev"}
 APART = (
-    *(f"tests/whole/test_{name}.py" for name in ("install", "kills")),
+    *(f"tests/whole/test_{name}.py" for name in ("cluster", "install", "kills")),
     "tests/catalog/shell/test_cli.py",
     *(f"tests/sql/stream/test_{name}.py" for name in ("streaming", "suppress_stream", "session_streams", "as_of_streams")),
 )

@@ -6,17 +6,17 @@ from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "as_of_join",
+__all__ = [  # noqa: RUF022 - as on the shelf
     "deduplicate",
     "distinct_in_window",
-    "session_updates",
     "sessionize",
+    "session_updates",
+    "window_updates",
     "suppress_until_close",
     "suppress_until_time_limit",
-    "table_history",
+    "as_of_join",
     "versions",
-    "window_updates",
+    "table_history",
 ]
 
 def deduplicate(

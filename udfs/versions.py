@@ -2,13 +2,13 @@
 
 A version is valid until the next of its key begins, a tombstone or not (V1); in SQL, that is `lead` of the time, in order of time.
 Whether a put is refused, a lookup expired or a version gone are comparisons of microseconds: of numbers, of NumPy arrays, or of Spark's
-columns. A length None is unlimited, and a stream time None has not begun: nothing is refused then, and nothing expires.
+columns, for which stream time is SQL text and `minus` makes a column of it. A length None is unlimited, and a stream time None has not begun: nothing is refused then, and nothing expires.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,14 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.groups import Flags, Ints
+from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 
-FAR = 1 << 62  # microseconds: more than any two times lie apart, and no sum of it with a time overflows
+Minus = Callable[[Any, int], Any]  # how a length is taken from stream time
 
 
-def refused(time: Any, stream_time: Any, grace: int | None) -> Any:
+def minus(stream_time: Any, length: int) -> Any:
+    """Stream time less a length, of a number or of a NumPy array; it stops at the smallest number."""
+    return groups.minus(stream_time, length) if isinstance(stream_time, np.ndarray) else max(stream_time - length, LOWEST)
+
+
+def refused(time: Any, stream_time: Any, grace: int | None, minus: Minus = minus) -> Any:
     """Whether a put comes too late [V2]; at stream time - `grace` it is still accepted."""
-    return grace is not None and stream_time is not None and time < _oldest(stream_time, grace)
+    return grace is not None and stream_time is not None and time < minus(stream_time, grace)
 
 
 def moved(stream_time: int | None, accepted: int | None) -> int | None:
@@ -31,21 +36,14 @@ def moved(stream_time: int | None, accepted: int | None) -> int | None:
     return accepted if stream_time is None else stream_time if accepted is None else max(stream_time, accepted)
 
 
-def expired(at: Any, stream_time: Any, retention: int | None) -> Any:
+def expired(at: Any, stream_time: Any, retention: int | None, minus: Minus = minus) -> Any:
     """Whether a lookup is too old for any version but the current one, which never expires [V3]."""
-    return retention is not None and stream_time is not None and at < _oldest(stream_time, retention)
+    return retention is not None and stream_time is not None and at < minus(stream_time, retention)
 
 
-def gone(end: Any, stream_time: Any, retention: int | None) -> Any:
+def gone(end: Any, stream_time: Any, retention: int | None, minus: Minus = minus) -> Any:
     """Whether all lookups that a version could answer, those before its end, have expired [V3]."""
-    return retention is not None and stream_time is not None and end is not None and end <= _oldest(stream_time, retention)
-
-
-def _oldest(stream_time: Any, length: int) -> Any:
-    """The earliest instant that stream time still lets in, or answers."""
-    if isinstance(stream_time, np.ndarray):
-        return groups.minus(stream_time, length)
-    return stream_time - min(length, FAR)
+    return retention is not None and stream_time is not None and end is not None and end <= minus(stream_time, retention)
 
 
 @dataclass

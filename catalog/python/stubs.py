@@ -28,7 +28,13 @@ from pyspark.sql import DataFrame, SparkSession
 def stub() -> str:
     """The file."""
     names = [s.name.lower() for s in FUNCTIONS if s.leading]
-    return "\n".join([HEAD, f"__all__ = {json.dumps(names, indent=4)[:-2]},\n]\n", *(_function(s) for s in FUNCTIONS if s.leading)])
+    return "\n".join(
+        [
+            HEAD,
+            f"__all__ = [  # noqa: RUF022 - as on the shelf{json.dumps(names, indent=4)[1:-2]},\n]\n",
+            *(_function(s) for s in FUNCTIONS if s.leading),
+        ]
+    )
 
 
 def _function(spec: Spec) -> str:

@@ -23,7 +23,7 @@ from streamtime.session import DELTA
 from streamtime.sparks import spark_version
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.kinds import MICROSECOND
-from streamtime.sql.rows.columns import direct, named, orderable
+from streamtime.sql.rows.columns import direct, less, named, orderable
 from streamtime.sql.rows.typed import ddl, field_names, microseconds
 from streamtime.sql.syntax.text import literal, quoted, unquoted
 from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read, spelled
@@ -270,12 +270,12 @@ class VersionedTable:
     @property
     def _expired(self) -> Column:
         """Whether a lookup at `__at` finds a current version only (V3)."""
-        return F.lit(expired(F.col("__at"), F.col("__clock"), self._layout.declaration.retention))
+        return F.lit(expired(F.col("__at"), "__clock", self._layout.declaration.retention, less))
 
     @property
     def _gone(self) -> Column:
         """Whether no lookup finds a version that ended at `__ends` (V3)."""
-        return F.lit(gone(F.col("__ends"), F.col("__clock"), self._layout.declaration.retention))
+        return F.lit(gone(F.col("__ends"), "__clock", self._layout.declaration.retention, less))
 
     def _of(self, key: Any, df: DataFrame, at: Any) -> DataFrame:
         """The versions of a key, and in `__at` this time in microseconds."""

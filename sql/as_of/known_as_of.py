@@ -19,9 +19,8 @@ from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named, sorted_by
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.rows.typed import microseconds
-from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.text import plus, quoted
 from streamtime.udfs.as_of_join import EXPIRED, KnownAsOf
-from streamtime.udfs.versions import FAR
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -83,14 +82,14 @@ def _released(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Sides
     """
     left = sides.left
     arrival, time = left.extras["arrival"][0], left.time
-    at = expression(microseconds(quoted(time.name), time.type))
-    moves = [at.alias(LIMIT), arrival.column.alias(RELEASE), F.lit(True).alias(WAITS)]
+    at = microseconds(quoted(time.name), time.type)
+    moves = [expression(at).alias(LIMIT), arrival.column.alias(RELEASE), F.lit(True).alias(WAITS)]
     frame, identity = left.comparable([left.keys[i] for i in clocks])
     releasing = frame.df.where(time.column.isNotNull() & arrival.column.isNotNull())
     names = frame.df.columns
     nothing = [F.lit(None).cast(f.dataType).alias(f.name) if f.name not in identity else named(f.name) for f in frame.df.schema]
     waiting = frame.df.select(
-        "*", (at + min(call["grace"], FAR)).alias(LIMIT), F.lit(None).cast(arrival.type).alias(RELEASE), F.lit(False).alias(WAITS)
+        "*", expression(plus(at, call["grace"])).alias(LIMIT), F.lit(None).cast(arrival.type).alias(RELEASE), F.lit(False).alias(WAITS)
     )
     every = waiting.unionAll(releasing.select(*nothing, *moves))
     down = Window.partitionBy(*map(named, identity)).orderBy(

@@ -61,7 +61,7 @@ from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Examp
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
-from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.columns import expression, less, named
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome, refuse_clash
 from streamtime.sql.rows.typed import microseconds
@@ -138,8 +138,8 @@ def _judged(call: Bound, frame: Frame, takes_part: Column, needed: bool) -> tupl
     frame = with_stream_time(frame, moves, frame.extras.get("clock_by", ()))
     if call["grace"] is None:
         return frame, named(STREAM_TIME), F.lit(False)
-    time, clock = (expression(microseconds(quoted(name), frame.time.type)) for name in (frame.time.name, STREAM_TIME))
-    return frame, named(STREAM_TIME), F.coalesce(refused(time, clock, call["grace"]), F.lit(False))
+    time, clock = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, STREAM_TIME))
+    return frame, named(STREAM_TIME), F.coalesce(refused(expression(time), clock, call["grace"], less), F.lit(False))
 
 
 def _until(call: Bound, frame: Frame, accepted: Column) -> Frame:
@@ -162,7 +162,7 @@ def _expired(call: Bound, frame: Frame) -> Column:
     if call["retention"] is None:
         return F.lit(False)
     until = expression(microseconds(quoted(UNTIL), frame.time.type))
-    return F.coalesce(gone(until, named(FINAL), call["retention"]), F.lit(False))
+    return F.coalesce(gone(until, quoted(FINAL), call["retention"], less), F.lit(False))
 
 
 def _puts(call: Bound, frame: Frame, accepted: Column) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.rows.typed import as_text, collated
-from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.text import minus, quoted
 
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 DIRECT = (
@@ -80,6 +80,11 @@ _remembered: dict[Hashable, tuple[list[Column], Column]] = {}  # what is remembe
 def named(name: str) -> Column:
     """The column of exactly that name."""
     return expression(quoted(name))
+
+
+def less(number: str, duration: int) -> Column:
+    """A BIGINT, as SQL text, less a duration; it stops at the smallest one."""
+    return expression(minus(number, duration))
 
 
 def together(pairs: Mapping[str, str]) -> Column:

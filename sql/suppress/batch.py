@@ -6,7 +6,6 @@ one kernel, which holds and releases them (`streamtime.udfs.suppress.buffer`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,11 +20,11 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, has_arrow_form, has_collation, named
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.keys import counted, digest
-from streamtime.sql.rows.outcome import outcome, refuse_clash
-from streamtime.sql.rows.typed import microseconds
+from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream.plan import is_stream
+from streamtime.sql.suppress.explain import explained
 from streamtime.sql.suppress.stream import streamed
-from streamtime.sql.syntax.text import literal, quoted
+from streamtime.sql.syntax.text import HIGHEST, literal, quoted
 from streamtime.sql.tables.declaration import versioned_source
 from streamtime.sql.windows.changes import CLOSE, GRACE_KEY
 from streamtime.udfs.arrays.blobs import Packer
@@ -219,7 +218,7 @@ def planned(call: Bound, frame: Frame, until: Until) -> DataFrame:
         return _metrics(call, decided)
     frame = frame.with_df(decided)
     if wanted == "explain":
-        return _explained(call, frame, until)
+        return explained(call, frame, closes=until.close is not None, limited=until.close is not None or until.wait < HIGHEST)
     emitted = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if wanted != "dropped" else {}
     reason = F.nullif(named(OUTCOME), F.lit("released")) if wanted != "rows" else F.lit(None)
     return outcome(call, frame, reason, named(ARRIVED), REASONS, emitted, emitted)
@@ -315,53 +314,6 @@ def _results(wanted: str, kind: T.DataType) -> dict[str, T.DataType]:
     decided: dict[str, T.DataType] = {DECIDED_AT: kind, DECIDED_BY: text, DUE_AT: kind}
     chosen = {"rows": emitted, "dropped": judged, "all": judged | emitted, "explain": judged | decided | {EMIT_REASON: text}}
     return chosen.get(wanted, {})
-
-
-def _explained(call: Bound, frame: Frame, until: Until) -> DataFrame:
-    """Each row, and in words what became of it."""
-    kind, due, at, came = frame.time.type, quoted(DUE_AT), quoted(DECIDED_AT), quoted(ARRIVED)
-    over = f"({microseconds(at, kind)} - {microseconds(due, kind)}) / 1e6"
-    if until.close:
-        was, will, missing = "its window closed", "its window closes", "no event time, no first ORDER BY value, or no close"
-    else:
-        was, will, missing = "its wait was over", "its wait would be over", "no event time, or no first ORDER BY value"
-    sentences = {
-        f"{quoted(OUTCOME)} = 'null_time'": f"Dropped: it has {missing}.",
-        f"{quoted(OUTCOME)} = 'held' AND {due} IS NULL": "Buffered; held back at the end of the input: there was room, and no time limit.",
-        f"{quoted(OUTCOME)} = 'replaced' AND {due} IS NULL": "Buffered; replaced at stream time {at} by a newer row of its key.",
-        f"{quoted(EMIT_REASON)} = 'end' AND {due} IS NULL": "Buffered; released by the end of the input at stream time {at}.",
-        f"{quoted(OUTCOME)} = 'held'": f"Buffered; held back at the end of the input: {will} {{at_due}}, which stream time did not reach.",
-        f"{quoted(OUTCOME)} = 'tombstone' AND {at} >= {due}": "Buffered; dropped at stream time {at}, "
-        f"since {was} {{at_due}}: its newest change is a deletion.",
-        f"{quoted(OUTCOME)} = 'tombstone'": "Buffered; dropped at the end of the input, "
-        f"before {was} {{at_due}}: its newest change is a deletion.",
-        f"{quoted(OUTCOME)} = 'replaced' AND {at} >= {due}": "Buffered; replaced at stream time {at} by a newer row "
-        f"of its key, which came in the very step in which {was} {{at_due}}.",
-        f"{quoted(OUTCOME)} = 'replaced'": f"Buffered; replaced at stream time {{at}} by a newer row of its key, before {was} {{at_due}}.",
-        f"{quoted(EMIT_REASON)} = 'full'": "Buffered; released early at stream time {at}: the buffer was full and its place the oldest.",
-        f"{quoted(EMIT_REASON)} = 'end'": f"Buffered; released by the end of the input at stream time {{at}}, before {was} {{at_due}}.",
-        f"{came} >= {due}": f"Passed at once: {was} {{at_due}}, and stream time was {{at}} when it came.",
-        f"{at} = {due}": f"Buffered; released when stream time reached {{at}}, exactly when {was}.",
-    }
-    otherwise = f"Buffered; released when stream time reached {{at}}, {{over}} s after {was} {{at_due}}."
-    pieces = {"at": f"{at}", "at_due": f"concat('at ', {due})", "over": f"format_number({over}, '0.######')"}
-    whens = " ".join(f"WHEN {when} THEN {_sentence(text, pieces)}" for when, text in sentences.items())
-    explanation = expression(f"CASE {whens} ELSE {_sentence(otherwise, pieces)} END")
-    shown = {
-        "outcome": named(OUTCOME),
-        "stream_time": F.when(frame.has_time, named(ARRIVED)),
-        "decided_at": named(DECIDED_AT),
-        "decided_by": named(DECIDED_BY),
-        "explanation": explanation,
-    }
-    refuse_clash(call, frame, tuple(shown))
-    return frame.df.select(*frame.original(), *[c.alias(name) for name, c in shown.items()])
-
-
-def _sentence(text: str, pieces: dict[str, str]) -> str:
-    """A sentence with places for values, as SQL text."""
-    parts = [pieces[part] if number % 2 else f"'{part}'" for number, part in enumerate(re.split(r"[{}]", text)) if part]
-    return f"concat({', '.join(parts)})"
 
 
 def _metrics(call: Bound, counted: DataFrame) -> DataFrame:

@@ -37,13 +37,15 @@ def floor_div(number: str, by: int) -> str:
 
 def plus(number: str, duration: int) -> str:
     """SQL text for a BIGINT and a duration, which is not negative; it stops at the largest BIGINT."""
-    duration = min(duration, HIGHEST)
+    if duration > HIGHEST:  # two durations together
+        return plus(plus(number, HIGHEST), duration - HIGHEST)
     return f"(least({number}, {HIGHEST - duration}L) + {duration}L)"
 
 
 def minus(number: str, duration: int) -> str:
     """SQL text for a BIGINT less a duration, which is not negative; it stops at the smallest BIGINT."""
-    duration = min(duration, HIGHEST)
+    if duration > HIGHEST:
+        return minus(minus(number, HIGHEST), duration - HIGHEST)
     return f"(greatest({number}, {-HIGHEST - 1 + duration}L) - {duration}L)"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -17,7 +18,7 @@ from streamtime.sql.call.names import Names, is_reserved, plain
 from streamtime.sql.rows.columns import expression, has_collation, named, orderable
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.change_data import AT, CHANGE, MAY_CHANGE, VERSION, Change, change_data
-from streamtime.sql.tables.declaration import asked, declared, properties_of, table_name
+from streamtime.sql.tables.declaration import asked, declared, no_table, properties_of, table_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -176,9 +177,7 @@ def _keys(session: Any, name: str, columns: list[T.StructField], given: Sequence
 
 def _log(session: Any, name: str) -> Log:
     """Reads the table's log. Raises CallError where there is no feed."""
-    describe = f"DESCRIBE HISTORY {name}"
-    asks = ("version", "unix_micros(timestamp) AS at", "operation", "operationParameters AS given", "operationMetrics AS counts")
-    rows = sorted(asked(name, NAME, lambda: session.sql(describe).selectExpr(*asks).collect()), key=lambda r: r.version)
+    rows = sorted(asked(name, NAME, lambda: _described(session, name)), key=lambda r: r.version)
     if properties_of(session, name, NAME).get(FEED, "").lower() != "true":
         fix = f"Enable it with ALTER TABLE {name} SET TBLPROPERTIES ({FEED} = true); history begins there."
         raise NoHistory(NAME, None, f"the table {name} has no change data feed, so its history is not recorded", fix)
@@ -191,6 +190,22 @@ def _log(session: Any, name: str) -> Log:
         start, complete, why = kept, False, "files of older commits were vacuumed"
     changes = tuple(Change(r.version, r.at, r.operation, r.given or {}) for r in rows if r.operation in MAY_CHANGE)
     return Log(times, start, complete, why, changes)
+
+
+def _described(session: Any, name: str) -> list[Any]:
+    """The commits. DESCRIBE HISTORY is Delta's: where there is no Delta, Spark looks for a table that is called HISTORY."""
+    asks = ("version", "unix_micros(timestamp) AS at", "operation", "operationParameters AS given", "operationMetrics AS counts")
+    try:
+        rows: list[Any] = session.sql(f"DESCRIBE HISTORY {name}").selectExpr(*asks).collect()
+    except AnalysisException as error:
+        if not (error.getCondition() or "").startswith(("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_COLUMN")):
+            raise
+        if session.catalog.getTable(name).tableType in ("TEMPORARY", "VIEW"):  # an error where there is no such table
+            raise no_table(name, NAME) from None
+        raise NoHistory(
+            NAME, None, f"{name} has no history: this session has no Delta Lake", "Only Delta tables keep their history."
+        ) from None
+    return rows
 
 
 def _enabled(rows: Sequence[Any]) -> int:

@@ -155,10 +155,15 @@ def asked(name: str, function: str, question: Any) -> Any:
         if condition.startswith(("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST")):
             raise CallError(function, None, f"there is no table {name}", "Name it with its schema, as SHOW TABLES does.") from None
         if condition.startswith("EXPECT_TABLE_NOT_VIEW"):
-            raise NoHistory(function, None, f"{name} is a view, and a view has no versions of its own", "Name its table.") from None
+            raise no_table(name, function) from None
         if condition.startswith(("DELTA_", "UNSUPPORTED_FEATURE", "NOT_A_")) or "Delta" in str(error):
             raise NoHistory(function, None, f"{name} is not a Delta table", "Only Delta tables keep their history.") from None
         raise CallError(function, None, f"{name} cannot be read: {gist(error)}") from None
+
+
+def no_table(name: str, function: str) -> NoHistory:
+    """What is said where a view stands and a table should."""
+    return NoHistory(function, None, f"{name} is a view, and a view has no versions of its own", "Name its table.")
 
 
 def read(table: str, properties: dict[str, str], schema: T.StructType, function: str = "versioned table") -> Declaration | None:

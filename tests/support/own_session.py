@@ -44,6 +44,15 @@ def main(channel: str, folder: str) -> None:
             make(spark, "p")
         except Exception as error:
             found[name] = f"{type(error).__name__}: {error}"
+    spark.sql("CREATE TABLE files USING parquet AS SELECT 1 AS k, TIMESTAMP '2020-01-01' AS ts")
+    spark.sql("CREATE TEMP VIEW temporary AS SELECT * FROM files")
+    spark.sql("CREATE VIEW stored AS SELECT * FROM files")
+    found["history"] = {}
+    for table in ("files", "temporary", "stored", "nowhere"):
+        try:
+            spark.sql(f"SELECT * FROM TABLE_HISTORY('{table}')")
+        except Exception as error:
+            found["history"][table] = str(error)
     streamtime.unregister(spark)
     os.environ["PYSPARK_PYTHON"] = context.pythonExec = str(Path(folder) / "bin" / "python3")  # chosen, and wrong
     with warnings.catch_warnings(record=True) as caught:

@@ -8,6 +8,8 @@ from typing import Any
 
 from support.reference import Row, in_processing_order
 
+END = 2**63 - 1  # of TIMESTAMP: it stands for all moments beyond it, which stream time never reaches
+
 
 @dataclass
 class Fate:
@@ -110,7 +112,9 @@ class Suppress:
     def release_due(self, by: Row | None) -> None:
         assert self.stream_time is not None
         for key, place in self.oldest_first():
-            if place.due <= self.stream_time or self.wait == 0:  # without a wait nothing waits, however far the watermark is behind
+            if (
+                place.due <= min(self.stream_time, END - 1) or self.wait == 0
+            ):  # without a wait nothing waits, however far the watermark is behind
                 self.release(key, "close" if self.closes else "time", by)
 
     def put(self, row: Row) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from support import ROOT
+from support import ROOT, TESTS
 from support.jvm import talking
 
 from streamtime import java
@@ -51,7 +51,7 @@ def test_the_weather_example_agrees_with_plain_sql_and_its_training_set_knows_no
 
 
 def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
-    script = ROOT / "tests" / "bare_workers.py"
+    script = TESTS / "support" / "bare_workers.py"
     said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout.splitlines()
     found = [line.split(" ", 2) for line in said if line.startswith(("analyzer ", "udtf "))]
     counts = {door: {name: answer for d, name, answer in found if d == door} for door in ("analyzer", "udtf")}
@@ -126,7 +126,7 @@ def test_a_session_of_ones_own_runs_workers_with_this_python_and_is_told_what_it
     fake.chmod(0o755)
     environment = {k: v for k, v in os.environ.items() if k not in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
     environment |= {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    with talking(ROOT / "tests" / "own_session.py", str(tmp_path), env=environment, stderr=subprocess.PIPE) as (process, said):
+    with talking(TESTS / "support" / "own_session.py", str(tmp_path), env=environment, stderr=subprocess.PIPE) as (process, said):
         line = said.readline()
         _, errors = process.communicate()
     assert line, errors[-2000:]
@@ -142,6 +142,13 @@ def test_a_session_of_ones_own_runs_workers_with_this_python_and_is_told_what_it
     assert "no Delta Lake. Use streamtime.session(), or start your own" in found["create"]
     assert f"io.delta:delta-spark_{'.'.join(pyspark.__version__.split('.')[:2])}_2.13" in found["create"]
     assert "spark.sql.catalog.spark_catalog = org.apache.spark.sql.delta.catalog.DeltaCatalog." in found["create"]
+    for table, problem in {
+        "files": "has no history: this session has no Delta Lake. Only Delta tables keep their history.",
+        "temporary": "is a view, and a view has no versions of its own. Name its table.",
+        "stored": "is a view, and a view has no versions of its own. Name its table.",
+    }.items():
+        assert f"TABLE_HISTORY: `{table}` {problem}" in found["history"][table]
+    assert "TABLE_HISTORY: there is no table `nowhere`." in found["history"]["nowhere"]
     assert found["kept"] == str(fake)  # what was chosen stays
     (warned,) = found["warned"]
     assert f"Spark's workers run `{fake}`, which has no numpy and no pyarrow. Set the environment variable PYSPARK_PYTHON" in warned

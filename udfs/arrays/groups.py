@@ -165,14 +165,16 @@ def times(values: Ints, is_null: Flags, like: pa.DataType) -> pa.Array:
 
 def plus(values: Ints, duration: int) -> Ints:
     """Addition that stops at the largest number instead of wrapping round; `duration` is not negative."""
-    duration = min(duration, HIGHEST)
+    if duration > HIGHEST:  # two durations together
+        return plus(plus(values, HIGHEST), duration - HIGHEST)
     limit = HIGHEST - duration
     return np.where(values > limit, HIGHEST, np.minimum(values, limit) + duration)
 
 
 def minus(values: Ints, duration: int) -> Ints:
     """Subtraction that stops at the smallest number instead of wrapping round; `duration` is not negative."""
-    duration = min(duration, HIGHEST)
+    if duration > HIGHEST:
+        return minus(minus(values, HIGHEST), duration - HIGHEST)
     limit = LOWEST + duration
     return np.where(values < limit, LOWEST, np.maximum(values, limit) - duration)
 

@@ -223,6 +223,8 @@ class Buffer:
             due = place = groups.plus(groups.micros(one(table, call.close)), call.after)
         else:
             place, due = times, np.full(length, HIGHEST) if call.wait == HIGHEST else groups.plus(times, call.wait)
+            if call.wait == 0:  # nothing waits, at the end of TIMESTAMP neither
+                due = np.minimum(due, HIGHEST - 1)
         deleted = groups.as_flags(one(table, DELETED)) if DELETED in table.column_names else np.zeros(length, bool)
         sizes = groups.as_ints(one(table, BYTES)) if BYTES in table.column_names else np.zeros(length, np.int64)
         refs = self.parts.add(table.select(list(dict.fromkeys([*call.kept, *call.keys, call.time]))))

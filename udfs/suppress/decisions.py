@@ -35,7 +35,7 @@ class Rows:
     clock: Ints  # numbers of clocks, rising; rows held from before belong to the first
     stream: Ints  # stream time, the row included
     place: Ints  # how old a place is that the row takes; where it held one before, that one
-    due: Ints  # when that place is due
+    due: Ints  # when that place is due; HIGHEST: never, as what would be due beyond the end of TIMESTAMP
     new: int  # the first row that was not held before
 
     @property
@@ -104,10 +104,12 @@ def _decided(rows: Rows, order: Ints, group: Ints, by: Ints, place: Ints, due: I
 
 def released_by(rows: Rows) -> Ints:
     """For each row the first one, itself included, at which stream time reaches its due time; the end of its clock: none."""
-    index = np.arange(len(rows.stream))
+    index, never = np.arange(len(rows.stream)), rows.due == HIGHEST
     if not len(index) or not rows.clock[-1]:
-        return np.maximum(np.searchsorted(rows.stream, rows.due, side="left"), index)
-    return np.maximum(groups.search(rows.clock, rows.stream, groups.minus(rows.due, 1)), index)
+        by = np.searchsorted(rows.stream, rows.due, side="left")
+    else:
+        by = groups.search(rows.clock, rows.stream, groups.minus(rows.due, 1))
+    return np.where(never, rows.stop, np.maximum(by, index)) if never.any() else np.maximum(by, index)
 
 
 def by_key(rows: Rows) -> tuple[Ints, Ints]:
@@ -207,7 +209,7 @@ def emitting_early(rows: Rows, bounds: Bounds, sizes: Ints, rank: Ints) -> Decid
         held += size_of[row]
         if row < rows.new:
             continue
-        while places and places[0][2] <= stream:
+        while places and places[0][2] <= stream and places[0][2] < HIGHEST:
             held -= release(row, DUE)
         while bounds.over(len(newest), held):
             held -= release(row, FULL)

@@ -42,10 +42,9 @@ WORDED = {
     "within => 1/0": "`within`: 1/0 cannot be computed: [DIVIDE_BY_ZERO] Division by zero.",
     "PARTITION BY count(*)": "an aggregate cannot stand here (`count(*)`)",
     "DEDUPLICATE((SELECT * FROM t), keys": "(SELECT * FROM t) cannot be computed",
-    # what the parser in the server's driver refuses, and what it knows of a view there
+    # what the parser in the server's driver refuses
     "RIGHT ASOF JOIN": "AS_OF_JOIN, RIGHT JOIN: it keeps right rows that no left row asked for",
     "AS OF a.ts b": "AS_OF_JOIN, JOIN: there is no condition. Add ON",
-    "AS OF o.ts p ON o.user_id": "AS_OF_JOIN, `history`: there is no table `t`",
     # a value, or what is no TABLE argument, is read by the client, or by Spark without the call around it
     "within => 10 MINUTES": "Syntax error at or near 'LIMIT'",
     "ORDER BY ts within =>": "`ts within => INTERVAL 10 MINUTES` is not a SQL expression",
