@@ -2,7 +2,8 @@
 
 A version is valid until the next of its key begins, a tombstone or not (V1); in SQL, that is `lead` of the time, in order of time.
 Whether a put is refused, a lookup expired or a version gone are comparisons of microseconds: of numbers, of NumPy arrays, or of Spark's
-columns, for which stream time is SQL text and `minus` makes a column of it. A length None is unlimited, and a stream time None has not begun: nothing is refused then, and nothing expires.
+columns, for which stream time is SQL text and `minus` makes a column of it. A length None is unlimited, and a stream time None has not
+begun: nothing is refused then, and nothing expires.
 """
 
 from __future__ import annotations
