@@ -81,8 +81,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration
-from streamtime.sql.call.spec import COMMON, OUTPUT, Example, Local, Option, Spec
-from streamtime.sql.call.values import Expression
+from streamtime.sql.call.spec import COMMON, GAP, OUTPUT, Example, Local, Option, Spec
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import direct, expression, named, sorted_by
@@ -114,7 +113,7 @@ REASONS = ("null_time", "null_key", "late")
 
 def plan(call: Bound) -> DataFrame:
     """SESSIONIZE as a DataFrame."""
-    frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()))
+    frame = prepare(call, clock_by=call.clock_by)
     if is_stream(call, explains=True):
         return _reported(call, frame) if call["output"] in ("dropped", "explain") else _waiting(call, frame)
     takes_part, wanted = frame.has_time & frame.has_key, call["output"]
@@ -238,13 +237,7 @@ SPEC = Spec(
         without_key="null_key",
     ),
     options=(
-        Option(
-            "gap",
-            Duration(),
-            "the largest distance between neighbours in a session, included",
-            required=True,
-            example="INTERVAL 30 MINUTES",
-        ),
+        GAP,
         Option(
             "grace",
             Duration(),

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.kinds import Choice, Count, Text
+from streamtime.sql.call.kinds import Choice, Count
 from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, WATERMARK, Option
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
-from streamtime.sql.rows.columns import expression, has_arrow_form, has_collation, named
-from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.changelog import changelog, tombstones, typed
+from streamtime.sql.rows.columns import expression, has_collation, must_travel, named
+from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.keys import counted, digest
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream.plan import is_stream
@@ -42,12 +43,6 @@ if TYPE_CHECKING:
 
 VERSIONED = "streamtime.versioned"  # in the metadata of a column: the input is a versioned table
 REASONS = ("null_time", "replaced", "tombstone", "held")
-DELETED = Option(
-    "deleted",
-    Text(),
-    "marks tombstones: changes that delete their key",
-    default_text="change_type = 'delete' or _change_type = 'delete', where such a column exists",
-)
 MAX_RECORDS = Option("max_records", Count(), "how many rows the buffer may hold", default_text="no bound")
 MAX_BYTES = Option(
     "max_bytes",
@@ -118,17 +113,7 @@ def prepared(call: Bound, **times: str) -> Frame:
     if call["clock"] == "wall" and not is_stream(call):
         raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
     extras = {name: (Expression.parse(text),) for name, text in times.items()}
-    if call["deleted"]:
-        extras["deleted"] = (Expression.parse(call["deleted"]),)
-    frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()), **extras)
-    for ref in frame.extras.get("deleted", ()):
-        if not isinstance(ref.type, (T.BooleanType, T.NullType)):
-            kind = ref.type.simpleString().upper()
-            raise call.refuse("`deleted`", f"expected a condition, got {kind} (`{ref.text}`)", "Write it as 'value IS NULL'.")
-    preimages = text_column(call, _typed(frame), "_change_type")
-    if preimages is not None:  # what a row was before an update is no row of the changelog (rule C10)
-        frame = frame.with_df(frame.df.where(F.coalesce(named(preimages) != "update_preimage", F.lit(True))))
-    return frame
+    return changelog(call, **extras)
 
 
 def refuse_versioned(call: Bound, schema: T.StructType) -> None:
@@ -186,7 +171,8 @@ def planned(call: Bound, frame: Frame, until: Until) -> DataFrame:
     order = [by.name for by in merging.order] if merging else []
     needed = dict.fromkeys([*kept, *keys, frame.time.name, *order, *clocks, *([until.close] if until.close else [])])
     rows = ordered.select(*map(named, needed), *[c.alias(name) for name, c in helpers.items()])
-    _refuse_unsendable(call, rows)
+    for field in rows.schema.fields:
+        must_travel(call, None, f"column `{field.name}`", field.dataType, "to the buffer")
     results = _results(wanted, frame.time.type)
     kernel = Suppress(
         function=call.spec.name,
@@ -231,15 +217,10 @@ def at_end(call: Bound) -> str:
 
 def _streamed(call: Bound, frame: Frame, until: Until, has_time: Column) -> DataFrame:
     frame, identity = frame.comparable(frame.keys)
-    tombstones = _tombstones(call, frame)
-    deleted = None if tombstones is None else expression(tombstones)
-    size = expression(size_of(_typed(frame)))
+    marks = tombstones(call, frame)
+    deleted = None if marks is None else expression(marks)
+    size = expression(size_of(typed(frame)))
     return streamed(call, frame, identity, has_time, deleted, size, wait=until.wait, close=until.close, after=until.after)
-
-
-def _tombstones(call: Bound, frame: Frame) -> str | None:
-    given = frame.extras.get("deleted", ())
-    return deletions(call, quoted(given[0].name) if given else None, _typed(frame))
 
 
 def _merging(frame: Frame) -> Merging | None:
@@ -253,33 +234,16 @@ def _merging(frame: Frame) -> Merging | None:
 def _helpers(call: Bound, frame: Frame, has_time: Column) -> dict[str, Column]:
     """Columns that the kernel needs beside those of the input."""
     found: dict[str, Column] = {}
-    if (deleted := _tombstones(call, frame)) is not None:
+    if (deleted := tombstones(call, frame)) is not None:
         found[buffer.DELETED] = expression(deleted)
     if call["max_bytes"] is not None or call["output"] == "metrics":
-        found[buffer.BYTES] = expression(size_of(_typed(frame)))
+        found[buffer.BYTES] = expression(size_of(typed(frame)))
     if call["output"] != "rows":
         found[buffer.ASIDE] = ~has_time
     if call["output"] == "explain":
         fields = ", ".join(f"{literal(o.ref.text)}, {quoted(o.ref.name)}" for o in frame.order)
         found[buffer.ORDER] = expression(f"to_json(named_struct({fields}), map('ignoreNullFields', 'false'))")
     return found
-
-
-def _typed(frame: Frame) -> list[tuple[str, T.DataType]]:
-    return [(c.name, c.type) for c in frame.columns]
-
-
-def deletions(call: Bound, given: str | None, columns: Sequence[tuple[str, T.DataType]]) -> str | None:
-    """Whether a row is a tombstone, as SQL text; None: none is (rule S1)."""
-    if given is not None:
-        return f"coalesce({given}, false)"
-    names = [n for n in (text_column(call, columns, "change_type"), text_column(call, columns, "_change_type")) if n is not None]
-    return " OR ".join(f"coalesce({quoted(n)} = 'delete', false)" for n in names) or None
-
-
-def text_column(call: Bound, columns: Sequence[tuple[str, T.DataType]], name: str) -> str | None:
-    """The column of text of that name."""
-    return next((c for c, kind in columns if isinstance(kind, T.StringType) and call.names.same(c, name)), None)
 
 
 def size_of(columns: Sequence[tuple[str, T.DataType]]) -> str:
@@ -297,13 +261,6 @@ def _size(name: str, kind: T.DataType) -> str:
     if isinstance(kind, T.VariantType):
         return f"coalesce(octet_length(CAST({column} AS STRING)), 0)"
     return "8"
-
-
-def _refuse_unsendable(call: Bound, rows: DataFrame) -> None:
-    for field in rows.schema.fields:
-        if not has_arrow_form(field.dataType):
-            kind, fix = field.dataType.simpleString().upper(), "Leave it out of the TABLE argument, or cast it."
-            raise call.refuse(None, f"column `{field.name}` has type {kind}, which cannot travel to the buffer", fix)
 
 
 def _results(wanted: str, kind: T.DataType) -> dict[str, T.DataType]:
