@@ -21,7 +21,7 @@ from streamtime.sql.rows.changelog import changelog, tombstones, typed
 from streamtime.sql.rows.columns import expression, has_collation, must_travel, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.keys import counted, digest
-from streamtime.sql.rows.outcome import outcome
+from streamtime.sql.rows.outcome import RATE, metrics, outcome
 from streamtime.sql.stream.plan import is_stream
 from streamtime.sql.suppress.explain import explained
 from streamtime.sql.suppress.stream import streamed
@@ -283,25 +283,15 @@ def _metrics(call: Bound, counted: DataFrame) -> DataFrame:
         F.min("overtime_min").alias("overtime_min"),
         ((F.max("high") - F.min("low")) / 1e6).alias("span"),
     )
-    per_row, rate = "rows", "rows per second of event time"
     rows: list[tuple[str, str, str]] = []
-    for reason in REASONS:
-        rows.append((f"{reason}_drop_total", f"{reason}_total", per_row))
-        rows.append((f"{reason}_drop_rate", f"{reason}_total / nullif(span, 0)", rate))
-    rows += [
-        ("record_lateness_avg", "late_sum / nullif(rows, 0) / 1e6", "seconds"),
-        ("record_lateness_max", "if(rows > 0, late_max / 1e6, NULL)", "seconds"),
-    ]
     for name, unit in (("count", "rows"), ("size", "bytes")):
         rows.append((f"suppression_buffer_{name}_current", f"{name}_current", unit))
         rows.append((f"suppression_buffer_{name}_avg", f"{name}_sum / nullif(rows, 0)", unit))
         rows.append((f"suppression_buffer_{name}_max", f"coalesce({name}_max, 0)", unit))
     rows += [
-        ("suppression_emit_total", "released_total", per_row),
-        ("suppression_emit_rate", "released_total / nullif(span, 0)", rate),
+        ("suppression_emit_total", "released_total", "rows"),
+        ("suppression_emit_rate", "released_total / nullif(span, 0)", RATE),
         ("suppression_overtime_min", "overtime_min / 1e6", "seconds"),
         ("suppression_overtime_avg", "overtime_sum / nullif(overtimes, 0) / 1e6", "seconds"),
     ]
-    entries = [f"struct('{metric}' AS metric, CAST({value} AS DOUBLE) AS value, '{unit}' AS unit)" for metric, value, unit in rows]
-    label = F.lit(call["name"] or call.spec.name).alias("name")
-    return one.select(label, expression(f"inline(array({', '.join(entries)}))"))
+    return metrics(call, one, REASONS, ("late_sum / nullif(rows, 0) / 1e6", "if(rows > 0, late_max / 1e6, NULL)"), rows)
