@@ -6,6 +6,7 @@ python3 run.py windows       windows, sessions and suppress on the same data, in
 python3 run.py weather       AS OF joins on the same data, and a training set that knows no future
 python3 run.py tests         all checks and tests; with --spark 4.0 or --spark 4.1, the tests on that Spark, in a .venv of its own
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
+python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each
 python3 run.py benchmark     speed, side by side with Spark's own operators; also benchmark streaming, doors, as_of
 python3 run.py pages         the reference pages in docs/, made anew
 """
@@ -26,7 +27,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather")
-EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "tests": "dev", "sparks": "dev", "benchmark": "bench", "pages": "dev"}
+EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "tests": "dev", "sparks": "dev", "mutations": "dev", "benchmark": "bench", "pages": "dev"}
 APART = (
     *(f"tests/whole/test_{name}.py" for name in ("cluster", "install", "kills")),
     "tests/catalog/shell/test_cli.py",
@@ -64,6 +65,8 @@ def main() -> int:
             print(f"There is no benchmark {name}; there are {known}.", file=sys.stderr)
             return 2
         return run(python, script, *more)
+    if task == "mutations":
+        return run(python, "tests/mutations.py", *rest)
     if task == "pages":
         return run(python, "-m", "streamtime.pages", "docs/reference")
     lay_out()

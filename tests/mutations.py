@@ -1,0 +1,183 @@
+"""Rules broken on purpose, one at a time: for each, a test must fail. `python3 run.py mutations`, or with names of some of them.
+
+A rule is broken in a copy of the package that stands first on the path; the checkout stays as it is. `tests/whole/test_mutations.py` holds
+that each text below still stands where it is said to, once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+KERNELS = "tests/udfs/test_kernels.py"
+LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
+
+
+class Mutation(NamedTuple):
+    """What is broken: the rule, in words; where; the text that says it, and what takes its place; who must catch it."""
+
+    rule: str
+    file: str
+    text: str
+    broken: str
+    tests: str
+
+
+MUTATIONS = [
+    # duplicates
+    Mutation(
+        "D1: a duplicate at the edge of the interval is dropped", "udfs/deduplicate.py",
+        "(index < expiry[at]) & (times >= groups.minus(kept, self.within))",
+        "(index < expiry[at]) & (times > groups.minus(kept, self.within))", KERNELS,
+    ),
+    Mutation(
+        "D2, D7: a redelivered row does not move the kept time", "udfs/deduplicate.py",
+        "k = max(k, t) if self.refresh and not again else k", "k = max(k, t) if self.refresh else k", KERNELS,
+    ),
+    Mutation(
+        "D4: a null in the identity passes and is not stored", "udfs/deduplicate.py",
+        "rows = np.flatnonzero(groups.valid((columns[0], *runs), length))", "rows = np.flatnonzero(groups.valid((columns[0],), length))", KERNELS,
+    ),
+    Mutation(
+        "D5: a kept row expires once stream time is past it by more than `within`", "udfs/deduplicate.py",
+        "groups.search(group, stream, groups.plus(times, self.within))", "groups.search(group, stream, groups.plus(times, self.within - 1))", KERNELS,
+    ),
+    Mutation(
+        "D6: a late row is not stored", "udfs/deduplicate.py",
+        "stored = times >= groups.minus(stream, self.within)", "stored = np.ones(len(times), bool)", KERNELS,
+    ),
+    Mutation(
+        "D7: a row with the offset of the kept row passes", "udfs/deduplicate.py",
+        "duplicate &= ~redelivered(records, at)\n        last = int(at[-1])", "last = int(at[-1])", KERNELS,
+    ),
+    Mutation(
+        "D7: a null offset is like no other", "udfs/deduplicate.py",
+        "(at >= 0) & (records != NONE) & (records == records[at])", "(at >= 0) & (records == records[at])", KERNELS,
+    ),
+    Mutation("D8: 'unique' drops the row that caused a drop", "udfs/deduplicate.py", "batch.dropped |= caused\n", "batch.dropped |= False\n", KERNELS),
+    # clocks
+    Mutation("C12: a null time does not move stream time", "udfs/stream_time.py", "moves = groups.valid([times], length)", "moves = np.ones(length, bool)", KERNELS),
+    Mutation("C3: stream time goes on from batch to batch", "udfs/stream_time.py", "values[0] = max(int(values[0]), carried)", "values[0] = int(values[0])", KERNELS),
+    Mutation(
+        "C3: stream time of a range knows the ranges before it, not its own end", "sql/rows/clock.py",
+        "{'<' if ascending else '>'}", "{'<=' if ascending else '>='}", "tests/sql/functions/test_deduplicate.py",
+    ),
+    Mutation(
+        "C3: the clock on the wall never goes back", "sql/stream/buckets.py",
+        "index.clock = max(time_of_day(timer_values), index.clock)", "index.clock = time_of_day(timer_values)",
+        "tests/sql/stream/test_suppress_stream.py::test_a_clock_on_the_wall_that_is_set_back_mutes_no_row_of_a_stream",
+    ),
+    # arithmetic, order, keys
+    Mutation("C12: null equals null in a key", "udfs/arrays/groups.py", "pc.xor(pc.is_null(left), pc.is_null(right))", "pc.or_(pc.is_null(left), pc.is_null(right))", "tests/udfs/arrays/test_groups.py"),
+    Mutation(
+        "a time plus a duration stops at the end of TIMESTAMP", "udfs/arrays/groups.py",
+        "return np.where(values > limit, HIGHEST, np.minimum(values, limit) + duration)", "return values + duration", KERNELS,
+    ),
+    Mutation(
+        "C4: nulls come first where the order says so", "udfs/arrays/ordering.py",
+        "np.where(present, ranks, -1 if by.nulls_first else len(ranks))", "np.where(present, ranks, len(ranks) if by.nulls_first else -1)",
+        "tests/udfs/suppress/test_merging.py tests/sql/stream/test_buckets.py",
+    ),
+    Mutation(
+        "C4: ties are broken by the remaining columns", "udfs/arrays/ordering.py",
+        "among[_lexsorted([run, *(directed(one(chosen, b.name), b) for b in ties), among])]", "among[_lexsorted([run, among])]",
+        "tests/udfs/suppress/test_merging.py tests/sql/stream/test_buckets.py",
+    ),
+    Mutation("a null in a key is no digest of zeros", "udfs/keys.py", "missing.append((~present).astype(np.uint64))", "missing.append(np.zeros(length, np.uint64))", "tests/sql/rows/test_keys.py -k 'numbers_of_keys or digests'"),
+    Mutation("keys are told apart with a secret", "udfs/keys.py", "hashlib.shake_256(secret.encode())", 'hashlib.shake_256(b"")', "tests/sql/rows/test_keys.py -k numbers_of_keys"),
+    Mutation(
+        "rows that merge sort before the next run begins", "udfs/suppress/merging.py",
+        'np.searchsorted(numbers, first, side="left")', 'np.searchsorted(numbers, first, side="right")', "tests/udfs/suppress/test_merging.py",
+    ),
+    # state
+    Mutation("of a key that two slices have, the newer speaks", "udfs/state.py", "            found[position] = True\n", "", "tests/sql/stream/test_buckets.py"),
+    Mutation("a slice lives while an entry of it does", "udfs/state.py", "slices[-1].highest < threshold:", "slices[-1].highest <= threshold:", "tests/sql/stream/test_buckets.py tests/udfs/updates"),
+    Mutation(
+        "what is due is released once", "udfs/state.py",
+        "(lives_by >= self.index.released) & (lives_by < threshold)", "lives_by < threshold", "tests/udfs/updates tests/udfs/sessions tests/udfs/suppress",
+    ),
+    # sessions
+    Mutation("W2: rows at a distance of `gap` are one session", "udfs/sessions/rules.py", "bisect_left(live, (time + self.gap + 1,))", "bisect_left(live, (time + self.gap,))", "tests/udfs/sessions tests/udfs/test_kernels.py"),
+    Mutation("W3: a session is closed past its end, gap and grace", "udfs/sessions/rules.py", "while live and live[0][1] < closes:", "while live and live[0][1] <= closes:", "tests/udfs/sessions tests/udfs/test_kernels.py"),
+    Mutation("W3: a row is judged after merging", "udfs/sessions/rules.py", "if not near and time < closes:", "if time < closes:", "tests/udfs/sessions tests/udfs/test_kernels.py"),
+    Mutation("W2: the fast path joins at a distance of `gap` too", "udfs/sessions/rules.py", "(begins[1:] > groups.plus(reach[:-1], gap))", "(begins[1:] >= groups.plus(reach[:-1], gap))", "tests/udfs/sessions tests/udfs/test_kernels.py"),
+    # windows
+    Mutation("W1: at end plus grace a window is closed", "udfs/updates/window_updates.py", "is_open = (end > past(clock, self.grace)[item])", "is_open = (end >= past(clock, self.grace)[item])", "tests/udfs/updates"),
+    Mutation("W1: a window's state lives until it is closed, on a stream", "udfs/updates/window_updates.py", "return max(clock - self.grace + 1, LOWEST)", "return max(clock - self.grace + 2, LOWEST)", "tests/udfs/updates"),
+    Mutation("W1: the same in SQL", "sql/windows/membership.py", "({end} <= {minus(now, grace)} AND", "({end} < {minus(now, grace)} AND", "tests/sql/functions/test_distinct_in_window.py tests/sql/functions/test_updates_sql.py"),
+    Mutation("W1: every window that contains a row has it", "sql/windows/membership.py", "{size - 1}L), {slide}L)", "{size - 2}L), {slide}L)", "tests/sql/functions/test_distinct_in_window.py tests/sql/windows"),
+    Mutation("S2: a final row leaves at the first stream time that reached its close", "sql/windows/release.py", "divmod(after, slide)", "divmod(after + 1, slide)", "tests/sql/windows"),
+    Mutation("a null clock is a clock of its own", "sql/rows/columns.py", "[named(one).eqNullSafe(named(other))", "[named(one) == named(other)", "tests/sql/windows/test_final_windows.py -k null_clock"),
+    # versions and joins
+    Mutation("V2: a put at stream time less grace is accepted", "udfs/versions.py", "time < minus(stream_time, grace)", "time <= minus(stream_time, grace)", "tests/udfs/test_as_of_kernel.py"),
+    Mutation("V3: a lookup at stream time less retention is served", "udfs/versions.py", "at < minus(stream_time, retention)", "at <= minus(stream_time, retention)", "tests/udfs/test_as_of_kernel.py"),
+    Mutation("V3: the current version never expires", "udfs/as_of_join.py", "(valid_from < newest) & (found >= 0)", "(valid_from <= newest) & (found >= 0)", "tests/udfs/test_as_of_kernel.py"),
+    Mutation("J4: without `allow_exact` an equal time does not count", "udfs/as_of_join.py", "asked = times if self.exact else groups.minus(times, 1)", "asked = times", "tests/udfs/test_as_of_kernel.py"),
+    Mutation("J4: tolerance is inclusive", "sql/as_of/lookup.py", '_distance(time, MATCH, right) <= call["tolerance"]', '_distance(time, MATCH, right) < call["tolerance"]', "tests/sql/functions/test_as_of_join.py tests/sql/as_of/test_scenarios.py"),
+    Mutation("J4: of two at one distance the earlier is taken", "sql/as_of/lookup.py", "(_distance(time, AFTER, right) < _distance(time, BEFORE, right))", "(_distance(time, AFTER, right) <= _distance(time, BEFORE, right))", "tests/sql/functions/test_as_of_join.py tests/sql/as_of/test_scenarios.py"),
+    Mutation("V1: a version ends before valid_to", "sql/as_of/lookup.py", "(time.column < end)", "(time.column <= end)", "tests/sql/as_of"),
+    # doors
+    Mutation("a connection without the token gets no answer", "catalog/door/callbacks.py", "secrets.compare_digest(rest[0], self.token)", "secrets.compare_digest(rest[0], rest[0])", "tests/catalog/door/test_callbacks.py"),
+    Mutation("a table's mark calls no function", "sql/tables/marks.py", ' or self.source.word(self.at + 1) == "(":', ":", "tests/sql/tables/test_what_tables_say.py -k refused_with_the_property"),
+    Mutation("comments nest", "sql/syntax/tokens.py", 'depth += 1 if mark.group() == "/*" else -1', "depth -= 1", "tests/catalog/statements/test_query.py -k 'lexer or where_a_table_may_stand'"),
+    Mutation("a rewritten text keeps its lines", "sql/syntax/as_of_rewrite.py", "{chr(10) * missing}", "", "tests/sql/syntax -k 'line or rewritten or text'"),
+    Mutation("C8: keys are given once", "sql/call/binding.py", "        if written and given.get(option):\n", "        if False:\n", "tests/whole/test_golden.py -k wrong_calls"),
+    Mutation("C8: an option that is required is asked for", "sql/call/binding.py", "if option.required and given.get(option.name) is None:", "if False:", "tests/whole/test_golden.py -k wrong_calls"),
+    Mutation("C9: a name that is taken is refused", "sql/rows/outcome.py", "        if taken is not None:\n", "        if False:\n", "tests/whole/test_golden.py -k wrong_calls"),
+]  # fmt: skip
+
+
+def broken(mutation: Mutation, package: Path) -> None:
+    """The package with that rule broken."""
+    for folder, inside in (("catalog", "."), ("sql", "sql"), ("udfs", "udfs")):
+        shutil.copytree(ROOT / folder, package / inside, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    top, _, rest = mutation.file.partition("/")
+    path = package / rest if top == "catalog" else package / top / rest
+    path.write_text(path.read_text().replace(mutation.text, mutation.broken))
+
+
+def caught(mutation: Mutation) -> str | None:
+    """The first test that fails; None where the broken rule passes them all."""
+    with tempfile.TemporaryDirectory() as folder:
+        broken(mutation, Path(folder) / "streamtime")
+        tests = re.findall(r"'[^']*'|\S+", mutation.tests)
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *(t.strip("'") for t in tests)]
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=os.environ | {"PYTHONPATH": folder}, capture_output=True, text=True, timeout=LIMIT, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return f"nothing came for {LIMIT} s"
+    if done.returncode == 0:
+        return None
+    said = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    if said is None or done.returncode != 1:  # it must be a test that fails, not pytest
+        sys.exit(f"{mutation.rule}: {mutation.tests} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return said[1]
+
+
+def main(names: list[str]) -> int:
+    chosen = [m for m in MUTATIONS if not names or any(n.lower() in f"{m.rule} {m.file}".lower() for n in names)]
+    survived = []
+    for number, mutation in enumerate(chosen, 1):
+        began = time.monotonic()
+        by = caught(mutation)
+        survived += [mutation.rule] if by is None else []
+        print(f"{number:3}/{len(chosen)}  {time.monotonic() - began:5.0f} s  {mutation.rule}\n{' ' * 17}{by or 'NOT CAUGHT'}", flush=True)
+    print(
+        f"\n{len(chosen) - len(survived)} of {len(chosen)} broken rules were caught."
+        + "".join(f"\nNot caught: {rule}" for rule in survived)
+    )
+    return 1 if survived or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
