@@ -96,7 +96,7 @@ def metrics(
 ) -> DataFrame:
     """The metrics of section 8, from one row of counts: the `_total` of each reason, and the `span` of event time in seconds.
 
-    `late` are the average and the largest lateness, in seconds; `more` are metrics of the function's own, with their units. All is SQL text.
+    `late` are the average and the largest lateness, in seconds; `more` are the function's own metrics, with their units. All is SQL text.
     """
     rows: list[tuple[str, str, str]] = []
     for reason in reasons:

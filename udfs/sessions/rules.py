@@ -42,11 +42,9 @@ class Sessions:
 
     def close(self, closes: int) -> list[Session]:
         """Those that end before this: they are no longer among the live ones, and no row joins them [W3]."""
-        live, count = self.live, 0
-        while count < len(live) and live[count][1] < closes:
-            count += 1
-        over = live[:count]
-        del live[:count]
+        over = list[Session]()
+        while self.live and self.live[0][1] < closes:
+            over.append(self.live.pop(0))
         return over
 
     def take(self, start: int, end: int, closes: int, known_by: int = 0) -> Session | None:
@@ -54,9 +52,8 @@ class Sessions:
 
         It is known by what the first of those was known by, else by `known_by`.
         """
+        self.close(closes)
         live = self.live
-        if live and live[0][1] < closes:
-            self.close(closes)
         reach = end + self.gap
         last = first = len(live) if not live or live[-1][0] <= reach else bisect_left(live, (reach + 1,))
         while first and live[first - 1][1] + self.gap >= start:
