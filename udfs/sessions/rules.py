@@ -31,40 +31,41 @@ def closed_before(stream_time: Any, gap: int, grace: int) -> Any:
     return max(stream_time - gap - grace, LOWEST)
 
 
-@dataclass
+@dataclass(slots=True)
 class Sessions:
     """The live sessions of one key, in order: they lie further apart than `gap`. Wherever rows come one by one, this is how they merge."""
 
     gap: int
     live: list[Session] = field(default_factory=list)
-    near: list[Session] = field(default_factory=list)  # those that the row at hand found, as they were: of a row two at most
+    over: list[Session] = field(default_factory=list)  # those that the row at hand found closed: they are no longer live
+    near: list[Session] = field(default_factory=list)  # those that it merged with, as they were: of a row two at most
     at: int = 0  # the place of its session among the live ones
-
-    def close(self, closes: int) -> list[Session]:
-        """Those that end before this: they are no longer among the live ones, and no row joins them [W3]."""
-        over = list[Session]()
-        while self.live and self.live[0][1] < closes:
-            over.append(self.live.pop(0))
-        return over
 
     def take(self, start: int, end: int, closes: int, known_by: int = 0) -> Session | None:
         """The session that a row, or a session that comes in, is in after merging with all within `gap` [W2]; None where it is late [W3].
 
         It is known by what the first of those was known by, else by `known_by`.
         """
-        self.close(closes)
-        live = self.live
-        reach = end + self.gap
-        last = first = len(live) if not live or live[-1][0] <= reach else bisect_left(live, (reach + 1,))
-        while first and live[first - 1][1] + self.gap >= start:
+        live, gap = self.live, self.gap
+        if self.over:
+            self.over = []
+        while live and live[0][1] < closes:  # a closed session is final: no row joins it
+            self.over.append(live.pop(0))
+        last = len(live) if not live or live[-1][0] <= end + gap else bisect_left(live, (end + gap + 1,))
+        first = last
+        while first and live[first - 1][1] + gap >= start:
             first -= 1
-        near = self.near = live[first:last]
         self.at = first
-        if near:
-            start, end, known_by = min(start, near[0][0]), max(end, near[-1][1]), near[0][2]
-        elif end < closes:
-            return None
-        live[first:last] = [session := (start, end, known_by)]
+        self.near = near = live[first:last]
+        if not near:
+            if end < closes:
+                return None
+            session = (start, end, known_by)
+            live.insert(first, session)
+            return session
+        (low, _, known_by), (_, high, _) = near[0], near[-1]
+        session = (low if low < start else start, high if high > end else end, known_by)
+        live[first:last] = (session,)
         return session
 
 
@@ -75,18 +76,18 @@ def walked(gap: int, group: Ints, times: Ints, closes: Ints, live: dict[int, lis
     LOWEST where it joined none. Of a row that merged two, that start is the one of the later session, and the end that of the earlier one.
     """
     sessions, before, found = Sessions(gap), -1, dict[int, list[Session]]()
-    told = list[tuple[int, int, int, int, int]]()
+    told = list[int]()
     for key, time, closed in zip(group.tolist(), times.tolist(), closes.tolist(), strict=True):
         if key != before:
             sessions.live, before = sorted(live.get(key, [])), key
             found[key] = sessions.live
         session = sessions.take(time, time, closed)
         if session is None:
-            told.append((LATE, time, time, LOWEST, LOWEST))
+            told += (LATE, time, time, LOWEST, LOWEST)
         elif near := sessions.near:
-            told.append((MERGED, session[0], session[1], near[-1][0], near[0][1]))
+            told += (MERGED, session[0], session[1], near[-1][0], near[0][1])
         else:
-            told.append((OPENED, time, time, LOWEST, LOWEST))
+            told += (OPENED, time, time, LOWEST, LOWEST)
     return np.array(told, np.int64).reshape(-1, 5).T, found
 
 
@@ -254,8 +255,9 @@ def _one_by_one(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> t
             into.append(number)
         else:
             starts[number], ends[number] = first, last
-            for _, _, other in sessions.near[1:]:
-                into[other] = number
+            if len(sessions.near) > 1:
+                for _, _, other in sessions.near[1:]:
+                    into[other] = number
     for number in range(len(into)):
         while into[number] != into[into[number]]:
             into[number] = into[into[number]]

@@ -171,9 +171,9 @@ def _one_by_one(
                 taken_up[low:high] = True
                 live.live = sorted((int(held[1][e]), int(held[0][e]), ~e) for e in range(low, high))
         prior = row
-        if over := live.close(closed):
-            sessions += _listed(int(group[row]), over, CLOSED)
         session = live.take(time, time, closed)
+        if live.over:
+            sessions += _listed(int(group[row]), live.over, CLOSED)
         if session is None:
             late[row] = True
             continue
