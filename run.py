@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -28,11 +29,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather")
 EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "tests": "dev", "sparks": "dev", "mutations": "dev", "benchmark": "bench", "pages": "dev"}
-APART = (
-    *(f"tests/whole/test_{name}.py" for name in ("cluster", "install", "kills")),
-    "tests/catalog/shell/test_cli.py",
-    *(f"tests/sql/stream/test_{name}.py" for name in ("streaming", "suppress_stream", "session_streams", "as_of_streams")),
-)
+SECONDS = ROOT / "tests" / "seconds.json"  # what each file of tests took; STREAMTIME_SECONDS=write makes it anew
 SPARKS = {"4.2": "4.2.0", "4.1": "4.1.4", "4.0": "4.0.5"}  # what the tests run on; the first is the reference, in .venv
 
 
@@ -79,20 +76,66 @@ def main() -> int:
 
 
 def tested(python: Path, arguments: list[str]) -> int:
-    """All tests, or some: of all, streams and what mostly waits for processes of its own run beside the others."""
+    """All tests, or some. Of all, the files run in two groups side by side, which take about as long as each other."""
     if arguments:
         return run(python, "-m", "pytest", *arguments)
     run(python, "-c", "from streamtime.session import delta_jars; delta_jars()")  # else both would fetch them
-    said = VENV / "tests-apart.log"
+    seconds = json.loads(SECONDS.read_text())
+    files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
+    here, beside = packed({name: seconds.get(name, 20) for name in files}, 2)
+    said, results = VENV / "tests-beside.log", [VENV / "tests-here.xml", VENV / "tests-beside.xml"]
+    commands = [
+        [str(python), "-m", "pytest", "-o", "junit_family=xunit1", f"--junitxml={path}", *group]
+        for path, group in zip(results, (here, beside), strict=True)
+    ]
+    for path in results:
+        path.unlink(missing_ok=True)
     with said.open("w") as log:
         print(
-            f"[{', '.join(APART)} run beside the others; what they say comes at the end, and is in {said.relative_to(ROOT)} ..]", flush=True
+            f"[{len(beside)} of {len(files)} files run beside the others; what they say comes at the end, and is in {said.name} ..]",
+            flush=True,
         )
-        apart = subprocess.Popen([str(python), "-m", "pytest", *APART], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
-        code = run(python, "-m", "pytest", *[f"--ignore={name}" for name in APART])
-        apart.wait()
+        other = subprocess.Popen(commands[1], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+        code = run(*commands[0])
+        other.wait()
     print(said.read_text(), flush=True)
-    return code or apart.returncode
+    code = code or other.returncode
+    taken = [test for path in results if path.exists() for test in tests_of(path)]
+    print(longest(taken), flush=True)
+    if code == 0 and os.environ.get("STREAMTIME_SECONDS") == "write":
+        SECONDS.write_text(json.dumps({name: round(time) for name, time in sorted(by_file(taken).items())}, indent=0) + "\n")
+    return code
+
+
+def packed(seconds: dict[str, float], groups: int) -> list[list[str]]:
+    """Names in groups: one after the other, the longest first, each into the group that has least to do."""
+    found: list[list[str]] = [[] for _ in range(groups)]
+    for name in sorted(seconds, key=lambda name: (-seconds[name], name)):
+        min(found, key=lambda group: sum(seconds[n] for n in group)).append(name)
+    return [sorted(group) for group in found]
+
+
+def tests_of(results: Path) -> list[tuple[str, str, float]]:
+    """File, test and seconds of each test in a file of JUnit's."""
+    cases = ElementTree.parse(results).getroot().iter("testcase")
+    return [(case.get("file", "?"), case.get("name", "?"), float(case.get("time", 0))) for case in cases]
+
+
+def by_file(tests: list[tuple[str, str, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for file, _, time in tests:
+        found[file] = found.get(file, 0) + time
+    return found
+
+
+def longest(tests: list[tuple[str, str, float]]) -> str:
+    """What took longest: every file of more than a second, and the slowest tests."""
+    files = sorted(by_file(tests).items(), key=lambda item: -item[1])
+    slowest = sorted(tests, key=lambda test: -test[2])[:20]
+    lines = [f"{time:7.1f} s  {file}" for file, time in files if time >= 1]
+    tests_ = [f"{time:7.1f} s  {file}::{name[:90]}" for file, name, time in slowest]
+    total = f"{sum(time for *_, time in tests):7.1f} s  {len(tests)} tests in {len(files)} files"
+    return "\n".join(["What took longest, by file:", *lines, total, "", "The slowest tests:", *tests_])
 
 
 def on_spark(minor: str) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
 from support.doors import LOCAL
-from support.jvm import JAVA_OPTIONS, code_cache
+from support.jvm import JAVA_OPTIONS, answers_at_once, code_cache
 from support.streams import Source
 
 from streamtime.shelf import FUNCTIONS
@@ -32,6 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dlog4j2.configurationFile=file:{_log_settings(folder)}",
         },
     )
+    answers_at_once(session)
     yield session
     said = code_cache(session)
     session.stop()

@@ -19,6 +19,22 @@ def code_cache(spark: Any) -> str:
     return asked(spark, "compilerCodecache")
 
 
+def answers_at_once(spark: Any) -> None:
+    """The JVM sends the end of a long answer without waiting until its start was acknowledged, which takes 40 ms (Nagle's algorithm).
+
+    Every error that PySpark shows is two such answers, since the JVM's stack is in them.
+    """
+    server = spark.sparkContext._gateway.java_gateway_server
+    kind = server.getClass()
+    while kind.getName() != "py4j.GatewayServer":
+        kind = kind.getSuperclass()
+    field = kind.getDeclaredField("connections")
+    field.setAccessible(True)
+    connections = field.get(server)
+    for place in range(connections.size()):
+        connections.get(place).getSocket().setTcpNoDelay(True)
+
+
 def instances(spark: Any, *classes: str) -> dict[str, int]:
     """How many objects of these classes are alive in the JVM, after it has collected what is not."""
     lines = (line.split() for line in asked(spark, "gcClassHistogram", ()).splitlines())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -53,9 +54,17 @@ class Source:
             self.found[number] = df.collect()
 
         writer = self.spark.sql(text).writeStream.foreachBatch(write).option("checkpointLocation", str(self.folder / "checkpoint"))
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        self.progress += query.recentProgress
+        for left in reversed(range(10)):
+            query = writer.trigger(availableNow=True).start()
+            try:
+                query.awaitTermination()
+                break
+            except StreamingQueryException as error:
+                # Spark gives a Python process ten seconds to start, which a busy machine may not keep to; then a job is started again, too
+                if left == 0 or "Python worker failed to connect back" not in str(error):
+                    raise
+            finally:
+                self.progress += query.recentProgress
         return [row for rows in self.found.values() for row in rows]
 
 

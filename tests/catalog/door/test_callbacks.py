@@ -52,8 +52,8 @@ def proxy(gateway: Any) -> Iterator[tuple[str, Counter]]:
 
 
 def connected(gateway: Any) -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", gateway.get_callback_server().get_listening_port()), timeout=20)
-    made.settimeout(20)
+    made = socket.create_connection(("127.0.0.1", gateway.get_callback_server().get_listening_port()), timeout=120)
+    made.settimeout(120)
     return made
 
 
@@ -86,7 +86,7 @@ def said(gateway: Any, *parts: bytes) -> bytes:
         return answer
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 30) -> bool:
+def eventually(holds: Callable[[], bool], seconds: float = 120) -> bool:
     end = time.monotonic() + seconds
     while not holds() and time.monotonic() < end:
         time.sleep(0.05)

@@ -36,7 +36,7 @@ STREAMTIME = [sys.executable, "-m", "streamtime"]
 
 def run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*STREAMTIME, *arguments], input=stdin, capture_output=True, text=True, check=False, env=os.environ | environment, timeout=120
+        [*STREAMTIME, *arguments], input=stdin, capture_output=True, text=True, check=False, env=os.environ | environment, timeout=600
     )
 
 

@@ -25,32 +25,38 @@ def test_every_case_is_there() -> None:
     assert len(CASES) == 24
 
 
+IDENTITIES = {"id = key": "key", "id = null": "CAST(NULL AS STRING)", "id = value": "value", "id = key|value": "concat(key, '|', value)"}
+
+
+def by_parameters() -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """The cases of one identity and interval, which are one call: each has a key and a clock of its own."""
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for case in CASES:
+        params = case["params"]
+        identity = "" if params["mode"] == "by_key" else IDENTITIES[params["id_selector"]]
+        found.setdefault((identity, params["interval_ms"]), []).append(case)
+    return found
+
+
 @pytest.mark.parametrize("way", ["clause", "options", "python"])
-@pytest.mark.parametrize("case", CASES, ids=[c["id"].removeprefix("deduplicate.") for c in CASES])
-def test_case(spark: SparkSession, case: dict[str, Any], way: str) -> None:
-    rows = [r | {"n": i + 1, "ts": moment(r["ts"])} for i, r in enumerate(case["input"])]
-    df = view(spark, rows, "key STRING, value STRING, ts TIMESTAMP, n INT")
-    identity = {
-        "id = key": "key",
-        "id = null": "CAST(NULL AS STRING)",
-        "id = value": "value",
-        "id = key|value": "concat(key, '|', value)",
-    }
-    keys = ["key"] if case["params"]["mode"] == "by_key" else ["key", identity[case["params"]["id_selector"]]]
-    within = datetime.timedelta(milliseconds=case["params"]["interval_ms"])
-    interval = f"INTERVAL {case['params']['interval_ms'] / 1000} SECONDS"
+@pytest.mark.parametrize(("identity", "interval_ms"), sorted(by_parameters()))
+def test_every_case_holds(spark: SparkSession, identity: str, interval_ms: int, way: str) -> None:
+    cases = by_parameters()[identity, interval_ms]
+    rows = [r | {"c": c["id"], "n": i + 1, "ts": moment(r["ts"])} for c in cases for i, r in enumerate(c["input"])]
+    df = view(spark, rows, "c STRING, key STRING, value STRING, ts TIMESTAMP, n INT")
+    keys = ["c", "key", *([identity] if identity else [])]
+    within, interval = datetime.timedelta(milliseconds=interval_ms), f"INTERVAL {interval_ms / 1000} SECONDS"
+    rest = f"time => 'ts', within => {interval}, clock_by => ARRAY('c')"
     if way == "clause":
-        clause = ", ".join(keys)
-        clause = f"({clause})" if len(keys) > 1 else clause
-        got = spark.sql(f"SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY {clause} ORDER BY n, time => 'ts', within => {interval})")
+        got = spark.sql(f"SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY ({', '.join(keys)}) ORDER BY n, {rest})")
     elif way == "options":
         array = ", ".join('"' + k + '"' for k in keys)
-        got = spark.sql(
-            f"SELECT * FROM DEDUPLICATE(TABLE(t), keys => ARRAY({array}), order_by => ARRAY('n'), time => 'ts', within => {interval})"
-        )
+        got = spark.sql(f"SELECT * FROM DEDUPLICATE(TABLE(t), keys => ARRAY({array}), order_by => ARRAY('n'), {rest})")
     else:
-        got = streamtime.deduplicate(df, keys=keys, order_by=["n"], time="ts", within=within)
-    assert sorted(r.n for r in got.collect()) == [e["after"] for e in case["expected"]]
+        got = streamtime.deduplicate(df, keys=keys, order_by=["n"], time="ts", within=within, clock_by=["c"])
+    found = got.collect()
+    for case in cases:
+        assert sorted(r.n for r in found if r.c == case["id"]) == [e["after"] for e in case["expected"]], case["id"]
 
 
 @pytest.mark.parametrize("seed", range(15))

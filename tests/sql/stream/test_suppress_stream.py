@@ -123,7 +123,7 @@ def on_the_wall(source: Source, text: str, rows: int) -> list[Any]:
     writer = source.spark.sql(text).writeStream.foreachBatch(write).option("checkpointLocation", str(source.folder / "checkpoint"))
     query = writer.trigger(processingTime="500 milliseconds").start()
     try:
-        until = time.monotonic() + 300
+        until = time.monotonic() + 900
         while not (len(found) >= rows and (commits / str(written[0])).exists()) and time.monotonic() < until and query.isActive:
             time.sleep(0.2)
         problem = query.exception()  # afterwards there may be one that says no more than that it was stopped
