@@ -105,9 +105,9 @@ MUTATIONS = [
         "(lives_by >= self.index.released) & (lives_by < threshold)", "lives_by < threshold", "tests/udfs/updates tests/udfs/sessions tests/udfs/suppress",
     ),
     # sessions
-    Mutation("W2: rows at a distance of `gap` are one session", "udfs/sessions/rules.py", "bisect_left(live, (time + self.gap + 1,))", "bisect_left(live, (time + self.gap,))", "tests/udfs/sessions tests/udfs/test_kernels.py"),
+    Mutation("W2: rows at a distance of `gap` are one session", "udfs/sessions/rules.py", "while first and live[first - 1][1] + gap >= start:", "while first and live[first - 1][1] + gap > start:", "tests/udfs/sessions tests/udfs/test_kernels.py"),
     Mutation("W3: a session is closed past its end, gap and grace", "udfs/sessions/rules.py", "while live and live[0][1] < closes:", "while live and live[0][1] <= closes:", "tests/udfs/sessions tests/udfs/test_kernels.py"),
-    Mutation("W3: a row is judged after merging", "udfs/sessions/rules.py", "if not near and time < closes:", "if time < closes:", "tests/udfs/sessions tests/udfs/test_kernels.py"),
+    Mutation("W3: a row is judged after merging", "udfs/sessions/rules.py", "        if not near:\n", "        if not near or end < closes:\n", "tests/udfs/sessions tests/udfs/test_kernels.py"),
     Mutation("W2: the fast path joins at a distance of `gap` too", "udfs/sessions/rules.py", "(begins[1:] > groups.plus(reach[:-1], gap))", "(begins[1:] >= groups.plus(reach[:-1], gap))", "tests/udfs/sessions tests/udfs/test_kernels.py"),
     # windows
     Mutation("W1: at end plus grace a window is closed", "udfs/updates/window_updates.py", "is_open = (end > past(clock, self.grace)[item])", "is_open = (end >= past(clock, self.grace)[item])", "tests/udfs/updates"),

@@ -183,8 +183,8 @@ WORD = re.compile(r"\w*")
 _compiled: dict[int, Any] = {}  # one per Spark application, by the identity of its gateway
 
 
-class Rewrite:
-    """java.util.function.BiFunction from a text and its parameters to the text rewritten."""
+class Asked:
+    """A java.util.function.BiFunction from a text and something about it, in Python."""
 
     class Java:
         """The Java interface of this Py4J proxy."""
@@ -194,51 +194,44 @@ class Rewrite:
     def __init__(self, door: AnalyzerDoor) -> None:
         self.door = door
 
-    def apply(self, text: str, parameters: Any) -> Any:
-        """None to keep Spark's error, an exception to throw in its place, or both texts. Raises nothing: that would be logged."""
+    def apply(self, text: str, about: Any) -> Any:
+        """The answer, None where there is none. Raises nothing: that would be logged."""
+        try:
+            return self.answer(text, about)
+        except Exception:
+            logging.getLogger("streamtime").debug("%s: no answer to a text", self.toString(), exc_info=True)
+            return None
+
+    def answer(self, text: str, about: Any) -> Any:
+        """The same, which may raise."""
+        raise NotImplementedError
+
+    def toString(self) -> str:
+        """For logs and debuggers."""
+        return f"streamtime {type(self).__name__.lower()}"
+
+
+class Rewrite(Asked):
+    """From a text and its parameters to the text rewritten."""
+
+    def answer(self, text: str, parameters: Any) -> Any:
+        """None to keep Spark's error, an exception to throw in its place, or both texts."""
         try:
             made = rewrite(text, lambda name: _literal(parameters, name))
-            now, plain = (text, text) if made is None else (made.text, made.plain)
-            made = with_single_partition(now, plain, SPECS) or made
-            return None if made is None else self.door.jvm.scala.Tuple2(made.text, made.plain)
         except Refusal as refusal:
             return _parse_exception(self.door, text, str(refusal), refusal.offset)
-        except Exception:
-            logging.getLogger("streamtime").debug("a text could not be rewritten", exc_info=True)
-            return None
-
-    def toString(self) -> str:
-        """For logs and debuggers."""
-        return "streamtime syntax"
+        now, plain = (text, text) if made is None else (made.text, made.plain)
+        made = with_single_partition(now, plain, SPECS) or made
+        return None if made is None else self.door.jvm.scala.Tuple2(made.text, made.plain)
 
 
-class Explain:
-    """java.util.function.BiFunction from a text and Spark's error to the same error with a hint behind it, or to None."""
+class Explain(Asked):
+    """From a text and Spark's error to the same error with a hint behind it, or to None."""
 
-    class Java:
-        """The Java interface of this Py4J proxy."""
-
-        implements = ("java.util.function.BiFunction",)
-
-    def __init__(self, door: AnalyzerDoor) -> None:
-        self.door = door
-
-    def apply(self, text: str, error: Any) -> Any:
-        """Raises nothing: that would be logged."""
-        try:
-            if error.getClass().getSimpleName() == "StackOverflowError":
-                return _parse_exception(self.door, text, *too_deep(text))
-            return self._with_hint(text, error)
-        except Exception:
-            logging.getLogger("streamtime").debug("an error could not be explained", exc_info=True)
-            return None
-
-    def toString(self) -> str:
-        """For logs and debuggers."""
-        return "streamtime hints"
-
-    def _with_hint(self, text: str, error: Any) -> Any:
+    def answer(self, text: str, error: Any) -> Any:
         """The same condition, place and parameters, but for the one that ends the message."""
+        if error.getClass().getSimpleName() == "StackOverflowError":
+            return _parse_exception(self.door, text, *too_deep(text))
         condition, start = error.getCondition(), error.start()
         if condition == LOOSE:
             last, hint = "msg", of_clauses(text)

@@ -6,11 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlglot.errors import TokenError
-
 from streamtime.shell.console import Console, Failed
 from streamtime.shell.running import Cancelled
-from streamtime.shell.script import statements, tokens
+from streamtime.shell.script import Unclosed, statements, tokens
 
 INTERRUPTED = 130
 
@@ -42,7 +40,7 @@ def split(text: str, source: str = "") -> list[Placed]:
             if tokens(statement.sql):
                 found.append(Placed(statement.sql, text.count("\n", 0, at) + 1, source))
             at += len(statement.sql)
-    except TokenError as error:
+    except Unclosed as error:
         raise Unreadable(f"{source or 'the text'} cannot be split into statements, a quote or a comment is not closed: {error}") from None
     return found
 

@@ -6,15 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sqlglot.errors import TokenError
-from sqlglot.tokenizer_core import Token, TokenType
-
 from streamtime.shelf import FUNCTIONS
-from streamtime.shell.script import tokens
+from streamtime.shell.script import Unclosed, tokens
 from streamtime.sql.call.kinds import Choice, Flag, Text, Texts
 from streamtime.sql.call.spec import Option, Spec
 from streamtime.sql.syntax.text import quoted
-from streamtime.sql.syntax.tokens import Source
+from streamtime.sql.syntax.tokens import Source, Token, statements
 
 WORD = re.compile(r"[A-Za-z_][\w.]*$")
 VALUE = re.compile(r"(\w+)\s*=>\s*('?\w*)$")
@@ -42,7 +39,6 @@ OPERAND = (
     "/",
 )
 NO_ALIAS = (*RELATION, *OPERAND, "USING", "LEFT", "RIGHT", "INNER", "CROSS", "FULL", "ASOF", "ANTI", "SEMI", "GROUP", "ORDER", "PARTITION")
-OPEN, CLOSED = (TokenType.L_PAREN, TokenType.L_BRACKET), (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
 @dataclass(frozen=True)
@@ -77,10 +73,10 @@ class Vocabulary:
         option = spec.option(value[1]) if spec and value else None
         if option and value:
             return list(_values(option, value[2], self._columns(text, rest, "") if value[2] else []))
-        last = before[-1].text.upper().rpartition(" ")[2] if before else ""
+        last = before[-1].word if before else ""
         found = list(_options(spec, call[1], begun)) if spec and call and last not in OPERAND else []
         columns = self._columns(text, rest, begun) if begun or last in OPERAND or last in (",", "(") else []
-        if found and before[-1].token_type is TokenType.COMMA:
+        if found and last == ",":
             return found + columns
         found += columns
         if text.strip() == begun and begun:
@@ -106,11 +102,10 @@ class Vocabulary:
 def relations(text: str, rest: str = "") -> dict[str, str]:
     """The tables that the statement at the end of `text` names, by their names and aliases in lower case."""
     source = Source(text + rest)
-    ends = [t.start for t in source.tokens if t.text == ";" and t.kind == "sign"]
-    start, end = max((e for e in ends if e < len(text)), default=-1), min((e for e in ends if e >= len(text)), default=len(text + rest))
+    start, end = next((start, end) for start, end in statements(text + rest) if start <= len(text) <= end)
     named: dict[str, str] = {}
     for i, token in enumerate(source.tokens):
-        if not start < token.start < end or source.word(i) not in RELATION or source.is_field(i):
+        if not start <= token.start < end or source.word(i) not in RELATION or source.is_field(i):
             continue
         i += 2 if source.word(i) == "TABLE" and source.word(i + 1) == "(" else 1
         if i >= len(source.tokens) or source.tokens[i].name is None or source.tokens[i].start <= len(text) <= source.tokens[i].end:
@@ -131,7 +126,7 @@ def _tokens(text: str) -> list[Token] | None:
         return None
     try:
         return tokens(text)
-    except TokenError:
+    except Unclosed:
         return None
 
 
@@ -139,14 +134,14 @@ def _call(before: Sequence[Token]) -> tuple[str, list[str]] | None:
     """The innermost call that is still open: its function, and the names of the options that it has already."""
     open_calls: list[tuple[str, list[str]]] = []
     for previous, token, following in zip([None, *before], before, [*before[1:], None], strict=False):
-        if token.token_type is TokenType.SEMICOLON:
+        if token.word == ";":
             open_calls = []
-        elif token.token_type in OPEN:
-            open_calls.append((previous.text if previous else "", []))
-        elif token.token_type in CLOSED and open_calls:
+        elif token.word in ("(", "["):
+            open_calls.append(((previous.spelled if previous else None) or "", []))
+        elif token.word in (")", "]") and open_calls:
             open_calls.pop()
-        elif open_calls and following and following.text == "=>":
-            open_calls[-1][1].append(token.text.lower())
+        elif open_calls and following and following.word == "=>" and token.name:
+            open_calls[-1][1].append(token.name)
     return open_calls[-1] if open_calls else None
 
 

@@ -16,7 +16,6 @@ from prompt_toolkit.filters import completion_is_selected, has_completions
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import clear
-from sqlglot.errors import TokenError
 
 from streamtime.shell import manual
 from streamtime.shell.batch import Unreadable, split
@@ -25,7 +24,7 @@ from streamtime.shell.connection import Connection
 from streamtime.shell.console import Console, Failed, Gone
 from streamtime.shell.rendering import FORMATS
 from streamtime.shell.running import Cancelled
-from streamtime.shell.script import finished, tokens
+from streamtime.shell.script import Unclosed, finished, tokens
 from streamtime.sql.call.errors import did_you_mean, unlogged
 
 PROMPT = "streamtime> "
@@ -192,7 +191,7 @@ def last_line(text: str) -> str | None:
         return None
     try:
         tokens(before)
-    except TokenError:  # text of a string or a comment
+    except Unclosed:  # text of a string or a comment
         return None
     return word
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from streamtime.sql.syntax.tokens import Source, Span, tokens
+from streamtime.sql.syntax.tokens import Source, Span, statements, tokens
 
 CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "SET", "VALUES", "WITH", "WINDOW")  # those that have lists
 
@@ -267,12 +267,11 @@ class Statement(Source):
         return query
 
 
-def statements(text: str) -> list[str]:
-    """The statements of a text, as written. A script (BEGIN .. END) is one."""
+def spoken(text: str) -> list[str]:
+    """The statements of a text that say anything, as written. A script (BEGIN .. END) is one."""
     cut = tokens(text)
     if not cut or cut[0].word == "BEGIN":
         return [text]
-    edges = [-1, *(t.start for t in cut if t.word == ";"), len(text)]
-    pieces = [text[a + 1 : b].lstrip() if a >= 0 else text[:b] for a, b in itertools.pairwise(edges)]
-    spoken = [p for p in pieces if tokens(p)]
-    return [text] if len(spoken) == 1 else spoken or [text]
+    pieces = [text[start:end].lstrip() if start else text[:end] for start, end in statements(text)]
+    found = [p for p in pieces if tokens(p)]
+    return [text] if len(found) == 1 else found or [text]

@@ -36,7 +36,7 @@ from streamtime.sql.syntax.as_of_clauses import Refusal
 from streamtime.sql.syntax.tokens import Span, Token, blank
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.statements import constants, hints, qualifiers
-from streamtime.statements.calls import Call, Item, Malformed, Rows, Statement, statements
+from streamtime.statements.calls import Call, Item, Malformed, Rows, Statement, spoken
 
 SPECS = {s.name.lower(): s for s in FUNCTIONS}
 MENTIONED = re.compile("|".join(SPECS), re.IGNORECASE)
@@ -87,7 +87,7 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
             return _sql(spark, text, args)
     given = iter(args) if isinstance(args, list) else None
     result: DataFrame | None = None
-    for piece in statements(text):
+    for piece in spoken(text):
         run = _Run(spark, Statement(_with_calls(spark, piece)), args)
         if given is not None:
             run.positional = {t.start: value for t, value in zip((t for t in run.statement.tokens if t.text == "?"), given, strict=False)}

@@ -145,6 +145,11 @@ class Bound:
         """The ORDER BY items, from the clause or the option."""
         return self.tables[0].order_by or tuple(Sort.parse(o) for o in self["order_by"] or ())
 
+    @property
+    def clock_by(self) -> tuple[Expression, ...]:
+        """The expressions by whose values stream time runs separately."""
+        return tuple(Expression.parse(c) for c in self["clock_by"] or ())
+
 
 CLAUSE_OPTIONS = ("keys", "order_by")
 
@@ -162,6 +167,13 @@ CLOCK_BY = Option(
     Texts(),
     "runs stream time separately per value of these, as in a topic with partitions",
     default_text="one clock for the whole input",
+)
+GAP = Option(
+    "gap",
+    Duration(),
+    "the largest distance between neighbours in a session, included",
+    required=True,
+    example="INTERVAL 30 MINUTES",
 )
 OUTPUT = Option(
     "output",

@@ -102,7 +102,7 @@ def check(call: Bound) -> None:
 def plan(call: Bound) -> DataFrame:
     """DEDUPLICATE as a DataFrame."""
     offset = (Expression.parse(call["offset"]),) if call["offset"] else ()
-    frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()), offset=offset)
+    frame = prepare(call, clock_by=call.clock_by, offset=offset)
     if is_stream(call):
         return _streaming(call, frame)
     rows_only = call["output"] == "rows"

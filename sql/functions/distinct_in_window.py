@@ -60,7 +60,6 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Duration
 from streamtime.sql.call.spec import COMMON, Example, Local, Option, Spec
-from streamtime.sql.call.values import Expression
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
@@ -101,7 +100,7 @@ def check(call: Bound) -> None:
 
 def plan(call: Bound) -> DataFrame:
     """DISTINCT_IN_WINDOW as a DataFrame."""
-    frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()))
+    frame = prepare(call, clock_by=call.clock_by)
     takes_part = frame.has_time & frame.has_key
     if is_stream(call):
         return _streaming(call, frame)

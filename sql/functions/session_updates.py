@@ -67,8 +67,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamtime.sql.call.kinds import Duration
-from streamtime.sql.call.spec import Example, Local, Option, Spec
+from streamtime.sql.call.spec import GAP, Example, Local, Spec
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows import changes
 from streamtime.sql.windows.reports import sessions
@@ -102,13 +101,7 @@ SPEC = Spec(
     local=Local(judges.windows, details=("session_start", "session_end"), updates=kernel, without_key="null_key"),
     check=changes.check,
     options=(
-        Option(
-            "gap",
-            Duration(),
-            "the largest distance between neighbours in a session, included",
-            required=True,
-            example="INTERVAL 30 MINUTES",
-        ),
+        GAP,
         *changes.OPTIONS,
     ),
     adds=changes.adds(BOUNDS, "'upsert', 'delete'", "`opened`, `joined`, `merged`, `late`"),

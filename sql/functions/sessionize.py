@@ -81,8 +81,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration
-from streamtime.sql.call.spec import COMMON, OUTPUT, Example, Local, Option, Spec
-from streamtime.sql.call.values import Expression
+from streamtime.sql.call.spec import COMMON, GAP, OUTPUT, Example, Local, Option, Spec
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import direct, expression, named, sorted_by
@@ -114,7 +113,7 @@ REASONS = (*LEFT_OUT, "late")
 
 def plan(call: Bound) -> DataFrame:
     """SESSIONIZE as a DataFrame."""
-    frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()))
+    frame = prepare(call, clock_by=call.clock_by)
     if is_stream(call, explains=True):
         return _reported(call, frame) if call["output"] in ("dropped", "explain") else _waiting(call, frame)
     takes_part, wanted = frame.has_time & frame.has_key, call["output"]
@@ -184,7 +183,7 @@ def _reported(call: Bound, frame: Frame) -> DataFrame:
         return explained_in_stream(call, frame, call["grace"], _pinned(call))
     frame, identity = frame.comparable(frame.keys)
     state = KeyState(identity, _pinned(call), frame.left_out, LEFT_OUT)
-    frame = judged(call, frame, SessionSteps(call["gap"], call["grace"], closes=True), state, Needs(results=steps(frame)))
+    frame = judged(call, frame, SessionSteps(call["gap"], call["grace"], close=True), state, Needs(results=steps(frame)))
     return outcome(call, frame, verdict(call), named(CLOCK), REASONS, {}, {})
 
 
@@ -225,13 +224,7 @@ SPEC = Spec(
         without_key="null_key",
     ),
     options=(
-        Option(
-            "gap",
-            Duration(),
-            "the largest distance between neighbours in a session, included",
-            required=True,
-            example="INTERVAL 30 MINUTES",
-        ),
+        GAP,
         Option(
             "grace",
             Duration(),

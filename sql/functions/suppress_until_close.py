@@ -79,11 +79,11 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Text
 from streamtime.sql.call.spec import Example, Local, Option, Spec
+from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.suppress.batch import (
     ADDS,
     CLOCK,
     COMMON,
-    DELETED,
     EMITTED,
     FULL_HELP,
     MAX_BYTES,

@@ -74,11 +74,11 @@ from typing import TYPE_CHECKING
 
 from streamtime.sql.call.kinds import Choice, Duration, Flag
 from streamtime.sql.call.spec import Example, Local, Option, Spec
+from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.suppress.batch import (
     ADDS,
     CLOCK,
     COMMON,
-    DELETED,
     EMITTED,
     FULL_HELP,
     MAX_BYTES,

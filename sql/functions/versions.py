@@ -54,18 +54,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration
 from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Example, Local, Option, Spec
-from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
+from streamtime.sql.rows.changelog import DELETED, changelog, tombstones
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, less, named
-from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.outcome import outcome, refuse_clash
 from streamtime.sql.rows.typed import microseconds
-from streamtime.sql.suppress.batch import DELETED, deletions, text_column
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
 from streamtime.udfs.versions import Puts, gone, refused
@@ -114,19 +112,8 @@ def plan(call: Bound) -> DataFrame:
 
 def _changes(call: Bound) -> Frame:
     """The input without what is no change, and whether each row is a tombstone."""
-    extras = {"deleted": (Expression.parse(call["deleted"]),)} if call["deleted"] else {}
-    frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()), **extras)
-    given = frame.extras.get("deleted", ())
-    for ref in given:
-        if not isinstance(ref.type, (T.BooleanType, T.NullType)):
-            kind = ref.type.simpleString().upper()
-            raise call.refuse("`deleted`", f"expected a condition, got {kind} (`{ref.text}`)", "Write it as 'value IS NULL'.")
-    columns = [(c.name, c.type) for c in frame.columns]
-    df = frame.df
-    if (preimages := text_column(call, columns, "_change_type")) is not None:
-        df = df.where(F.coalesce(named(preimages) != "update_preimage", F.lit(True)))
-    tombstones = deletions(call, quoted(given[0].name) if given else None, columns)
-    return frame.with_df(df.withColumn(TOMBSTONE, expression(tombstones or "false")))
+    frame = changelog(call)
+    return frame.with_df(frame.df.withColumn(TOMBSTONE, expression(tombstones(call, frame) or "false")))
 
 
 def _judged(call: Bound, frame: Frame, takes_part: Column, needed: bool) -> tuple[Frame, Column, Column]:

@@ -6,6 +6,7 @@ import functools
 import operator
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -15,6 +16,9 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows.typed import as_text, collated
 from streamtime.sql.syntax.text import minus, quoted
+
+if TYPE_CHECKING:
+    from streamtime.sql.call.spec import Bound
 
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 DIRECT = (
@@ -155,6 +159,15 @@ def has_arrow_form(kind: T.DataType) -> bool:
     if isinstance(kind, T.MapType):
         return has_arrow_form(kind.keyType) and has_arrow_form(kind.valueType)
     return not isinstance(kind, (T.YearMonthIntervalType, T.CalendarIntervalType))
+
+
+def must_travel(
+    call: Bound, role: str | None, what: str, kind: T.DataType, where: str = "to Python",
+    fix: str = "Leave it out of the TABLE argument, or cast it.",
+) -> None:  # fmt: skip
+    """Raise CallError for what Spark cannot send there."""
+    if not has_arrow_form(kind):
+        raise call.refuse(role, f"{what} has type {kind.simpleString().upper()}, which cannot travel {where}", fix)
 
 
 def arrow_type(kind: T.DataType) -> pa.DataType:

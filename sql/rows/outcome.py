@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import named
+from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.syntax.text import HIGHEST
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame
 
 REPORT = ("reason", "stream_time", "lateness")
+RATE = "rows per second of event time"
 
 
 def outcome(
@@ -78,9 +79,8 @@ def lateness(frame: Frame, clock: Column) -> Column:
 def _metrics(call: Bound, frame: Frame, reason: Column, clock: Column, reasons: Sequence[str]) -> DataFrame:
     seconds = lateness(frame, clock)
     low, high = F.min(F.when(frame.has_time, frame.time.column)), F.max(F.when(frame.has_time, frame.time.column))
-    totals = [F.count_if(reason == r).alias(f"{r}_drop_total") for r in reasons]
     one = frame.df.agg(
-        *totals,
+        *[F.count_if(reason == r).alias(f"{r}_total") for r in reasons],
         F.avg(seconds).alias("late_avg"),
         F.max(seconds).alias("late_max"),
         low.alias("low"),
@@ -88,15 +88,21 @@ def _metrics(call: Bound, frame: Frame, reason: Column, clock: Column, reasons: 
     )
     highest, lowest = (F.unix_micros(named(name).cast("timestamp")) for name in ("high", "low"))
     span = F.when(highest >= lowest, F.coalesce(F.try_subtract(highest, lowest), F.lit(HIGHEST)))  # null where no row has a time
-    rows = []
-    for r in reasons:
-        total = named(f"{r}_drop_total").cast("double")
-        rows.append((f"{r}_drop_total", total, "rows"))
-        rows.append((f"{r}_drop_rate", F.when(span > 0, total / (span / 1e6)), "rows per second of event time"))
-    rows += [
-        ("record_lateness_avg", F.col("late_avg"), "seconds"),
-        ("record_lateness_max", F.col("late_max"), "seconds"),
-    ]
-    entries = [F.struct(F.lit(m).alias("metric"), v.alias("value"), F.lit(u).alias("unit")) for m, v, u in rows]
+    return metrics(call, one.withColumn("span", span / 1e6), reasons, ("late_avg", "late_max"))
+
+
+def metrics(
+    call: Bound, counted: DataFrame, reasons: Sequence[str], late: tuple[str, str], more: Sequence[tuple[str, str, str]] = ()
+) -> DataFrame:
+    """The metrics of section 8, from one row of counts: the `_total` of each reason, and the `span` of event time in seconds.
+
+    `late` are the average and the largest lateness, in seconds; `more` are the function's own metrics, with their units. All is SQL text.
+    """
+    rows: list[tuple[str, str, str]] = []
+    for reason in reasons:
+        rows.append((f"{reason}_drop_total", f"{reason}_total", "rows"))
+        rows.append((f"{reason}_drop_rate", f"{reason}_total / nullif(span, 0)", RATE))
+    rows += [("record_lateness_avg", late[0], "seconds"), ("record_lateness_max", late[1], "seconds"), *more]
+    entries = [f"struct('{metric}' AS metric, CAST({value} AS DOUBLE) AS value, '{unit}' AS unit)" for metric, value, unit in rows]
     label = F.lit(call["name"] or call.spec.name).alias("name")
-    return one.select(label, F.inline(F.array(*entries)))
+    return counted.select(label, expression(f"inline(array({', '.join(entries)}))"))

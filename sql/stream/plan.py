@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.rows import kernels
-from streamtime.sql.rows.columns import arrow_type, expression, has_arrow_form, named
+from streamtime.sql.rows.columns import arrow_type, expression, must_travel, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.keys import told_apart
 from streamtime.sql.rows.typed import collated, microseconds
@@ -197,9 +197,7 @@ def _packed(
     rows = df.withColumns({ASIDE: code.cast("int"), PLACE: place} | told).select(*map(named, sent), PLACE, *told, ASIDE)
     schema = [f for f in rows.schema.fields if f.name in sent]
     for field in schema:
-        if not has_arrow_form(field.dataType):
-            kind, fix = field.dataType.simpleString().upper(), "Leave it out of the TABLE argument, or cast it."
-            raise call.refuse(None, f"column `{field.name}` has type {kind}, which cannot travel to Python on a stream", fix)
+        must_travel(call, None, f"column `{field.name}`", field.dataType, "to Python on a stream")
     kernels.ship_by_value(buckets)
     return kernels.packed(rows, PACKER, PACKED), [_marked(call, frame, f) for f in schema]
 

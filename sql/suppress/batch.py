@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.kinds import Choice, Count, Text
+from streamtime.sql.call.kinds import Choice, Count
 from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, WATERMARK, Option
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
-from streamtime.sql.rows.columns import expression, has_arrow_form, has_collation, named
-from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.changelog import changelog, tombstones, typed
+from streamtime.sql.rows.columns import expression, has_collation, must_travel, named
+from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.keys import counted, digest
-from streamtime.sql.rows.outcome import outcome
+from streamtime.sql.rows.outcome import RATE, metrics, outcome
 from streamtime.sql.stream.plan import is_stream
 from streamtime.sql.suppress.changelog import Changelog
 from streamtime.sql.suppress.explain import explained
@@ -44,12 +45,6 @@ if TYPE_CHECKING:
 EMITTED = ("emit_time", "emit_reason")  # the columns that rows leave with
 VERSIONED = "streamtime.versioned"  # in the metadata of a column: the input is a versioned table
 REASONS = ("null_time", "replaced", "tombstone", "held")
-DELETED = Option(
-    "deleted",
-    Text(),
-    "marks tombstones: changes that delete their key",
-    default_text="change_type = 'delete' or _change_type = 'delete', where such a column exists",
-)
 MAX_RECORDS = Option("max_records", Count(), "how many rows the buffer may hold", default_text="no bound")
 MAX_BYTES = Option(
     "max_bytes",
@@ -111,17 +106,7 @@ def prepared(call: Bound, **times: str) -> Frame:
     if call["clock"] == "wall" and not is_stream(call):
         raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
     extras = {name: (Expression.parse(text),) for name, text in times.items()}
-    if call["deleted"]:
-        extras["deleted"] = (Expression.parse(call["deleted"]),)
-    frame = prepare(call, clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()), **extras)
-    for ref in frame.extras.get("deleted", ()):
-        if not isinstance(ref.type, (T.BooleanType, T.NullType)):
-            kind = ref.type.simpleString().upper()
-            raise call.refuse("`deleted`", f"expected a condition, got {kind} (`{ref.text}`)", "Write it as 'value IS NULL'.")
-    preimages = text_column(call, _typed(frame), "_change_type")
-    if preimages is not None:  # what a row was before an update is no row of the changelog (rule C10)
-        frame = frame.with_df(frame.df.where(F.coalesce(named(preimages) != "update_preimage", F.lit(True))))
-    return frame
+    return changelog(call, **extras)
 
 
 def refuse_versioned(call: Bound, schema: T.StructType) -> None:
@@ -178,8 +163,8 @@ def _changelog(call: Bound, frame: Frame, until: Until) -> Changelog:
     """The rows of the input as the buffer sees them."""
     has_time = frame.has_time if until.close is None else frame.has_time & named(until.close).isNotNull()
     frame, identity = frame.comparable(frame.keys)
-    tombstones = _tombstones(call, frame)
-    return Changelog(frame, identity, has_time, None if tombstones is None else expression(tombstones), expression(size_of(_typed(frame))))
+    marks = tombstones(call, frame)
+    return Changelog(frame, identity, has_time, None if marks is None else expression(marks), expression(size_of(typed(frame))))
 
 
 def _kernel(function: Suppression, call: Bound, changelog: Changelog, until: Until, clocks: Sequence[str]) -> Suppress:
@@ -215,7 +200,8 @@ def _gathered(call: Bound, changelog: Changelog, kernel: Suppress) -> DataFrame:
     close = [kernel.until.close] if kernel.until.close else []
     needed = dict.fromkeys([*kernel.columns, *kernel.keys, kernel.time, *order, *kernel.clocks, *close])
     rows = rows.select(*map(named, needed), *[c.alias(name) for name, c in _helpers(call, changelog, kernel).items()])
-    _refuse_unsendable(call, rows)
+    for field in rows.schema.fields:
+        must_travel(call, None, f"column `{field.name}`", field.dataType, "to the buffer")
     return rows
 
 
@@ -235,11 +221,6 @@ def _reported(call: Bound, frame: Frame) -> DataFrame:
     emitted = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if call["output"] != "dropped" else {}
     reason = F.nullif(named(OUTCOME), F.lit("released")) if call["output"] != "rows" else F.lit(None)
     return outcome(call, frame, reason, named(ARRIVED), REASONS, emitted, emitted)
-
-
-def _tombstones(call: Bound, frame: Frame) -> str | None:
-    given = frame.extras.get("deleted", ())
-    return deletions(call, quoted(given[0].name) if given else None, _typed(frame))
 
 
 def _merging(frame: Frame) -> Merging | None:
@@ -267,23 +248,6 @@ def _helpers(call: Bound, changelog: Changelog, kernel: Suppress) -> dict[str, C
     return helpers
 
 
-def _typed(frame: Frame) -> list[tuple[str, T.DataType]]:
-    return [(c.name, c.type) for c in frame.columns]
-
-
-def deletions(call: Bound, given: str | None, columns: Sequence[tuple[str, T.DataType]]) -> str | None:
-    """Whether a row is a tombstone, as SQL text; None: none is (rule S1)."""
-    if given is not None:
-        return f"coalesce({given}, false)"
-    names = [n for n in (text_column(call, columns, "change_type"), text_column(call, columns, "_change_type")) if n is not None]
-    return " OR ".join(f"coalesce({quoted(n)} = 'delete', false)" for n in names) or None
-
-
-def text_column(call: Bound, columns: Sequence[tuple[str, T.DataType]], name: str) -> str | None:
-    """The column of text of that name."""
-    return next((c for c, kind in columns if isinstance(kind, T.StringType) and call.names.same(c, name)), None)
-
-
 def size_of(columns: Sequence[tuple[str, T.DataType]]) -> str:
     """The bytes of a row, as SQL text (rule S6)."""
     return " + ".join(_size(name, kind) for name, kind in columns) or "0L"
@@ -299,13 +263,6 @@ def _size(name: str, kind: T.DataType) -> str:
     if isinstance(kind, T.VariantType):
         return f"coalesce(octet_length(CAST({column} AS STRING)), 0)"
     return "8"
-
-
-def _refuse_unsendable(call: Bound, rows: DataFrame) -> None:
-    for field in rows.schema.fields:
-        if not has_arrow_form(field.dataType):
-            kind, fix = field.dataType.simpleString().upper(), "Leave it out of the TABLE argument, or cast it."
-            raise call.refuse(None, f"column `{field.name}` has type {kind}, which cannot travel to the buffer", fix)
 
 
 def _results(wanted: str, kind: T.DataType) -> dict[str, T.DataType]:
@@ -328,25 +285,15 @@ def _metrics(call: Bound, counted: DataFrame) -> DataFrame:
         F.min("overtime_min").alias("overtime_min"),
         (F.coalesce(F.try_subtract(F.max("high"), F.min("low")), F.when(F.max("high") >= F.min("low"), HIGHEST)) / 1e6).alias("span"),
     )
-    per_row, rate = "rows", "rows per second of event time"
     rows: list[tuple[str, str, str]] = []
-    for reason in REASONS:
-        rows.append((f"{reason}_drop_total", f"{reason}_total", per_row))
-        rows.append((f"{reason}_drop_rate", f"{reason}_total / nullif(span, 0)", rate))
-    rows += [
-        ("record_lateness_avg", "late_sum / nullif(rows, 0) / 1e6", "seconds"),
-        ("record_lateness_max", "if(rows > 0, late_max / 1e6, NULL)", "seconds"),
-    ]
     for name, unit in (("count", "rows"), ("size", "bytes")):
         rows.append((f"suppression_buffer_{name}_current", f"{name}_current", unit))
         rows.append((f"suppression_buffer_{name}_avg", f"{name}_sum / nullif(rows, 0)", unit))
         rows.append((f"suppression_buffer_{name}_max", f"coalesce({name}_max, 0)", unit))
     rows += [
-        ("suppression_emit_total", "released_total", per_row),
-        ("suppression_emit_rate", "released_total / nullif(span, 0)", rate),
+        ("suppression_emit_total", "released_total", "rows"),
+        ("suppression_emit_rate", "released_total / nullif(span, 0)", RATE),
         ("suppression_overtime_min", "overtime_min / 1e6", "seconds"),
         ("suppression_overtime_avg", "overtime_sum / nullif(overtimes, 0) / 1e6", "seconds"),
     ]
-    entries = [f"struct('{metric}' AS metric, CAST({value} AS DOUBLE) AS value, '{unit}' AS unit)" for metric, value, unit in rows]
-    label = F.lit(call["name"] or call.spec.name).alias("name")
-    return one.select(label, expression(f"inline(array({', '.join(entries)}))"))
+    return metrics(call, one, REASONS, ("late_sum / nullif(rows, 0) / 1e6", "if(rows > 0, late_max / 1e6, NULL)"), rows)

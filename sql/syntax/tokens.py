@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -126,18 +127,31 @@ def blank(text: str) -> str:
 
 def tokens(text: str) -> list[Token]:
     """The tokens of a text. What never ends (a string, a comment) is left to Spark to refuse."""
-    return list(_tokens(text))
+    return [Token(kind, text[start:end], start, end) for kind, start, end in _pieces(text) if kind not in ("blank", "comment")]
 
 
-def _tokens(text: str) -> Iterator[Token]:
+def unclosed(text: str) -> int | None:
+    """Where a string, a quoted name or a comment begins that never ends; None where all end."""
+    endless = (start for kind, start, end in _pieces(text) if (kind == "sign" and text[start] in "'\"`") or end > len(text))
+    return next(endless, None)
+
+
+def statements(text: str) -> list[Span]:
+    """Where the statements of a text stand: what lies between semicolons, blanks and comments included."""
+    edges = [-1, *(t.start for t in tokens(text) if t.word == ";"), len(text)]
+    return [(before + 1, end) for before, end in itertools.pairwise(edges)]
+
+
+def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
+    """All of a text, cut: kinds and places. A comment that never ends goes on beyond the end."""
     at = 0
     while at < len(text):
         found = LEXER.match(text, at)
         assert found is not None
         kind = found.lastgroup or ""
-        at = _after_comment(text, at) if kind == "comment" else found.end()
-        if kind not in ("blank", "comment"):
-            yield Token(kind, found.group(), found.start(), found.end())
+        end = _after_comment(text, at) if kind == "comment" else found.end()
+        yield kind, at, end
+        at = end
 
 
 def _after_comment(text: str, start: int) -> int:
@@ -147,4 +161,4 @@ def _after_comment(text: str, start: int) -> int:
         depth += 1 if mark.group() == "/*" else -1
         if not depth:
             return mark.end()
-    return len(text)
+    return len(text) + 1

@@ -43,15 +43,16 @@ def distinct_in_window(call: Bound, _in_time_order: bool, columns: Columns) -> V
     """DISTINCT_IN_WINDOW: sessions with their kernel, time windows one by one."""
     rows, reasons, starts, ends = list[int](), list[str | None](), list[int | None](), list[int | None]()
     live: dict[int, rules.Sessions] = {}
+    gap, grace = call["gap"], call["grace"]
     seen: set[tuple[int, int]] = set()
     taken = zip(columns.times.tolist(), columns.keys.tolist(), columns.stream_time.tolist(), columns.aside, strict=True)
     for row, (time, key, clock, aside) in enumerate(taken):
         if aside is not None:
             judged: list[tuple[str | None, int | None, int | None]] = [(aside, None, None)]
-        elif call["gap"] is not None:
-            known = live.setdefault(key, rules.Sessions(call["gap"], call["grace"]))
-            verdict, start, end = known.take(time, clock)
-            judged = [({rules.LATE: "late", rules.MERGED: "duplicate"}.get(verdict), start, end)]
+        elif gap is not None:
+            known = live.setdefault(key, rules.Sessions(gap))
+            session = known.take(time, time, rules.closed_before(clock, gap, grace))
+            judged = [("duplicate" if known.near else None, *session[:2]) if session else ("late", time, time)]
         else:
             judged = list(_in_windows(call, key, time, clock, seen))
         for reason, low, high in judged:

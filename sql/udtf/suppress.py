@@ -9,9 +9,9 @@ import numpy as np
 from pyspark.sql import types as T
 
 from streamtime.sql.call.names import plain
+from streamtime.sql.rows.changelog import deletions, preimages
 from streamtime.sql.rows.typed import microseconds
-from streamtime.sql.suppress.batch import at_end, closing, deletions, refuse_versioned, size_of, text_column
-from streamtime.sql.syntax.text import quoted
+from streamtime.sql.suppress.batch import at_end, closing, refuse_versioned, size_of
 from streamtime.udfs.arrays.groups import HIGHEST, Ints
 from streamtime.udfs.arrays.ordering import comparable
 from streamtime.udfs.suppress import decisions
@@ -34,8 +34,8 @@ def change(call: Bound, schema: T.StructType, kind: T.DataType | None) -> str:
         if call["clock"] == "wall":
             raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
     columns = [(f.name, f.dataType) for f in schema.fields]
-    preimages, deleted = text_column(call, columns, "_change_type"), deletions(call, call["deleted"], columns)
-    kinds = [f"WHEN {quoted(preimages)} = 'update_preimage' THEN {PREIMAGE}"] if preimages else []
+    no_change, deleted = preimages(call, columns), deletions(call, call["deleted"], columns)
+    kinds = [f"WHEN {no_change} THEN {PREIMAGE}"] if no_change else []
     kinds += [f"WHEN {deleted} THEN {DELETION}"] if deleted else []
     closes = "NULL"
     if function is not None and function.closes:

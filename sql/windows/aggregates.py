@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from streamtime.sql.call.errors import did_you_mean
 from streamtime.sql.call.names import is_reserved
 from streamtime.sql.call.values import Expression
-from streamtime.sql.rows.columns import has_arrow_form, has_collation, orderable
+from streamtime.sql.rows.columns import has_collation, must_travel, orderable
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.udfs.updates.aggregates import KINDS, Aggregate, aggregate
 
@@ -154,8 +154,7 @@ def types(call: Bound, one: Asked, ref: Ref | None) -> tuple[T.DataType, T.DataT
         if isinstance(kind, T.NumericType):
             return T.DoubleType(), T.DoubleType()
         raise call.refuse(ARGUMENT, f"expected a number in {named}", f"Cast it: {one.function}(CAST({one.argument} AS DOUBLE)).")
-    if not has_arrow_form(kind):
-        raise call.refuse(ARGUMENT, f"cannot travel to Python: {named}", "Cast it to another type.")
+    must_travel(call, ARGUMENT, f"the argument of `{one.text}`", kind, fix="Cast it to another type.")
     if one.function in ("min", "max"):
         if not orderable(kind):
             raise call.refuse(ARGUMENT, f"expected a type that can be ordered in {named}", "Use a field of it.")

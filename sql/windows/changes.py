@@ -12,9 +12,8 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Text
 from streamtime.sql.call.spec import COMMON, OUTPUT, Option
-from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
-from streamtime.sql.rows.columns import arrow_type, expression, has_arrow_form, named
+from streamtime.sql.rows.columns import arrow_type, expression, must_travel, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, marked, released
@@ -115,7 +114,7 @@ def plan(
     asked = parse(call)
     frame = prepare(
         call,
-        clock_by=tuple(Expression.parse(c) for c in call["clock_by"] or ()),
+        clock_by=call.clock_by,
         aggregates=arguments(asked),
     )
     stream = is_stream(call)
@@ -212,9 +211,7 @@ def carried_columns(call: Bound, frame: Frame) -> tuple[list[str], list[str]]:
         if ref.name not in plain:
             fix = f"Name it in the TABLE argument: TABLE(SELECT *, {ref.text} AS name FROM ..)."
             raise call.refuse(role, f"a change has this column, so it needs a name (`{ref.text}`)", fix)
-        if not has_arrow_form(ref.type):
-            kind = ref.type.simpleString().upper()
-            raise call.refuse(role, f"`{ref.text}` has type {kind}, which cannot travel to Python", "Cast it in the TABLE argument.")
+        must_travel(call, role, f"`{ref.text}`", ref.type, fix="Cast it in the TABLE argument.")
     names = list(dict.fromkeys(r.name for _, r in roles if not call.names.among(r.name, CHANGE)))
     return names, list(dict.fromkeys(r.name for _, r in ordered if not call.names.among(r.name, CHANGE)))
 

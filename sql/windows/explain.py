@@ -82,7 +82,7 @@ def explained_in_stream(call: Bound, frame: Frame, grace: int | None, options: d
     frame = judged(
         replace(call, options=call.options | {"output": "all"}),
         frame,
-        SessionSteps(call["gap"], grace, closes=True),
+        SessionSteps(call["gap"], grace, close=True),
         KeyState(identity, options, frame.left_out, LEFT_OUT),
         Needs(results=steps(frame)),
     )

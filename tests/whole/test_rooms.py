@@ -32,7 +32,7 @@ ROOMS = {
     "sql": "",
     "udfs/sessions": "udfs, udfs/arrays",
     "udfs/suppress": "udfs, udfs/arrays",
-    "udfs/updates": "udfs, udfs/arrays",
+    "udfs/updates": "udfs, udfs/arrays, udfs/sessions",
     "udfs": "udfs/arrays",
     "udfs/arrays": "",
 }

@@ -1,62 +1,102 @@
 """Sessions (rules W2, W3): merging by gap, lateness and closing, over rows sorted by key and processing order.
 
-`Sessions` takes the rows of one key one by one; `judge` comes to the same for many keys at once.
+`Sessions` takes the rows of one key one by one, whoever asks; `judge` comes to the same for many keys at once.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.groups import Flags, Ints
+from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.state import Step
 
 OPENED, MERGED, LATE, ASIDE = 0, 1, 2, 3
 DROPPED = {OPENED: 0, LATE: 1, MERGED: 2}  # by their places in `FirstInSession.reasons`
 
 
-@dataclass
+Session = tuple[int, int, int]  # its start and end, both inclusive, in microseconds, and what whoever asks knows it by
+
+
+def closed_before(stream_time: Any, gap: int, grace: int) -> Any:
+    """A session that ends before this is closed, and final [W3]: for one stream time, or for many."""
+    if isinstance(stream_time, np.ndarray):
+        return groups.minus(groups.minus(stream_time, gap), grace)
+    return max(stream_time - gap - grace, LOWEST)
+
+
+@dataclass(slots=True)
 class Sessions:
-    """The live sessions of one key, as (start, end), both inclusive, in microseconds, in order: they lie further apart than `gap`."""
+    """The live sessions of one key, in order: they lie further apart than `gap`. Wherever rows come one by one, this is how they merge."""
 
     gap: int
-    grace: int
-    live: list[tuple[int, int]] = field(default_factory=list)
-    near: list[tuple[int, int]] = field(default_factory=list)  # those that the row at hand found, as they were: two at most
+    live: list[Session] = field(default_factory=list)
+    over: list[Session] = field(default_factory=list)  # those that the row at hand found closed: they are no longer live
+    near: list[Session] = field(default_factory=list)  # those that it merged with, as they were: of a row two at most
+    at: int = 0  # the place of its session among the live ones
 
-    def take(self, time: int, stream_time: int) -> tuple[int, int, int]:
-        """Judge a row after merging: (what happened, session start, session end). A closed session is final [W3]."""
-        live, closes = self.live, stream_time - self.gap - self.grace
-        while live and live[0][1] < closes:
-            del live[0]
-        stop = bisect_left(live, (time + self.gap + 1,))
-        start = stop
-        while start and live[start - 1][1] + self.gap >= time:
-            start -= 1
-        self.near = near = live[start:stop]
-        if not near and time < closes:
-            return LATE, time, time
-        session = (min(time, near[0][0]), max(time, near[-1][1])) if near else (time, time)
-        live[start:stop] = [session]
-        return (MERGED if near else OPENED), *session
+    def take(self, start: int, end: int, closes: int, known_by: int = 0) -> Session | None:
+        """The session that a row, or a session that comes in, is in after merging with all within `gap` [W2]; None where it is late [W3].
+
+        It is known by what the first of those was known by, else by `known_by`.
+        """
+        live, gap = self.live, self.gap
+        if self.over:
+            self.over = []
+        while live and live[0][1] < closes:  # a closed session is final: no row joins it
+            self.over.append(live.pop(0))
+        last = len(live) if not live or live[-1][0] <= end + gap else bisect_left(live, (end + gap + 1,))
+        first = last
+        while first and live[first - 1][1] + gap >= start:
+            first -= 1
+        self.at = first
+        self.near = near = live[first:last]
+        if not near:
+            if end < closes:
+                return None
+            session = (start, end, known_by)
+            live.insert(first, session)
+            return session
+        (low, _, known_by), (_, high, _) = near[0], near[-1]
+        session = (low if low < start else start, high if high > end else end, known_by)
+        live[first:last] = (session,)
+        return session
+
+
+def walked(gap: int, group: Ints, times: Ints, closes: Ints, live: dict[int, list[Session]]) -> tuple[Ints, dict[int, list[Session]]]:
+    """Rows that come by group, each group's in processing order, one by one; and each group's live sessions before, and after.
+
+    Of each row what it did, its session's start and end right after it, and the start and end of the session that it joined before it,
+    LOWEST where it joined none. Of a row that merged two, that start is the one of the later session, and the end that of the earlier one.
+    """
+    sessions, before, found = Sessions(gap), -1, dict[int, list[Session]]()
+    told = list[int]()
+    for key, time, closed in zip(group.tolist(), times.tolist(), closes.tolist(), strict=True):
+        if key != before:
+            sessions.live, before = sorted(live.get(key, [])), key
+            found[key] = sessions.live
+        session = sessions.take(time, time, closed)
+        if session is None:
+            told += (LATE, time, time, LOWEST, LOWEST)
+        elif near := sessions.near:
+            told += (MERGED, session[0], session[1], near[-1][0], near[0][1])
+        else:
+            told += (OPENED, time, time, LOWEST, LOWEST)
+    return np.array(told, np.int64).reshape(-1, 5).T, found
 
 
 @dataclass(frozen=True)
-class FirstInSession:
-    """DISTINCT_IN_WINDOW with `gap`: which rows open a session [D9]. Batches are (time, stream time, identity columns..)."""
+class RowByRow:
+    """What each row did to the sessions of its key when it came. Batches are (time, stream time, identity columns..)."""
 
     gap: int
-    grace: int
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why a row is dropped."""
-        return ("late", "duplicate")
+    grace: int | None
 
     @property
     def width(self) -> int:
@@ -65,52 +105,64 @@ class FirstInSession:
 
     def threshold(self, watermark: int) -> int:
         """A session that ends before this is closed [W3]."""
-        return max(watermark - self.gap - self.grace, groups.LOWEST)
+        return int(closed_before(watermark, self.gap, self.grace or 0))
+
+    def closes(self, clocks: Ints) -> Ints:
+        """Before what a session has to end so that it is closed when a row comes."""
+        found: Ints = closed_before(clocks, self.gap, self.grace or 0)
+        return found
+
+    def judged(self, group: Ints, times: pa.Array, owner: Ints, held: Ints, watermark: int) -> tuple[Ints, Ints]:
+        """One micro-batch of a stream: of each row what `walked` says, and the new entries, each with its group before it."""
+        live: dict[int, list[Session]] = {}
+        for key, end, start in zip(owner.tolist(), *held.tolist(), strict=True):
+            live.setdefault(key, []).append((start, end, 0))
+        told, live = walked(self.gap, group, groups.micros(times), self.closes(np.full(len(group), watermark)), live)
+        entries = [(key, end, start) for key, sessions in live.items() for start, end, _ in sessions]
+        return told, np.array(entries, np.int64).reshape(-1, 3).T
+
+    def told(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[tuple[Ints, pa.DataType]]:
+        """The same of batches, with the type of their times; a row that takes no part is ASIDE."""
+        boundaries, live = groups.Boundaries(), list[Session]()
+        for times, clock, *identity in batches:
+            length = len(times)
+            told = np.full((5, length), LOWEST)
+            told[0] = ASIDE
+            rows = np.flatnonzero(groups.valid((times, *identity), length))
+            if len(rows):
+                starts = boundaries.starts([c.take(pa.array(rows)) for c in identity], len(rows))
+                group, clocks = groups.numbered(starts), self.closes(groups.micros(clock)[rows])
+                told[:, rows], found = walked(self.gap, group, groups.micros(times)[rows], clocks, {} if starts[0] else {0: live})
+                live = found[int(group[-1])]
+            yield told, times.type
+
+
+def edge(moments: Ints, like: pa.DataType) -> pa.Array:
+    """Times, null where LOWEST stands for none."""
+    none = moments == LOWEST
+    return groups.times(np.where(none, 0, moments), none, like)
+
+
+@dataclass(frozen=True)
+class FirstInSession(RowByRow):
+    """DISTINCT_IN_WINDOW with `gap`: which rows open a session [D9]."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why a row is dropped."""
+        return ("late", "duplicate")
 
     def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
         """One micro-batch of a stream (`streamtime.udfs.state.Transition`); columns are the time alone."""
-        sessions = Sessions(self.gap, self.grace)
-        known: dict[int, list[tuple[int, int]]] = {}
-        for key, end, start in zip(owner.tolist(), *held.tolist(), strict=True):
-            known.setdefault(key, []).append((start, end))
-        reasons, bounds = np.zeros(len(group), np.int64), np.zeros((2, len(group)), np.int64)
-        live_of: dict[int, list[tuple[int, int]]] = {}
-        before = -1
-        for row, (key, time) in enumerate(zip(group.tolist(), groups.micros(columns[0]).tolist(), strict=True)):
-            if key != before:
-                sessions.live, before = sorted(known.get(key, [])), key
-            verdict, bounds[0, row], bounds[1, row] = sessions.take(time, watermark)
-            reasons[row] = DROPPED[verdict]
-            if verdict != LATE:
-                live_of[key] = sessions.live
-        entries = [(key, end, start) for key, live in live_of.items() for start, end in live]
-        matrix = np.array(entries, np.int64).reshape(-1, 3).T
-        edges = [groups.times(edge, np.zeros(len(edge), bool), columns[0].type) for edge in bounds]
-        return Step(reasons, edges, matrix[0], matrix[1:])
+        (verdict, start, end, *_), entries = self.judged(group, columns[0], owner, held, watermark)
+        reasons = np.array([DROPPED[v] for v in (OPENED, MERGED, LATE)])[verdict]
+        return Step(reasons, [edge(start, columns[0].type), edge(end, columns[0].type)], entries[0], entries[1:])
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Per row a struct: `verdict` (opened, merged, late, or takes no part) and the session's bounds after the row."""
-        sessions, boundaries = Sessions(self.gap, self.grace), groups.Boundaries()
-        for times, clock, *identity in batches:
-            length = len(times)
-            verdict, start, end = (
-                np.full(length, ASIDE, np.int8),
-                np.zeros(length, np.int64),
-                np.zeros(length, np.int64),
-            )
-            rows = np.flatnonzero(groups.valid((times, *identity), length))
-            if len(rows):
-                picked = pa.array(rows)
-                starts = boundaries.starts([c.take(picked) for c in identity], len(rows)).tolist()
-                moments = groups.micros(times)[rows].tolist()
-                clocks = groups.micros(clock)[rows].tolist()
-                for row, new, time, stream_time in zip(rows.tolist(), starts, moments, clocks, strict=True):
-                    if new:
-                        sessions.live = []
-                    verdict[row], start[row], end[row] = sessions.take(time, stream_time)
-            aside = verdict == ASIDE
-            bounds = [groups.times(edge, aside, times.type) for edge in (start, end)]
-            yield pa.StructArray.from_arrays([pa.array(verdict), *bounds], ["verdict", "start", "end"])
+        for (verdict, start, end, *_), like in self.told(batches):
+            columns = [pa.array(verdict.astype(np.int8)), edge(start, like), edge(end, like)]
+            yield pa.StructArray.from_arrays(columns, ["verdict", "start", "end"])
 
 
 NONE = np.zeros((2, 0), np.int64)
@@ -145,8 +197,8 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: In
     if count:
         low, high = (np.concatenate((edge, times)) for edge in live)
         of = np.concatenate((np.full(count, group[0]) if owner is None else owner, group))
-    closes = groups.minus(groups.minus(clocks, gap), grace)
-    before = np.concatenate((np.full(count, groups.LOWEST), closes))
+    closes = closed_before(clocks, gap, grace)
+    before = np.concatenate((np.full(count, LOWEST), closes))
     if groups.falls(group, clocks).any():  # a key's rows follow several clocks: what one of them closed stays closed
         order, session = np.argsort(of, kind="stable"), np.empty(len(of), np.int64)
         given = (values[order] for values in (of, low, high, before))
@@ -192,39 +244,28 @@ def _rising(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> tuple
 def _one_by_one(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> tuple[Ints, Ints, Ints, list[int]]:
     """Rows in any order; those with a length are sessions that came in. Gives the live sessions of the last group as well."""
     starts, ends, into, numbers = list[int](), list[int](), list[int](), list[int]()
-    live, begins, before = list[int](), list[int](), -1  # in order, and the starts of these
+    sessions, before = Sessions(gap), -1  # known by their numbers
     for key, start, end, closed in zip(group.tolist(), low.tolist(), high.tolist(), closes.tolist(), strict=True):
         if key != before:
-            live, begins, before = [], [], key
-        while live and ends[live[0]] < closed:
-            del live[0], begins[0]
-        last = first = bisect_right(begins, end + gap)
-        while first and ends[live[first - 1]] + gap >= start:
-            first -= 1
-        if first < last:
-            number = live[first]
-            if start < begins[first]:
-                starts[number] = begins[first] = start
-            if first + 1 < last:
-                ends[number] = ends[live[last - 1]]
-                for other in live[first + 1 : last]:
-                    into[other] = number
-                del live[first + 1 : last], begins[first + 1 : last]
-            if end > ends[number]:
-                ends[number] = end
-        elif end < closed:
-            number = -1
-        else:
-            number = len(starts)
-            starts.append(start)
-            ends.append(end)
-            into.append(number)
-            live.insert(last, number)
-            begins.insert(last, start)
+            sessions.live, before = [], key
+        session = sessions.take(start, end, closed, len(starts))
+        if session is None:
+            numbers.append(-1)
+            continue
+        first, last, number = session
         numbers.append(number)
+        if number == len(starts):
+            starts.append(first)
+            ends.append(last)
+            into.append(number)
+        else:
+            starts[number], ends[number] = first, last
+            if len(sessions.near) > 1:
+                for _, _, other in sessions.near[1:]:
+                    into[other] = number
     for number in range(len(into)):
         while into[number] != into[into[number]]:
             into[number] = into[into[number]]
     found = np.array(numbers)
     found[found >= 0] = np.array([*into, 0])[found[found >= 0]]
-    return found, np.array(starts, np.int64), np.array(ends, np.int64), live
+    return found, np.array(starts, np.int64), np.array(ends, np.int64), [number for _, _, number in sessions.live]

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
+from streamtime.udfs.arrays.groups import Flags, Ints
 from streamtime.udfs.arrays.ordering import one
+from streamtime.udfs.sessions.rules import closed_before
 from streamtime.udfs.state import Entries, Taken
 from streamtime.udfs.updates.chains import Chains, chained
 from streamtime.udfs.updates.changes import DELETE, END, START, UPSERT, ChangeColumns, Sums, Updates, Windows, accumulated, numbered
@@ -36,7 +37,7 @@ class SessionUpdates(Updates):
 
     def threshold(self, clock: int) -> int:
         """A session is closed when stream time > end + gap + grace [W3]."""
-        return max(clock - self.gap - self.grace, LOWEST)
+        return int(closed_before(clock, self.gap, self.grace))
 
     def close(self, end: Ints) -> Ints:
         """One microsecond after the end, the gap and the grace [W6]."""

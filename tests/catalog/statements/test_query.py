@@ -27,7 +27,7 @@ from support.jvm import talking
 import streamtime
 from streamtime.shell.script import statements as conversation
 from streamtime.sql.syntax.tokens import tokens
-from streamtime.statements.calls import Malformed, Statement, statements
+from streamtime.statements.calls import Malformed, Statement, spoken
 from streamtime.statements.constants import literal
 from streamtime.statements.query import SPECS
 
@@ -162,9 +162,9 @@ def test_rows_come_with_the_definitions_that_they_need() -> None:
 
 
 def test_statements_are_cut_at_semicolons_but_not_in_strings_comments_and_scripts() -> None:
-    assert statements("SELECT ';' /* ; */; -- ;\n ; SELECT 2 ;") == ["SELECT ';' /* ; */", "SELECT 2 "]
+    assert spoken("SELECT ';' /* ; */; -- ;\n ; SELECT 2 ;") == ["SELECT ';' /* ; */", "SELECT 2 "]
     for whole in ("SELECT 1;", "BEGIN SELECT 1; SELECT 2; END", "", " ; "):
-        assert statements(whole) == [whole]
+        assert spoken(whole) == [whole]
 
 
 def test_tokens_are_those_of_sparks_lexer() -> None:

@@ -101,7 +101,7 @@ def test_what_each_row_did_is_said_when_it_comes(seed: int) -> None:
     gap, grace, delay = random_.choice([0, 2, 5]) * STEP, random_.choice([None, 0, 3 * STEP]), random_.choice([0, 4]) * STEP
     clocked = reference.in_micro_batches(batches, ["t"], delay, STEP)
     expected = reference_sessionize.sessionize([], gap=gap, grace=grace, clocked=clocked, closing_grace=0)
-    stream = Stream(plan(SessionSteps(gap, grace, closes=True), aside=REASONS, results=EDGES))
+    stream = Stream(plan(SessionSteps(gap, grace, close=True), aside=REASONS, results=EDGES))
     seen, got = reference.BEFORE, {}
     for rows in batches:
         for r in stream.run(given(random_.sample(rows, len(rows))), max(seen - delay, 0)):

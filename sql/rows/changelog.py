@@ -1,0 +1,68 @@
+"""An input as a changelog (rules C10, S1, V5): which rows delete their key, and which are no changes at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as T
+
+from streamtime.sql.call.kinds import Text
+from streamtime.sql.call.spec import Option
+from streamtime.sql.call.values import Expression
+from streamtime.sql.rows.columns import expression
+from streamtime.sql.rows.frame import prepare
+from streamtime.sql.syntax.text import quoted
+
+if TYPE_CHECKING:
+    from streamtime.sql.call.spec import Bound
+    from streamtime.sql.rows.frame import Frame
+
+DELETED = Option(
+    "deleted",
+    Text(),
+    "marks tombstones: changes that delete their key",
+    default_text="change_type = 'delete' or _change_type = 'delete', where such a column exists",
+)
+
+
+def changelog(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
+    """The prepared input, without the rows that are no changes."""
+    if call["deleted"]:
+        extras["deleted"] = (Expression.parse(call["deleted"]),)
+    frame = prepare(call, clock_by=call.clock_by, **extras)
+    for ref in frame.extras.get("deleted", ()):
+        if not isinstance(ref.type, (T.BooleanType, T.NullType)):
+            kind = ref.type.simpleString().upper()
+            raise call.refuse("`deleted`", f"expected a condition, got {kind} (`{ref.text}`)", "Write it as 'value IS NULL'.")
+    no_changes = preimages(call, typed(frame))
+    return frame if no_changes is None else frame.with_df(frame.df.where(~expression(no_changes)))
+
+
+def typed(frame: Frame) -> list[tuple[str, T.DataType]]:
+    """The input's columns and their types."""
+    return [(c.name, c.type) for c in frame.columns]
+
+
+def tombstones(call: Bound, frame: Frame) -> str | None:
+    """Whether a row of the input deletes its key, as SQL text; None: none does."""
+    given = frame.extras.get("deleted", ())
+    return deletions(call, quoted(given[0].name) if given else None, typed(frame))
+
+
+def deletions(call: Bound, given: str | None, columns: Sequence[tuple[str, T.DataType]]) -> str | None:
+    """The same over these columns; `given` is what the call says of it."""
+    if given is not None:
+        return f"coalesce({given}, false)"
+    names = [n for n in (_text_column(call, columns, "change_type"), _text_column(call, columns, "_change_type")) if n is not None]
+    return " OR ".join(f"coalesce({quoted(n)} = 'delete', false)" for n in names) or None
+
+
+def preimages(call: Bound, columns: Sequence[tuple[str, T.DataType]]) -> str | None:
+    """Whether a row says what another was before an update, as Delta does, and is no change, as SQL text; None: none does."""
+    name = _text_column(call, columns, "_change_type")
+    return None if name is None else f"coalesce({quoted(name)} = 'update_preimage', false)"
+
+
+def _text_column(call: Bound, columns: Sequence[tuple[str, T.DataType]], name: str) -> str | None:
+    return next((c for c, kind in columns if isinstance(kind, T.StringType) and call.names.same(c, name)), None)
