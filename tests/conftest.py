@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
 from support.doors import LOCAL
-from support.jvm import JAVA_OPTIONS, answers_at_once, code_cache
+from support.jvm import JAVA_OPTIONS, answers_at_once, code_cache, no_process_for_a_file
 from support.streams import Source
 
 from streamtime.shelf import FUNCTIONS
@@ -33,6 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         },
     )
     answers_at_once(session)
+    no_process_for_a_file(session)
     yield session
     said = code_cache(session)
     session.stop()
@@ -57,7 +58,11 @@ def schema(spark: SparkSession) -> Iterator[str]:
 
 @pytest.fixture
 def source(spark: SparkSession, tmp_path: Path) -> Iterator[Source]:
+    """State in two partitions: a partition more is a state store and a Python worker more in every micro-batch."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
     yield Source(spark, tmp_path)
+    spark.conf.set("spark.sql.shuffle.partitions", before)
     spark.catalog.dropTempView("events")
     spark.catalog.dropTempView("marked")
 

@@ -35,6 +35,41 @@ def answers_at_once(spark: Any) -> None:
         connections.get(place).getSocket().setTcpNoDelay(True)
 
 
+# What Hadoop without its native library does by a process of its own for each file, and a process costs 4 ms of a core
+JAVA_FILES = """
+public class QuietFiles extends org.apache.hadoop.fs.RawLocalFileSystem {
+    public void setPermission(org.apache.hadoop.fs.Path path, org.apache.hadoop.fs.permission.FsPermission permission) {}
+}
+"""
+MANAGER = "org.apache.spark.sql.execution.streaming.{}FileSystemBasedCheckpointFileManager"
+
+
+def no_process_for_a_file(spark: Any) -> None:
+    """Local files are written without `chmod`, and checkpoints of streams without `readlink`: of these, one test of a stream started 600.
+
+    Tests with a process of their own have Spark as it is.
+    """
+    jvm, gateway = spark._jvm, spark.sparkContext._gateway
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.Thread.currentThread().getContextClassLoader())
+    compiler.cook(JAVA_FILES)
+    files = compiler.getClassLoader().loadClass("QuietFiles").getConstructor(gateway.new_array(jvm.Class, 0)).newInstance(None)
+    here, settings = jvm.java.net.URI("file:///"), spark.sparkContext._jsc.hadoopConfiguration()
+    files.initialize(here, settings)
+    local = jvm.org.apache.hadoop.fs.LocalFileSystem(files)
+    local.initialize(here, settings)
+    cached = gateway.new_array(jvm.Class, 3)
+    names = ("java.net.URI", "org.apache.hadoop.conf.Configuration", "org.apache.hadoop.fs.FileSystem")
+    values = gateway.new_array(jvm.Object, 3)
+    for place, (name, value) in enumerate(zip(names, (here, settings, local), strict=True)):
+        cached[place], values[place] = jvm.Class.forName(name), value
+    put = jvm.Class.forName(names[2]).getDeclaredMethod("addFileSystemForTesting", cached)
+    put.setAccessible(True)
+    put.invoke(None, values)
+    package = "" if spark.version.startswith("4.0.") else "checkpointing."
+    spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", MANAGER.format(package))
+
+
 def instances(spark: Any, *classes: str) -> dict[str, int]:
     """How many objects of these classes are alive in the JVM, after it has collected what is not."""
     lines = (line.split() for line in asked(spark, "gcClassHistogram", ()).splitlines())
