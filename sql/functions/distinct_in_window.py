@@ -68,7 +68,7 @@ from streamtime.sql.stream.buckets import CLOCK
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.udtf import judges
-from streamtime.sql.windows.membership import END, START, VERDICT, clocked, closed, in_sessions, windowed
+from streamtime.sql.windows.membership import END, START, VERDICT, check_slide, clocked, closed, in_sessions, windowed
 from streamtime.udfs.sessions.rules import FirstInSession
 from streamtime.udfs.windows import FirstInWindow
 
@@ -85,17 +85,13 @@ REASONS = (*LEFT_OUT, "late", "duplicate")
 
 def check(call: Bound) -> None:
     """Options that do not go together."""
-    size, slide, gap = call["size"], call["slide"], call["gap"]
+    size, gap = call["size"], call["gap"]
     if (size is None) == (gap is None):
         came, fix = "both", "Leave one out."
         if size is None:
             came, fix = "neither", "Add size => INTERVAL 10 MINUTES, or gap => INTERVAL 30 MINUTES."
         raise call.refuse(None, f"expected either `size` (time windows) or `gap` (session windows), got {came}", fix)
-    if slide is not None and size is None:
-        raise call.refuse("`slide`", "goes with `size`; sessions do not slide", "Leave it out.")
-    if slide is not None and slide > size:
-        fix = "Make it no longer: rows between the windows would be lost."
-        raise call.refuse("`slide`", "expected an interval of at most `size`, got a larger one", fix)
+    check_slide(call, "goes with `size`; sessions do not slide")
 
 
 def plan(call: Bound) -> DataFrame:

@@ -79,6 +79,7 @@ from streamtime.sql.call.spec import Example, Local, Option, Spec
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows import changes
 from streamtime.sql.windows.changes import check as check_aggregates
+from streamtime.sql.windows.membership import check_slide
 from streamtime.sql.windows.reports import time_windows
 from streamtime.udfs.updates.changes import ChangeColumns, Updates
 from streamtime.udfs.updates.sliding_updates import SlidingUpdates
@@ -95,17 +96,13 @@ BOUNDS = ("window_start", "window_end")
 def check(call: Bound) -> None:
     """Options that do not go together."""
     check_aggregates(call)
-    size, slide, difference = call["size"], call["slide"], call["difference"]
+    size, difference = call["size"], call["difference"]
     if (size is None) == (difference is None):
         came, fix = "both", "Leave one out."
         if size is None:
             came, fix = "neither", "Add size => INTERVAL 10 MINUTES, or difference => INTERVAL 10 MINUTES for sliding windows."
         raise call.refuse(None, f"expected either `size` or `difference`, got {came}", fix)
-    if slide is not None and size is None:
-        raise call.refuse("`slide`", "goes with `size`: windows with a `difference` begin and end where rows are", "Leave it out.")
-    if slide is not None and slide > size:
-        fix = "Make it no longer: rows between the windows would be lost."
-        raise call.refuse("`slide`", "expected an interval of at most `size`, got a larger one", fix)
+    check_slide(call, "goes with `size`: windows with a `difference` begin and end where rows are")
 
 
 def kernel(call: Bound, layout: ChangeColumns) -> Updates:

@@ -18,9 +18,21 @@ from streamtime.udfs.sessions.rules import ASIDE, LATE, OPENED, FirstInSession
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
 VERDICT, START, END, AT, INTO = (f"{PREFIX}{name}" for name in ("verdict", "start", "end", "at", "into"))
+
+
+def check_slide(call: Bound, without: str) -> None:
+    """A slide goes with a size and is no longer; `without` says why there is none without."""
+    if call["slide"] is None:
+        return
+    if call["size"] is None:
+        raise call.refuse("`slide`", without, "Leave it out.")
+    if call["slide"] > call["size"]:
+        fix = "Make it no longer: rows between the windows would be lost."
+        raise call.refuse("`slide`", "expected an interval of at most `size`, got a larger one", fix)
 
 
 def moments(frame: Frame) -> T.DataType:
