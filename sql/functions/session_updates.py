@@ -98,7 +98,7 @@ SPEC = Spec(
     rules="C1-C12, W2, W3, W5-W7, S2 (KIP-94, KIP-328)",
     page=__doc__,
     plan=plan,
-    local=Local(judges.windows, details=("session_start", "session_end"), updates=kernel, without_key="null_key"),
+    local=Local(judges.sessions, details=("session_start", "session_end"), updates=kernel, without_key="null_key"),
     check=changes.check,
     options=(
         GAP,

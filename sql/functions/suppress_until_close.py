@@ -73,6 +73,7 @@ its SHA-256. Nobody who chooses keys can make two of them equal. Many of one buc
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
@@ -137,7 +138,7 @@ SPEC = Spec(
     rules="C1-C12, S1, S2, S4-S11, W6 (KIP-328)",
     page=__doc__,
     plan=plan,
-    local=Local(judges.changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True, suppression=FUNCTION),
+    local=Local(partial(judges.changes, FUNCTION), details=(), adds=EMITTED, of_all=EMITTED, changes=True, suppression=FUNCTION),
     check=check,
     options=(
         Option("window_end", Text(), "the end of a row's window", default_text="none: the column `window_close` says when it closes"),

@@ -70,6 +70,7 @@ its SHA-256. Nobody who chooses keys can make two of them equal. Many of one buc
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streamtime.sql.call.kinds import Choice, Duration, Flag
@@ -121,7 +122,7 @@ SPEC = Spec(
     rules="C1-C12, S1, S3-S10 (KIP-328)",
     page=__doc__,
     plan=plan,
-    local=Local(judges.changes, details=(), adds=EMITTED, of_all=EMITTED, changes=True, suppression=FUNCTION),
+    local=Local(partial(judges.changes, FUNCTION), details=(), adds=EMITTED, of_all=EMITTED, changes=True, suppression=FUNCTION),
     check=check,
     options=(
         Option(

@@ -115,7 +115,7 @@ def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str
         orderBy=ordering,
         select=[
             *(SelectedColumn(quoted(f.name)) for f in schema),
-            *_helpers(call, schema, time, kind, local.changes),
+            *_helpers(call, schema, time, kind, local),
             *([SelectedColumn(arguments, "__streamtime_arguments")] if made else []),
         ],
         call=call,
@@ -147,9 +147,9 @@ def _orderable(kind: T.DataType) -> bool:
     return isinstance(kind, (T.AtomicType, T.StringType)) and not isinstance(kind, T.VariantType)
 
 
-def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None, changes: bool) -> list[SelectedColumn]:
+def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None, local: Local) -> list[SelectedColumn]:
     """The call's expressions: times in microseconds, keys, clocks and the offset as text, one to one; null where they are null."""
-    asked = [call.order[0].expression.text, *(needed(call, schema) if changes else ())]
+    asked = [call.order[0].expression.text, *(needed(local.suppression, call, schema) if local.changes else ())]
     absent = " OR ".join(f"({text}) IS NULL" for text in asked)
     keys = [k.text for k in call.keys]
     present = " AND ".join(f"({k}) IS NOT NULL" for k in keys) or "true"
@@ -162,8 +162,8 @@ def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | No
         OFFSET: _told(schema, offset) if offset else "CAST(NULL AS STRING)",
         NAMED: named_by([as_text(k, _kind(schema, k) or T.StringType()) for k in keys]),
     }
-    if changes:
-        texts = {CHANGE: change(call, schema, kind)} | texts
+    if local.changes:
+        texts = {CHANGE: change(local.suppression, call, schema, kind)} | texts
     return [SelectedColumn(text, alias) for alias, text in texts.items()]
 
 

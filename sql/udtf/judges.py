@@ -16,6 +16,7 @@ from streamtime.udfs.arrays.groups import HIGHEST
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.sessions import rules
 from streamtime.udfs.sessions.sessionize import Sessionize
+from streamtime.udfs.suppress.until import Suppression
 
 
 def deduplicate(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
@@ -91,9 +92,9 @@ def sessionize(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
     return Verdicts(np.arange(len(order)), reasons, {"session_start": start, "session_end": end})
 
 
-def changes(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
+def changes(function: Suppression, call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
     """Both functions of suppress, with their kernel."""
-    return Verdicts(*suppressed(call, columns))
+    return Verdicts(*suppressed(function, call, columns))
 
 
 def versions(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
@@ -101,14 +102,23 @@ def versions(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
     return Verdicts(*versioned(call, columns))
 
 
+def sessions(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
+    """Which rows sessions take."""
+    return _taken(call, in_time_order, columns, ("session_start", "session_end"))
+
+
+def _taken(call: Bound, in_time_order: bool, columns: Columns, names: tuple[str, str]) -> Verdicts:
+    """As DISTINCT_IN_WINDOW, where a row that is not the first of its window is taken too."""
+    sized = dataclasses.replace(call, options={"size": None, "slide": None, "gap": None} | call.options)
+    distinct = distinct_in_window(sized, in_time_order, columns)
+    reasons = [None if r == "duplicate" else r for r in distinct.reasons]
+    return Verdicts(distinct.rows, reasons, dict(zip(names, distinct.details.values(), strict=True)))
+
+
 def windows(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
-    """Which rows windows or sessions take; in sliding windows, a row is late when the last window that could hold it is closed."""
-    if call.options.get("difference") is None:
-        sized = dataclasses.replace(call, options={"size": None, "slide": None, "gap": None} | call.options)
-        found = distinct_in_window(sized, in_time_order, columns)
-        names = call.spec.local.details if call.spec.local else ()
-        reasons = [None if r == "duplicate" else r for r in found.reasons]
-        return Verdicts(found.rows, reasons, dict(zip(names, found.details.values(), strict=True)))
+    """Which rows windows take; in sliding windows, a row is late when the last window that could hold it is closed."""
+    if call["difference"] is None:
+        return _taken(call, in_time_order, columns, BOUNDS)
     late = columns.times + call["difference"] < columns.stream_time - call["grace"]
     reasons = [a or ("late" if is_late else None) for a, is_late in zip(columns.aside, late.tolist(), strict=True)]
     times = [None if a else t for a, t in zip(columns.aside, columns.times.tolist(), strict=True)]

@@ -26,9 +26,8 @@ CLOSES, KIND, SIZE, KEYS = range(4)  # of a change: when its window closes, what
 DELETION, PREIMAGE = 1, 2
 
 
-def change(call: Bound, schema: T.StructType, kind: T.DataType | None) -> str:
+def change(function: Suppression | None, call: Bound, schema: T.StructType, kind: T.DataType | None) -> str:
     """What suppress needs of a row, as one struct, in SQL text."""
-    function = _function(call)
     if function is not None:
         refuse_versioned(call, schema)
         if call["clock"] == "wall":
@@ -47,32 +46,24 @@ def change(call: Bound, schema: T.StructType, kind: T.DataType | None) -> str:
     return f"struct({', '.join(f'{part} AS c{i}' for i, part in enumerate(parts))})"
 
 
-def needed(call: Bound, schema: T.StructType) -> list[str]:
+def needed(function: Suppression | None, call: Bound, schema: T.StructType) -> list[str]:
     """Expressions that must not be null beside the times."""
-    function = _function(call)
     return [closing(call, schema)[0]] if function is not None and function.closes else []
 
 
-def _function(call: Bound) -> Suppression | None:
-    """What is said of the function that is called, where it holds changes back."""
-    return call.spec.local.suppression if call.spec.local else None
-
-
-def suppressed(call: Bound, columns: Columns) -> tuple[Ints, list[str | None], dict[str, list[Any]]]:
+def suppressed(function: Suppression, call: Bound, columns: Columns) -> tuple[Ints, list[str | None], dict[str, list[Any]]]:
     """All rows at once: which come out, in the order of release; why not; when, and why then."""
     aside = np.array([bool(a) for a in columns.aside])
     taken = np.flatnonzero(~aside)
     taken = taken[np.argsort(columns.clocks[taken], kind="stable")]
     out: list[tuple[int, str | None, int | None, str | None]] = [(row, "null_time", None, None) for row in np.flatnonzero(aside).tolist()]
     if len(taken):
-        out += _decided(call, columns, taken)
+        out += _decided(function, call, columns, taken)
     emitted: dict[str, list[Any]] = {"emit_time": [at for _, _, at, _ in out], "emit_reason": [why for _, _, _, why in out]}
     return np.array([row for row, _, _, _ in out], np.int64), [reason for _, reason, _, _ in out], emitted
 
 
-def _decided(call: Bound, columns: Columns, taken: Ints) -> Iterator[tuple[int, str | None, int | None, str | None]]:
-    function = _function(call)
-    assert function is not None
+def _decided(function: Suppression, call: Bound, columns: Columns, taken: Ints) -> Iterator[tuple[int, str | None, int | None, str | None]]:
     changes = [columns.changes[row] for row in taken.tolist()]
     wait = HIGHEST if function.closes or call["wait"] is None else call["wait"]
     times, stream, sizes = columns.times[taken], columns.stream_time[taken], np.array([c[SIZE] for c in changes], np.int64)
