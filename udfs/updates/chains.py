@@ -5,7 +5,6 @@ A chain is a session as long as it only grows; one that merges others, or goes o
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -13,7 +12,8 @@ import numpy as np
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
-from streamtime.udfs.updates.changes import Parents, past
+from streamtime.udfs.sessions.rules import Session, Sessions, closed_before
+from streamtime.udfs.updates.changes import Parents
 
 OPEN, CLOSED = 0, 1
 NONE = np.zeros(0, np.int64)
@@ -71,7 +71,7 @@ def chained(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap:
     than `gap` above all before them and stay there know nothing of what was. Islands in which times fall are judged row by row, and so is a
     key whose stream time falls, since its rows follow several clocks: what one of them closed stays closed for the others.
     """
-    rows = Arrived(group, times, past(clock, gap + grace), owner, held[0], held[1], gap)
+    rows = Arrived(group, times, closed_before(clock, gap, grace), owner, held[0], held[1], gap)
     island, together = cut(rows)
     late = together & (times < rows.closes)
     making = Making(late, np.full(len(times), -1), times.copy(), times.copy())
@@ -177,57 +177,48 @@ def _goes_on_with(accepted: Ints, group: Ints, rows: Arrived, island: Ints) -> I
     return entry
 
 
-def near(live: list[tuple[int, int, int]], time: int, gap: int) -> tuple[int, int]:
-    """From where to where live sessions lie within `gap` of a time. They lie apart, so they are sorted by end as by start."""
-    low = high = bisect.bisect_left(live, (time - gap,))
-    while high < len(live) and live[high][1] - gap <= time:
-        high += 1
-    return low, high
-
-
 def _one_by_one(making: Making, apart: Ints, rows: Arrived, island: Ints, taken_up: Flags) -> None:
     """The rows of islands in which times fall; marks the held sessions that they take up."""
     if not len(apart):
         return
     gone, parents, sessions = list[tuple[int, int, int]](), list[tuple[int, int]](), list[tuple[int, ...]]()
-    live, before, group = list[tuple[int, int, int]](), -1, -1  # end, start, content
+    live, before, group = Sessions(rows.gap), -1, -1  # known by their contents
     first = first_island(island, rows.group)
     for row, time, closes in zip(apart.tolist(), rows.times[apart].tolist(), rows.closes[apart].tolist(), strict=True):
         if island[row] != before:
-            sessions += ((group, *s, OPEN) for s in live)
+            sessions += _listed(group, live.live, OPEN)
             before, group = island[row], int(rows.group[row])
-            live = sorted(_held_of(rows, group, taken_up)) if first[row] else []
-        if live and live[0][0] < closes:
-            closed = bisect.bisect_left(live, (closes,))
-            sessions += ((group, *s, CLOSED) for s in live[:closed])
-            del live[:closed]
-        low, high = near(live, time, rows.gap)
-        joined = live[low:high]
-        end = max([time, *(s[0] for s in joined)])
-        if end < closes:
+            live.live = sorted(_held_of(rows, group, taken_up)) if first[row] else []
+        session = live.take(time, time, closes)
+        if live.over:
+            sessions += _listed(group, live.over, CLOSED)
+        if session is None:
             making.late[row] = True
             continue
-        start = min([time, *(s[1] for s in joined)])
-        if len(joined) == 1 and joined[0][2] >= 0:
-            content = joined[0][2]
-        else:
+        start, end, content = session
+        if len(live.near) != 1 or content < 0:
             content, making.chains = making.chains, making.chains + 1
-            parents += ((content, s[2]) for s in joined)
-        live[low:high] = [(end, start, content)]
-        if (end, start) != (time, time):
-            gone += ((row, s[0], s[1]) for s in joined)
+            parents += ((content, of) for _, _, of in live.near)
+            live.live[live.at] = (start, end, content)
+        if (start, end) != (time, time):
+            gone += ((row, until, since) for since, until, _ in live.near)
         making.end[row], making.start[row], making.chain[row] = end, start, content
-    sessions += ((group, *s, OPEN) for s in live)
+    sessions += _listed(group, live.live, OPEN)
     making.gone.append(np.array(gone, np.int64).reshape(-1, 3).T)
     making.parents.append(np.array(parents, np.int64).reshape(-1, 2).T)
     making.sessions.append(np.array(sessions, np.int64).reshape(-1, 5).T)
 
 
-def _held_of(rows: Arrived, group: int, taken_up: Flags) -> Iterator[tuple[int, int, int]]:
+def _listed(group: int, sessions: list[Session], over: int) -> Iterator[tuple[int, ...]]:
+    """Sessions as columns have them: their group, end, start and content, and whether they are closed."""
+    return ((group, end, start, content, over) for start, end, content in sessions)
+
+
+def _held_of(rows: Arrived, group: int, taken_up: Flags) -> Iterator[Session]:
     """The held sessions of a group, which are taken up."""
     low, high = np.searchsorted(rows.owner, [group, group + 1])
     taken_up[low:high] = True
-    return ((int(rows.ends[e]), int(rows.starts[e]), ~e) for e in range(low, high))
+    return ((int(rows.starts[e]), int(rows.ends[e]), ~e) for e in range(low, high))
 
 
 def _untouched(making: Making, rows: Arrived, taken_up: Flags) -> None:

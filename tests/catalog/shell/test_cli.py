@@ -234,7 +234,7 @@ def test_leaving_and_clearing_work_within_an_unfinished_statement() -> None:
 def test_a_shell_leaves_and_clears(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     answered: list[str] = []
     cleared: list[bool] = []
-    monkeypatch.setattr("streamtime.shell.clear", lambda: cleared.append(True))
+    monkeypatch.setattr("streamtime.shell.prompt.clear", lambda: cleared.append(True))
 
     class Silent:
         connection = None
