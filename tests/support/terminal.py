@@ -42,7 +42,7 @@ class Terminal:
         """As `expect`, and the prompt is there again: what is typed before is the terminal's own, not the program's."""
         return self.expect(text, prompt="streamtime>")
 
-    def expect(self, text: str, seconds: float = 90, prompt: str = "") -> str:
+    def expect(self, text: str, seconds: float = 600, prompt: str = "") -> str:
         """Everything since the last typing, once `text` is in it."""
         until = time.monotonic() + seconds
         while text not in self.screen() or not self.screen().rstrip().endswith(prompt):
@@ -58,7 +58,7 @@ class Terminal:
     def screen(self) -> str:
         return ESCAPES.sub("", self.seen).replace("\r\n", "\n")
 
-    def ends(self, seconds: float = 30) -> int:
+    def ends(self, seconds: float = 300) -> int:
         until = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < until:
             if select.select([self.ours], [], [], 0.1)[0]:

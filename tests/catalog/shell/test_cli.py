@@ -17,6 +17,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pyspark.sql import SparkSession
+from support.jvm import JAVA_OPTIONS
 from support.terminal import Terminal
 
 from streamtime.shelf import FUNCTIONS
@@ -32,11 +33,18 @@ from streamtime.shell.running import told
 from streamtime.shell.script import finished
 
 STREAMTIME = [sys.executable, "-m", "streamtime"]
+YOUNG = {"SPARK_SUBMIT_OPTS": JAVA_OPTIONS}  # its JVMs live for seconds, too
 
 
 def run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*STREAMTIME, *arguments], input=stdin, capture_output=True, text=True, check=False, env=os.environ | environment, timeout=600
+        [*STREAMTIME, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | YOUNG | environment,
+        timeout=600,
     )
 
 
@@ -446,7 +454,7 @@ def test_a_script_goes_to_its_first_failure_and_says_which_it_is(tmp_path: Path)
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "STREAMTIME_HISTORY": str(tmp_path / "history")}
+    return {**os.environ, **YOUNG, "STREAMTIME_HISTORY": str(tmp_path / "history")}
 
 
 @pytest.fixture
