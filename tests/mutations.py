@@ -112,7 +112,7 @@ MUTATIONS = [
     # windows
     Mutation("W1: at end plus grace a window is closed", "udfs/updates/window_updates.py", "is_open = (end > past(clock, self.grace)[item])", "is_open = (end >= past(clock, self.grace)[item])", "tests/udfs/updates"),
     Mutation("W1: a window's state lives until it is closed, on a stream", "udfs/updates/window_updates.py", "return max(clock - self.grace + 1, LOWEST)", "return max(clock - self.grace + 2, LOWEST)", "tests/udfs/updates"),
-    Mutation("W1: the same in SQL", "sql/windows/membership.py", "({end} <= {minus(now, grace)} AND", "({end} < {minus(now, grace)} AND", "tests/sql/functions/test_distinct_in_window.py tests/sql/functions/test_updates_sql.py"),
+    Mutation("W1: the same in SQL", "sql/windows/membership.py", "({end} <= {reached} AND", "({end} < {reached} AND", "tests/sql/functions/test_distinct_in_window.py tests/sql/functions/test_updates_sql.py"),
     Mutation("W1: every window that contains a row has it", "sql/windows/membership.py", "{size - 1}L), {slide}L)", "{size - 2}L), {slide}L)", "tests/sql/functions/test_distinct_in_window.py tests/sql/windows"),
     Mutation("S2: a final row leaves at the first stream time that reached its close", "sql/windows/release.py", "divmod(after, slide)", "divmod(after + 1, slide)", "tests/sql/windows"),
     Mutation("a null clock is a clock of its own", "sql/rows/columns.py", "[named(one).eqNullSafe(named(other))", "[named(one) == named(other)", "tests/sql/windows/test_final_windows.py -k null_clock"),

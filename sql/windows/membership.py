@@ -80,8 +80,9 @@ def closed(frame: Frame, clock: str, grace: int) -> Column:
     """Whether a row's window no longer accepts it: its end <= stream time - grace [W1]. One that ends after all times never closes."""
     if frame.in_time_order:
         return F.lit(False)
-    end, now = microseconds(quoted(END), moments(frame)), microseconds(quoted(clock), frame.time.type)
-    return expression(f"({end} <= {minus(now, grace)} AND {end} < {HIGHEST}L)")
+    kind, end = moments(frame), quoted(END)  # moments are compared: to make numbers of them again takes long for a TIMESTAMP_NTZ
+    reached = moment(minus(microseconds(quoted(clock), frame.time.type), grace), kind)
+    return expression(f"({end} <= {reached} AND {end} < {moment(f'{HIGHEST}L', kind)})")
 
 
 def in_sessions(frame: Frame, takes_part: Column, clock: Column, identity: list[str], gap: int, grace: int) -> Frame:
