@@ -116,7 +116,36 @@ MUTATIONS = [
     Mutation("W1: every window that contains a row has it", "sql/windows/membership.py", "{size - 1}L), {slide}L)", "{size - 2}L), {slide}L)", "tests/sql/functions/test_distinct_in_window.py tests/sql/windows"),
     Mutation("S2: a final row leaves at the first stream time that reached its close", "sql/windows/release.py", "divmod(after, slide)", "divmod(after + 1, slide)", "tests/sql/windows"),
     Mutation("a null clock is a clock of its own", "sql/rows/columns.py", "[named(one).eqNullSafe(named(other))", "[named(one) == named(other)", "tests/sql/windows/test_final_windows.py -k null_clock"),
+    # suppress
+    Mutation(
+        "S3: a row that replaces another takes over its place",
+        "udfs/suppress/decisions.py",
+        "return _decided(rows, order, group, by[place], rows.place[place], rows.due[place])",
+        "return _decided(rows, order, group, by, rows.place, rows.due)",
+        "tests/udfs/suppress/test_buffer.py",
+    ),
+    Mutation(
+        "S6: a buffer is full beyond its bound, not at it",
+        "udfs/suppress/decisions.py",
+        "(self.records is not None and count > self.records)",
+        "(self.records is not None and count >= self.records)",
+        "tests/udfs/suppress/test_buffer.py",
+    ),
+    Mutation(
+        "S2: a deletion is dropped when its window closes",
+        "udfs/suppress/until.py",
+        "return self.close is not None",
+        "return False",
+        "tests/udfs/suppress",
+    ),
     # versions and joins
+    Mutation(
+        "V3: a version is gone once its end has expired",
+        "udfs/versions.py",
+        "end is not None and end <= minus(stream_time, retention)",
+        "end is not None and end < minus(stream_time, retention)",
+        "tests/sql/functions/test_versions_scenarios.py tests/sql/functions/test_versions.py",
+    ),
     Mutation("V2: a put at stream time less grace is accepted", "udfs/versions.py", "time < minus(stream_time, grace)", "time <= minus(stream_time, grace)", "tests/udfs/test_as_of_kernel.py"),
     Mutation("V3: a lookup at stream time less retention is served", "udfs/versions.py", "at < minus(stream_time, retention)", "at <= minus(stream_time, retention)", "tests/udfs/test_as_of_kernel.py"),
     Mutation("V3: the current version never expires", "udfs/as_of_join.py", "(valid_from < newest) & (found >= 0)", "(valid_from <= newest) & (found >= 0)", "tests/udfs/test_as_of_kernel.py"),
