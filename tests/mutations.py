@@ -70,11 +70,6 @@ MUTATIONS = [
         "C3: stream time of a range knows the ranges before it, not its own end", "sql/rows/clock.py",
         "{'<' if ascending else '>'}", "{'<=' if ascending else '>='}", "tests/sql/functions/test_deduplicate.py",
     ),
-    Mutation(
-        "C3: the clock on the wall never goes back", "sql/stream/buckets.py",
-        "index.clock = max(time_of_day(timer_values), index.clock)", "index.clock = time_of_day(timer_values)",
-        "tests/sql/stream/test_suppress_stream.py::test_a_clock_on_the_wall_that_is_set_back_mutes_no_row_of_a_stream",
-    ),
     # arithmetic, order, keys
     Mutation("C12: null equals null in a key", "udfs/arrays/groups.py", "pc.xor(pc.is_null(left), pc.is_null(right))", "pc.or_(pc.is_null(left), pc.is_null(right))", "tests/udfs/arrays/test_groups.py"),
     Mutation(
