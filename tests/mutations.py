@@ -150,7 +150,7 @@ MUTATIONS = [
     Mutation("V1: a version ends before valid_to", "sql/as_of/lookup.py", "(time.column < end)", "(time.column <= end)", "tests/sql/as_of"),
     # doors
     Mutation("a connection without the token gets no answer", "catalog/door/callbacks.py", "secrets.compare_digest(rest[0], self.token)", "secrets.compare_digest(rest[0], rest[0])", "tests/catalog/door/test_callbacks.py"),
-    Mutation("a table's mark calls no function", "sql/tables/marks.py", ' or self.source.word(self.at + 1) == "(":', ":", "tests/sql/tables/test_what_tables_say.py -k refused_with_the_property"),
+    Mutation("a table's mark has no string that Spark reads otherwise", "sql/tables/marks.py", "if not STRING.fullmatch(token.text):", "if False:", "tests/sql/tables/test_what_tables_say.py -k refused_with_the_property"),
     Mutation("comments nest", "sql/syntax/tokens.py", 'depth += 1 if mark.group() == "/*" else -1', "depth -= 1", "tests/catalog/statements/test_query.py -k 'lexer or where_a_table_may_stand'"),
     Mutation("a rewritten text keeps its lines", "sql/syntax/as_of_rewrite.py", "{chr(10) * missing}", "", "tests/sql/syntax -k 'line or rewritten or text'"),
     Mutation("C8: keys are given once", "sql/call/binding.py", "        if written and given.get(option):\n", "        if False:\n", "tests/whole/test_golden.py -k wrong_calls"),

@@ -107,9 +107,10 @@ def test_final_rows_of_one_clock_over_ten_thousand_years_leave_in_time(
     assert Counter(map(tuple, found)) == Counter(wanted)
 
 
-def test_a_null_clock_is_a_clock_of_its_own(spark: SparkSession) -> None:
+@pytest.mark.parametrize("null", ["NULL", "CAST(NULL AS STRING)"])
+def test_a_null_clock_is_a_clock_of_its_own(spark: SparkSession, null: str) -> None:
     spark.sql(
-        "SELECT * FROM VALUES (1, 'a', NULL, timestamp_seconds(5)), (2, 'b', NULL, timestamp_seconds(50)) AS t(o, k, c, ts)"
+        f"SELECT * FROM VALUES (1, 'a', {null}, timestamp_seconds(5)), (2, 'b', {null}, timestamp_seconds(50)) AS t(o, k, c, ts)"
     ).createOrReplaceTempView("nasty")
     call = "TABLE(nasty) PARTITION BY k ORDER BY o, time => 'ts', aggregates => 'count(*) AS n', clock_by => ARRAY('c'), emit => 'final'"
     for function, length in (("WINDOW_UPDATES", "size"), ("WINDOW_UPDATES", "difference"), ("SESSION_UPDATES", "gap")):
