@@ -120,7 +120,7 @@ def at(minutes: int) -> datetime.datetime:
         ("tolerance => INTERVAL '59.999999' SECOND", [(8, None), (10, 2), (11, None), (13, None), (30, 5)]),
         ("direction => 'forward'", [(8, 1), (10, 1), (11, 4), (13, 4), (30, 4)]),
         ("direction => 'forward', ties => 'first'", [(8, 1), (10, 1), (11, 4), (13, 4), (30, 4)]),
-        ("direction => 'nearest'", [(8, 2), (10, 2), (11, 2), (13, 2), (30, 5)]),
+        ("direction => 'nearest'", [(8, 2), (10, 2), (11, 2), (13, 2), (20, 2), (21, 5), (30, 5)]),
         ("direction => 'nearest', tolerance => INTERVAL 2 MINUTES", [(8, 2), (10, 2), (11, 2), (13, None), (30, 5)]),
     ],
 )
