@@ -187,3 +187,13 @@ def micros(column: str, kind: str = "TIMESTAMP") -> str:
 def interval(length: int) -> str:
     """A duration in microseconds as SQL text, by integers alone."""
     return f"INTERVAL '{length // SECOND}.{length % SECOND:06d}' SECOND"
+
+
+def near_and_far(spark: SparkSession, seed: int) -> list[Row]:
+    """Rows of ordinary times and of the ends of TIMESTAMP, as the view `nasty`, and under odd names as `odd`."""
+    rows = scenarios(seed, 150)
+    far = scenarios(seed + 1, 60, moments=ENDS, low=-HIGHEST, high=HIGHEST)
+    rows += [r | {"s": r["s"] + 1000, "id": r["id"] + len(rows)} for r in far]
+    view(spark, rows)
+    view(spark, rows, name="odd", names=ODD)
+    return rows

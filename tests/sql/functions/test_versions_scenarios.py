@@ -24,12 +24,7 @@ OPTIONS = (  # grace, retention, keys, order, clock_by
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> list[nasty.Row]:
-    rows = nasty.scenarios(41, 150)
-    far = nasty.scenarios(42, 60, moments=nasty.ENDS, low=-HIGHEST, high=HIGHEST)
-    rows += [r | {"s": r["s"] + 1000, "id": r["id"] + len(rows)} for r in far]
-    nasty.view(spark, rows)
-    nasty.view(spark, rows, name="odd", names=nasty.ODD)
-    return rows
+    return nasty.near_and_far(spark, 41)
 
 
 @pytest.mark.parametrize("number", range(len(OPTIONS)))
