@@ -68,8 +68,13 @@ MUTATIONS = [
     Mutation("C3: stream time goes on from batch to batch", "udfs/stream_time.py", "values[0] = max(int(values[0]), carried)", "values[0] = int(values[0])", KERNELS),
     Mutation(
         "C3: stream time of a range knows the ranges before it, not its own end", "sql/rows/clock.py",
-        "{'<' if ascending else '>'}", "{'<=' if ascending else '>='}", "tests/sql/functions/test_deduplicate.py",
+        "own.r < turn", "own.r <= turn", "tests/sql/functions/test_deduplicate.py",
     ),
+    Mutation("C3: of 40 ranges each has its own bounds", "sql/rows/ranges.py", "{quoted(PART)} + {i - 1}", "{quoted(PART)} + {i}", "tests/sql/functions/test_deduplicate.py -k ranges"),
+    Mutation("S2: released where stream time reached the close before the next row, on many tasks", "sql/suppress/spread.py", "reached >= due)", "reached > due)", "tests/sql/suppress/test_spread.py"),
+    Mutation("S2: what is due as it comes leaves at the stream time of then, on many tasks", "sql/suppress/spread.py", "when(named(ARRIVED) >= due", "when(named(ARRIVED) > due", "tests/sql/suppress/test_spread.py"),
+    Mutation("S3: a key's place goes on from batch to batch, on many tasks", "udfs/suppress/places.py", "carried = int(found[-1])", "carried = HIGHEST", "tests/sql/suppress/test_spread.py -k batch"),
+    Mutation("stream time before a row goes on from batch to batch", "udfs/stream_time.py", "np.append(carried, times)", "np.append(groups.LOWEST, times)", "tests/udfs/test_kernels.py"),
     # arithmetic, order, keys
     Mutation("C12: null equals null in a key", "udfs/arrays/groups.py", "pc.xor(pc.is_null(left), pc.is_null(right))", "pc.or_(pc.is_null(left), pc.is_null(right))", "tests/udfs/arrays/test_groups.py"),
     Mutation(

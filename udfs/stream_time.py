@@ -38,3 +38,20 @@ class StreamTime:
             unseen = running == lowest
             carried = groups.LOWEST if unseen[-1] else int(running[-1])
             yield groups.times(running * sign, unseen, times.type)
+
+
+@dataclass(frozen=True)
+class TimeBefore:
+    """Stream time before each row, in processing order, as microseconds."""
+
+    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        """Batches of (time, stream time before the task), both in microseconds; null times do not move it; before the first it is null."""
+        carried = groups.LOWEST
+        for columns in batches:
+            times, earlier = (
+                np.where(groups.valid([column], len(column)), np.maximum(groups.as_ints(column), -groups.HIGHEST), groups.LOWEST)
+                for column in columns
+            )
+            running = np.maximum.accumulate(np.append(carried, times))
+            before, carried = np.maximum(running[:-1], earlier), int(running[-1])
+            yield pa.array(before, mask=before == groups.LOWEST)

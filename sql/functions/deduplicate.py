@@ -106,8 +106,6 @@ def plan(call: Bound) -> DataFrame:
     if is_stream(call):
         return _streaming(call, frame)
     rows_only = call["output"] == "rows"
-    if rows_only:
-        frame = frame.with_df(frame.df.where(frame.has_time))
     time = frame.time.column if rows_only or frame.ordered_by_time else F.when(frame.has_time, frame.time.column)
     decided = _for_ever if call["within"] is None and frame.keys else _within
     frame, clock = decided(call, frame, time)
@@ -147,7 +145,9 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     own_clock = clocked and call["output"] == "rows" and {c.name for c in clock_by} == {k.name for k in frame.keys}
     clocked = clocked and not own_clock
     if clocked:
-        frame = with_stream_time(frame, time, clock_by, reverse)
+        frame = with_stream_time(frame, F.when(frame.has_time, time), clock_by, reverse)
+    if call["output"] == "rows":
+        frame = frame.only(frame.has_time)
     frame, identity = frame.comparable(frame.keys)
     frame, offset = frame.comparable(frame.extras.get("offset", ()))
     unique = call["keep"] == "unique"  # its kernel holds rows back, in one order
@@ -178,7 +178,9 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
 def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     """A key passes once: Spark's own window functions say it all."""
     rows_only, reverse, clock = call["output"] == "rows", call["keep"] == "last", frame.time.column
-    if not rows_only and not frame.in_time_order:
+    if rows_only:
+        frame = frame.with_df(frame.df.where(frame.has_time))
+    elif not frame.in_time_order:
         frame, clock = with_stream_time(frame, time, frame.extras.get("clock_by", ()), reverse), named(STREAM_TIME)
     frame, names = frame.comparable(frame.keys)
     frame, offset = frame.comparable(frame.extras.get("offset", ()))

@@ -101,9 +101,9 @@ def plan(call: Bound) -> DataFrame:
     if is_stream(call):
         return _streaming(call, frame)
     rows_only = call["output"] == "rows"
+    frame, clock = clocked(frame, takes_part)
     if rows_only:
         frame = frame.with_df(frame.df.where(takes_part))
-    frame, clock = clocked(frame, takes_part)
     frame, names = frame.comparable(frame.keys)
     identity = [named(n) for n in names]
     if call["size"] is not None:

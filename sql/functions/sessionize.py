@@ -117,13 +117,13 @@ def plan(call: Bound) -> DataFrame:
     if is_stream(call, explains=True):
         return _reported(call, frame) if call["output"] in ("dropped", "explain") else _waiting(call, frame)
     takes_part, wanted = frame.has_time & frame.has_key, call["output"]
-    if wanted == "rows":
-        frame = frame.with_df(frame.df.where(takes_part))
-    time = frame.time.column if wanted == "rows" else F.when(takes_part, frame.time.column)
+    time = F.when(takes_part, frame.time.column)
     replayed = call["grace"] is not None and not frame.in_time_order
     clock = frame.time.column
     if replayed or (wanted != "rows" and not frame.in_time_order):
         frame, clock = with_stream_time(frame, time, frame.extras.get("clock_by", ())), named(STREAM_TIME)
+    if wanted == "rows":
+        frame, time = frame.only(takes_part), frame.time.column
     frame, identity = frame.comparable(frame.keys)
     if wanted == "explain":
         return explained_sessions(call, frame, identity, time, clock, call["grace"])

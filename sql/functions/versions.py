@@ -93,8 +93,6 @@ def plan(call: Bound) -> DataFrame:
         raise call.refuse(None, "is not possible on a stream: when a version ends is not known when its row comes (C5)", fix)
     frame = _changes(call)
     wanted, takes_part = call["output"], frame.has_time & frame.has_key
-    if wanted == "rows":
-        frame = frame.with_df(frame.df.where(takes_part))
     frame, clock, too_old = _judged(call, frame, takes_part, needed=wanted in ("dropped", "all", "metrics"))
     if wanted == "puts":
         return _puts(call, frame, takes_part & ~too_old)

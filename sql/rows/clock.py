@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -11,20 +11,15 @@ from pyspark.sql import types as T
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.syntax.text import quoted
-from streamtime.udfs.stream_time import StreamTime
+from streamtime.sql.rows.ranges import RANGE, Ranges
+from streamtime.udfs.stream_time import StreamTime, TimeBefore
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.rows.frame import Frame, Ref
 
-STREAM_TIME = f"{PREFIX}stream_time"
-BOUNDS = f"{PREFIX}bounds"
-RANGE = f"{PREFIX}range"
-RANGES = 16  # one nested `if` over 15 boundaries compiles well; 63 of them did not
-SAMPLED_ROWS = 1_000  # a 1 % sample smaller than this is not worth cutting: one task sorts 100,000 rows at once
-CUTTABLE = (T.IntegralType, T.FractionalType, T.TimestampType, T.TimestampNTZType, T.DateType)
+STREAM_TIME, BEFORE = f"{PREFIX}stream_time", f"{PREFIX}before"
 
 
 def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], reverse: bool = False) -> Frame:
@@ -36,74 +31,52 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
     In processing order, stream time is a running maximum over the whole input. The order is cut into ranges that tasks sort side by
     side; to each range's own maximum comes the maximum of the ranges before it. Bounds and maxima are aggregates over two columns.
     """
-    order = frame.sort(within_key=False, reverse=reverse)
     if clock_by:
         frame, names = frame.comparable(clock_by)
-        clocks = [named(n) for n in names]
+        clocks, order = [named(n) for n in names], frame.sort(within_key=False, reverse=reverse)
         sorted_df = frame.df.repartition(*clocks).sortWithinPartitions(*[c.asc_nulls_first() for c in clocks], *order)
         return frame.with_df(kernels.with_column(sorted_df, STREAM_TIME, StreamTime(reverse), [moves, *clocks], frame.time.type))
-    first = frame.order[0].ref
-    ranged = _ranged(frame.df, first) if isinstance(first.type, CUTTABLE) else frame.df.withColumn(RANGE, F.lit(0))
-    before = _before(ranged, moves, frame.order[0].ascending != reverse, reverse)
-    partitions = int(frame.df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
-    spread = expression(f"get(array{even_labels(RANGES, partitions)}, {quoted(RANGE)})")
-    sorted_df = ranged.repartition(spread).sortWithinPartitions(*order)
+    clocked = _in_ranges(frame, moves, reverse)
     extreme = F.least if reverse else F.greatest
-    reached = extreme(moves, F.get(before, named(RANGE)))  # what the ranges before have seen; both functions skip nulls
-    running = kernels.with_column(sorted_df, STREAM_TIME, StreamTime(reverse), [reached], frame.time.type)
+    reached = extreme(moves, clocked.at_start)  # what the ranges before have seen; both functions skip nulls
+    running = kernels.with_column(clocked.rows, STREAM_TIME, StreamTime(reverse), [reached], frame.time.type)
     return frame.with_df(running.drop(RANGE))
 
 
-@functools.cache
-def even_labels(count: int, partitions: int) -> tuple[int, ...]:
-    """Integers that Spark's hash partitioning spreads evenly; 0 to 15 themselves may fall onto few partitions."""
-    labels: list[int] = []
-    load = [0] * partitions
-    candidate = 0
-    while len(labels) < count:
-        target = _murmur3(candidate) % partitions
-        if load[target] == min(load):
-            load[target] += 1
-            labels.append(candidate)
-        candidate += 1
-    return tuple(labels)
+@dataclass(frozen=True)
+class Clocked:
+    """Rows in processing order, cut into ranges, and where stream time stood at the start of each."""
+
+    rows: DataFrame
+    ranges: Ranges
+    starts: Column  # an array: stream time at the start of each range, in processing order, then that after all
+    at_start: Column  # that of a row's own range
 
 
-def _murmur3(value: int, seed: int = 42) -> int:
-    """Spark's `hash` of an INT."""
-    mask = 0xFFFFFFFF
+def with_time_before(frame: Frame, moves: Column) -> Clocked:
+    """The rows with stream time before each as `BEFORE`, the row itself left out; null where no time was seen yet.
 
-    def rotated(x: int, by: int) -> int:
-        return (x << by | x >> (32 - by)) & mask
-
-    k = rotated(value * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
-    h = (rotated(seed ^ k, 13) * 5 + 0xE6546B64 & mask) ^ 4
-    h = (h ^ h >> 16) * 0x85EBCA6B & mask
-    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
-    h ^= h >> 16
-    return h - (1 << 32) if h >> 31 else h
+    `moves` is a BIGINT, and so is that.
+    """
+    clocked = _in_ranges(frame, moves, reverse=False)
+    rows = kernels.with_column(clocked.rows, BEFORE, TimeBefore(), [moves, clocked.at_start], T.LongType())
+    return Clocked(rows.drop(RANGE), clocked.ranges, clocked.starts, clocked.at_start)
 
 
-def _ranged(df: DataFrame, ref: Ref) -> DataFrame:
-    """With the range that a row's first order value falls into: 0 to RANGES - 1 going up, all 0 where the input is small."""
-    steps = [i / RANGES for i in range(1, RANGES)]
-    sample = df.where(F.pmod(F.xxhash64(ref.column), F.lit(100)) == 0)
-    bounds = sample.agg(F.when(F.count(F.lit(1)) >= SAMPLED_ROWS, F.percentile_approx(ref.column, steps, 200)).alias("bounds")).scalar()
-
-    def cut(low: int, high: int) -> str:
-        if low == high:
-            return str(low)
-        middle = (low + high) // 2  # an unknown bound compares as null, hence goes to range 0
-        return f"if({value} >= get({quoted(BOUNDS)}, {middle}), {cut(middle + 1, high)}, {cut(low, middle)})"
-
-    value = quoted(ref.name)
-    # one column for the bounds: the subquery in each of the 15 comparisons would be planned 15 times
-    return df.withColumn(BOUNDS, bounds).withColumn(RANGE, expression(cut(0, RANGES - 1))).drop(BOUNDS)
+def _in_ranges(frame: Frame, moves: Column, reverse: bool) -> Clocked:
+    ranges = Ranges.of(frame.df.sparkSession)
+    ranged, ascending = ranges.ordered(frame.df, frame.order[0]), frame.order[0].ascending != reverse
+    starts = _starts(ranged, moves, ascending, reverse, ranges.count)
+    rows = ranged.repartition(ranges.apart).sortWithinPartitions(*frame.sort(within_key=False, reverse=reverse))
+    turn = named(RANGE) if ascending else F.lit(ranges.count - 1) - named(RANGE)
+    return Clocked(rows, ranges, starts, F.get(starts, turn))
 
 
-def _before(ranged: DataFrame, moves: Column, ascending: bool, reverse: bool) -> Column:
-    """An array: for each range, the extreme of the times in all ranges before it in processing order."""
+def _starts(ranged: DataFrame, moves: Column, ascending: bool, reverse: bool, count: int) -> Column:
+    """An array: the extreme of the times in all ranges before the first in processing order, before the second, .. and in all."""
     extreme = F.min if reverse else F.max
-    maxima = ranged.groupBy(named(RANGE).alias("r")).agg(extreme(moves).alias("m"))
-    extremes = [f"{'min' if reverse else 'max'}(if(r {'<' if ascending else '>'} {i}, m, null))" for i in range(RANGES)]
-    return maxima.agg(expression(f"array({', '.join(extremes)})").alias("before")).scalar()
+    own = ranged.groupBy(named(RANGE).alias("r")).agg(extreme(moves).alias("m"))
+    before = "own.r < turn" if ascending else f"own.r > {count - 1} - turn"
+    seen = f"array_{'min' if reverse else 'max'}(transform(filter(all, own -> {before}), own -> own.m))"
+    together = own.agg(F.collect_list(F.struct("r", "m")).alias("all"))
+    return together.select(expression(f"transform(sequence(0, {count}), turn -> {seen})").alias("starts")).scalar()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
 
 PREFIX = RESERVED
+HERE = f"{PREFIX}here"
 LEFT_OUT = ("null_time", "null_key")  # what `Frame.left_out` says
 
 
@@ -121,6 +122,15 @@ class Frame:
     def with_df(self, df: DataFrame) -> Frame:
         """The same frame over other rows."""
         return replace(self, df=df)
+
+    def only(self, condition: Column) -> Frame:
+        """The rows of which this is true, for a kernel.
+
+        A plain filter would move below whatever computes the input's columns, which then were computed twice: for it, and for what is
+        left. This one stays, since Spark takes it for not deterministic; and so does what users filter by, as above every kernel.
+        """
+        here = expression("spark_partition_id() >= 0")
+        return self.with_df(self.df.withColumn(HERE, here & condition).where(named(HERE)).drop(HERE))
 
 
 def _all_present(names: Iterable[str]) -> Column:

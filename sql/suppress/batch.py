@@ -24,6 +24,7 @@ from streamtime.sql.rows.outcome import RATE, metrics, outcome
 from streamtime.sql.stream.plan import is_stream
 from streamtime.sql.suppress.changelog import Changelog
 from streamtime.sql.suppress.explain import explained
+from streamtime.sql.suppress.spread import spread, spreads
 from streamtime.sql.suppress.stream import bounds, streamed
 from streamtime.sql.syntax.text import HIGHEST, literal, quoted
 from streamtime.sql.tables.declaration import versioned_source
@@ -142,11 +143,16 @@ def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> D
     """The call as a DataFrame."""
     if is_stream(call):
         return streamed(function, call, _changelog(call, frame, until), until)
-    if call["output"] == "rows":
-        frame = frame.with_df(frame.df.where(frame.has_time))  # a close may be dear to compute: the kernel leaves out what has none
+    spreading = spreads(call, frame)
+    if call["output"] == "rows" and not spreading:
+        frame = frame.only(frame.has_time)  # a close may be dear to compute: the kernel leaves out what has none
     frame, clocks = frame.comparable(frame.extras.get("clock_by", ()))
     changelog = _changelog(call, frame, until)
     kernel = _kernel(function, call, changelog, until, clocks)
+    if spreading:
+        rows = changelog.frame.with_df(spread(call, changelog, until, kernel.at_end))
+        _travelling(call, changelog.frame.df, kernel.columns)
+        return _reported(call, rows)
     decided = _decided(changelog, kernel, _gathered(call, changelog, kernel))
     if call["output"] == "metrics":
         return _metrics(call, decided)
@@ -200,9 +206,15 @@ def _gathered(call: Bound, changelog: Changelog, kernel: Suppress) -> DataFrame:
     close = [kernel.until.close] if kernel.until.close else []
     needed = dict.fromkeys([*kernel.columns, *kernel.keys, kernel.time, *order, *kernel.clocks, *close])
     rows = rows.select(*map(named, needed), *[c.alias(name) for name, c in _helpers(call, changelog, kernel).items()])
-    for field in rows.schema.fields:
-        must_travel(call, None, f"column `{field.name}`", field.dataType, "to the buffer")
+    _travelling(call, rows, rows.columns)
     return rows
+
+
+def _travelling(call: Bound, rows: DataFrame, columns: Sequence[str]) -> None:
+    """Columns must have an Arrow form, whichever way the rows take."""
+    for field in rows.schema.fields:
+        if field.name in columns:
+            must_travel(call, None, f"column `{field.name}`", field.dataType, "to the buffer")
 
 
 def _decided(changelog: Changelog, kernel: Suppress, rows: DataFrame) -> DataFrame:

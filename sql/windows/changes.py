@@ -143,8 +143,9 @@ def plan(
 def _in_batch(call: Bound, changing: Changing) -> DataFrame:
     """Rows sorted by key and processing order, through the kernel: changes beside their rows, changes alone, or final rows."""
     frame, identity, layout = changing.frame, changing.identity, changing.updates.layout
-    frame = frame.with_df(frame.df.where(frame.has_time & frame.has_key))
-    frame, clock = clocked(frame, F.lit(True))
+    takes_part = frame.has_time & frame.has_key
+    frame, clock = clocked(frame, takes_part)
+    frame = frame.only(takes_part)
     clock_by = frame.extras.get("clock_by", ())
     hashed = bool(identity) and (frame.in_time_order or not clock_by)
     one_clock = {c.name for c in clock_by} <= {k.name for k in frame.keys}

@@ -7,6 +7,7 @@ ranges that tasks sort side by side; where a range has no stream time above a cl
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -15,6 +16,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, named, together
 from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.ranges import RANGE, Ranges
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import floor_div, quoted
 
@@ -25,9 +27,8 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame
 
 EMIT_TIME, EMIT_REASON = "emit_time", "emit_reason"
-RANGES = 16
 WORTH_CUTTING = 100_000  # stream times; fewer are sorted by one task
-RANGE, SPAN = f"{PREFIX}range", f"{PREFIX}span"
+SPAN, APART = f"{PREFIX}span", f"{PREFIX}apart"
 MOMENT, ROW, FOUND, LAST, STEP, BEFORE, REACHED, CLOCK = (
     f"{PREFIX}{name}" for name in ("moment", "row", "found", "last", "step", "before", "reached", "clock")
 )
@@ -85,7 +86,7 @@ def _sorted_in(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str]) -> 
     is_clock, apart, above = named(ROW).isNull(), [named(c) for c in clock_by], F.lit(None)
     if not clock_by:
         both, above = _cut(both, clocks)
-        apart = [named(RANGE)]
+        apart = [named(APART)]
     falling = Window.partitionBy(*apart).orderBy(named(MOMENT).desc(), named(ROW).isNull().desc()).rowsBetween(Window.unboundedPreceding, 0)
     found = F.last(F.when(is_clock, named(MOMENT)), ignorenulls=True).over(falling)
     made = both.withColumn(FOUND, F.coalesce(found, above)).where(~is_clock)
@@ -101,13 +102,17 @@ def _cut(both: DataFrame, clocks: DataFrame) -> tuple[DataFrame, Column]:
     number = f"shiftright({microseconds(quoted(MOMENT), both.schema[MOMENT].dataType)}, 5)"
     low, high, count = (f(expression(number)) for f in (F.min, F.max, F.count))
     span = clocks.agg(F.struct(low.alias("low"), high.alias("high"), count.alias("count")).alias("span")).scalar()
-    width = f"(({SPAN}.high - {SPAN}.low) DIV {RANGES} + 1)"
-    cut = expression(f"least(greatest(({number} - {SPAN}.low) DIV {width}, 0), {RANGES})")
+    ranges = Ranges.of(both.sparkSession)
+    ranges = replace(ranges, count=ranges.count + 1)  # the last is of what lies above all stream times
+    width = f"(({SPAN}.high - {SPAN}.low) DIV {ranges.count - 1} + 1)"
+    cut = expression(f"least(greatest(({number} - {SPAN}.low) DIV {width}, 0), {ranges.count - 1})")
     in_range = F.when(named(SPAN).getField("count") >= WORTH_CUTTING, cut.cast("int")).otherwise(F.lit(0))
 
     def ranged(df: DataFrame) -> DataFrame:
         return df.withColumn(SPAN, span).withColumn(RANGE, in_range).drop(SPAN)
 
     lowest = ranged(clocks).groupBy(named(RANGE).alias("r")).agg(F.min(named(MOMENT)).alias("m"))
-    above = F.array(*[F.min(F.when(F.col("r") > i, F.col("m"))) for i in range(RANGES + 1)])
-    return ranged(both), F.get(lowest.agg(above.alias("above")).scalar(), named(RANGE))
+    above = "array_min(transform(filter(all, one -> one.r > turn), one -> one.m))"
+    together = lowest.agg(F.collect_list(F.struct("r", "m")).alias("all"))
+    by_range = together.select(expression(f"transform(sequence(0, {ranges.count - 1}), turn -> {above})").alias("above")).scalar()
+    return ranged(both).withColumn(APART, ranges.apart), F.get(by_range, named(RANGE))

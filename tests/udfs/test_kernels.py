@@ -16,7 +16,7 @@ from support.batches import MOMENT, cut
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.sessions.rules import FirstInSession
-from streamtime.udfs.stream_time import StreamTime
+from streamtime.udfs.stream_time import StreamTime, TimeBefore
 
 
 def some_rows(random_: random.Random, count: int, spread: int) -> list[reference.Row]:
@@ -184,3 +184,15 @@ def test_kernels_import_no_spark() -> None:
     folder = str(Path(groups.__file__).parent.parent)
     done = subprocess.run([sys.executable, "-c", probe, folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_stream_time_before_a_row_is_that_of_the_rows_before_it(seed: int) -> None:
+    random_ = random.Random(seed)
+    rows = some_rows(random_, random_.randint(1, 40), 50)
+    earlier = random_.choice([None, 20])
+    exact = [s for _, s in reference.with_stream_time(rows, lambda _: "one", lambda r: r["t"] is not None, 1)]
+    before = [None, *exact[:-1]]
+    expected = before if earlier is None else [earlier if b is None else max(b, earlier) for b in before]
+    columns = [pa.array([r["t"] for r in rows], pa.int64()), pa.array([earlier] * len(rows), pa.int64())]
+    assert [v for batch in TimeBefore().run(iter(cut(random_, columns))) for v in batch.to_pylist()] == expected

@@ -88,10 +88,12 @@ def _naive(t: int | None) -> datetime.datetime | None:
     return None if at is None else at.replace(tzinfo=None)
 
 
-def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    from streamtime.sql.rows import clock
+@pytest.mark.parametrize("count", [16, 40])
+def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    from streamtime.sql.rows import ranges
 
-    monkeypatch.setattr(clock, "SAMPLED_ROWS", 20)  # so that 6,000 rows are cut, as 100,000 are by default
+    monkeypatch.setattr(ranges, "SAMPLED_ROWS", 20)  # so that 6,000 rows are cut, as 100,000 are by default
+    monkeypatch.setattr(ranges, "FEWEST", count)  # the tests' partitions are fewer
     random_ = random.Random(1)
     rows = [
         {

@@ -1,0 +1,174 @@
+"""How far each function spreads over a cluster, and how often it evaluates its input: `python3 run.py benchmark spread`.
+
+It counts bytes, not seconds, from Spark's own task metrics, so it says the same on any machine, however busy. For each call: the bytes that
+all tasks read, over those of the critical path, which is the largest task of each stage, added. That is the speed-up which a cluster with
+endless cores could give; `largest` is the share of all bytes that one task reads. The input is a Parquet table of N rows in P partitions,
+and a shuffle has P. Evaluations: how many rows a Python function in the TABLE argument sees, over N.
+
+    --rows 1e6 --partitions 64    what is measured
+    --only SUPPRESS               calls whose name has this in it
+    --output                      every output of each function, not only 'rows'
+
+The results are stored in spread.json beside this file, and the table is printed; docs/scale.md has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import streamtime
+
+HERE = Path(__file__).parent
+FIELDS = "TABLE({t}) PARTITION BY k ORDER BY n, time => 'ts'"
+WINDOWS = (
+    "WINDOW_UPDATES(" + FIELDS + ", size => INTERVAL 1 HOUR, grace => INTERVAL 10 MINUTES, aggregates => 'count(*) AS c, sum(v) AS s'{o})"
+)
+SESSIONS = "SESSION_UPDATES(" + FIELDS + ", gap => INTERVAL 1 HOUR, grace => INTERVAL 10 MINUTES, aggregates => 'count(*) AS c'{o})"
+REPORTS = ("dropped", "all", "metrics")
+CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "DEDUPLICATE, event order": ("DEDUPLICATE(TABLE({t}) PARTITION BY k ORDER BY ts, within => INTERVAL 6 HOURS{o})", REPORTS),
+    "DEDUPLICATE, arrival order": ("DEDUPLICATE(" + FIELDS + ", within => INTERVAL 6 HOURS{o})", REPORTS),
+    "DISTINCT_IN_WINDOW, arrival order": ("DISTINCT_IN_WINDOW(" + FIELDS + ", size => INTERVAL 1 HOUR{o})", REPORTS),
+    "SESSIONIZE, event order": ("SESSIONIZE(TABLE({t}) PARTITION BY k ORDER BY ts, gap => INTERVAL 1 HOUR{o})", REPORTS),
+    "SESSIONIZE, arrival order": ("SESSIONIZE(" + FIELDS + ", gap => INTERVAL 1 HOUR, grace => INTERVAL 10 MINUTES{o})", REPORTS),
+    "WINDOW_UPDATES": (WINDOWS, (*REPORTS, "explain")),
+    "WINDOW_UPDATES, final": (WINDOWS.replace("{o}", ", emit => 'final'{o}"), ()),
+    "SESSION_UPDATES": (SESSIONS, (*REPORTS, "explain")),
+    "SESSION_UPDATES, final": (SESSIONS.replace("{o}", ", emit => 'final'{o}"), ()),
+    "SUPPRESS_UNTIL_CLOSE of WINDOW_UPDATES": (
+        f"SUPPRESS_UNTIL_CLOSE(TABLE(SELECT * FROM {WINDOWS.replace('{o}', '')}) PARTITION BY (k, window_start) "
+        "ORDER BY (n, change_seq), time => 'change_time'{o})",
+        (*REPORTS, "explain"),
+    ),
+    "SUPPRESS_UNTIL_TIME_LIMIT": ("SUPPRESS_UNTIL_TIME_LIMIT(" + FIELDS + ", wait => INTERVAL 10 MINUTES{o})", (*REPORTS, "explain")),
+    "SUPPRESS_UNTIL_TIME_LIMIT, one buffer": (
+        "SUPPRESS_UNTIL_TIME_LIMIT(" + FIELDS + ", wait => INTERVAL 10 MINUTES, max_records => 100000, when_full => 'spill'{o})",
+        (),
+    ),
+    "VERSIONS, event order": ("VERSIONS(TABLE({t}) PARTITION BY k ORDER BY ts{o})", REPORTS),
+    "VERSIONS, arrival order": ("VERSIONS(" + FIELDS + ", grace => INTERVAL 10 MINUTES{o})", REPORTS),
+    "AS_OF_JOIN": ("AS_OF_JOIN(TABLE({t}) PARTITION BY k ORDER BY ts, TABLE(r) PARTITION BY k ORDER BY at{o})", ()),
+    "AS_OF_JOIN, arrival": (
+        "AS_OF_JOIN(TABLE(SELECT *, n AS arr FROM {t}) PARTITION BY k ORDER BY ts, "
+        "TABLE(SELECT *, unix_micros(at) div 100000 AS arr FROM r) PARTITION BY k ORDER BY at, arrival => 'arr'{o})",
+        (),
+    ),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=float, default=1e6)
+    parser.add_argument("--partitions", type=int, default=64)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--output", action="store_true")
+    asked = parser.parse_args()
+    rows, partitions = int(asked.rows), asked.partitions
+    spark = streamtime.session(
+        cores=2,
+        memory="4g",
+        settings={"spark.ui.enabled": "true", "spark.sql.shuffle.partitions": str(partitions), "spark.sql.adaptive.enabled": "false"},
+    )
+    found: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        made(spark, folder, rows, partitions)
+        seen = spark.sparkContext.accumulator(0)
+
+        def looked_at(value: int) -> int:
+            seen.add(1)
+            return value
+
+        spark.udf.register("looked_at", looked_at, "long")
+        spark.sql("CREATE TEMP VIEW dear AS SELECT n, k, timestamp_micros(looked_at(unix_micros(ts))) AS ts, v FROM t")
+        print(f"{'call':52}{'stages':>8}{'tasks':>7}{'largest':>9}{'speed-up limit':>16}{'evaluations':>13}", flush=True)
+        for name, (call, outputs) in CALLS.items():
+            for output in ("rows", *(outputs if asked.output else ())):
+                said = name if output == "rows" else f"{name}, {output}"
+                if asked.only not in said:
+                    continue
+                option = "" if output == "rows" else f", output => '{output}'"
+                found[said] = spread_of(spark, call.format(t="t", o=option))
+                seen.value = 0
+                run(spark, call.format(t="dear", o=option))
+                found[said]["evaluations"] = round(seen.value / rows, 2)
+                one = found[said]
+                print(
+                    f"{said:52}{one['stages']:8}{one['widest']:7}{one['largest']:9.3f}{one['limit']:16.1f}{one['evaluations']:13.2f}",
+                    flush=True,
+                )
+    if not asked.only:
+        about = {"rows": rows, "partitions": partitions, "pyspark": spark.version, "python": platform.python_version()}
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        (HERE / "spread.json").write_text(json.dumps({"when": when, **about, "calls": found}, indent=1) + "\n")
+    return 0
+
+
+def made(spark: SparkSession, folder: str, rows: int, partitions: int) -> None:
+    """Ten rows for each key, one every 0.1 s, up to ten minutes late; the right side of joins has every other one."""
+    spark.range(0, rows, 1, partitions).selectExpr(
+        "id AS n",
+        f"pmod(xxhash64(id, 1), {max(rows // 10, 1)}) AS k",
+        "timestamp_micros(1704067200000000 + id * 100000 - pmod(xxhash64(id, 2), 600) * 1000000) AS ts",
+        "pmod(xxhash64(id, 3), 100) AS v",
+    ).write.parquet(f"{folder}/left")
+    spark.read.parquet(f"{folder}/left").createOrReplaceTempView("t")
+    spark.sql("SELECT k, ts AS at, v AS price FROM t WHERE n % 2 = 0").write.parquet(f"{folder}/right")
+    spark.read.parquet(f"{folder}/right").createOrReplaceTempView("r")
+
+
+def run(spark: SparkSession, call: str) -> None:
+    spark.sql(f"SELECT * FROM {call}").write.format("noop").mode("overwrite").save()
+
+
+def spread_of(spark: SparkSession, call: str) -> dict[str, Any]:
+    """What the tasks of a call read."""
+    before = {stage["stageId"] for stage in asked_of(spark, "/stages")}
+    start = time.monotonic()
+    run(spark, call)
+    took = time.monotonic() - start
+    listeners = spark.sparkContext._jsc.sc().listenerBus()  # type: ignore[union-attr]
+    listeners.waitUntilEmpty()
+    total = path = largest = widest = stages = 0
+    for stage in asked_of(spark, "/stages?status=complete"):
+        if stage["stageId"] in before:
+            continue
+        tasks = asked_of(spark, f"/stages/{stage['stageId']}/{stage['attemptId']}/taskList?length=100000")
+        read = [bytes_of(task["taskMetrics"]) for task in tasks if "taskMetrics" in task]
+        if not any(read):
+            continue
+        stages, total, path = stages + 1, total + sum(read), path + max(read)
+        largest, widest = max(largest, max(read)), max(widest, sum(map(bool, read)))
+    return {
+        "stages": stages,
+        "widest": widest,
+        "largest": round(largest / max(total, 1), 3),
+        "limit": round(total / max(path, 1), 1),
+        "seconds": round(took, 1),
+    }
+
+
+def bytes_of(metrics: dict[str, Any]) -> int:
+    shuffled = metrics["shuffleReadMetrics"]
+    return int(metrics["inputMetrics"]["bytesRead"] + shuffled["localBytesRead"] + shuffled["remoteBytesRead"])
+
+
+def asked_of(spark: SparkSession, path: str) -> Any:
+    """What Spark's own REST interface says."""
+    context = spark.sparkContext
+    with urllib.request.urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}{path}") as answer:
+        return json.load(answer)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Suppress over many tasks, against the slow definition of one buffer."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from support import nasty
+from support.nasty import HIGHEST, SECOND, interval
+from support.reference_suppress import Fate, Suppress
+
+from streamtime.sql.rows import ranges
+from streamtime.udfs.suppress.places import Places
+
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {"wait": 4 * SECOND, "keys": ["k"], "order": ["off"]},
+    {"wait": 0, "keys": ["k", "d"], "order": ["d", "off"], "at_end": "hold"},
+    {"wait": 60 * SECOND, "keys": ["v"], "order": ["off DESC"]},
+    {"wait": HIGHEST, "keys": ["k"], "order": ["t"]},
+    {"wait": 3, "keys": [], "order": ["off"]},
+    {"closes": 0, "keys": ["k"], "order": ["off"]},
+    {"closes": SECOND, "keys": ["k", "u"], "order": ["off DESC"], "at_end": "emit"},
+    {"closes": 1, "keys": ["d"], "order": ["t", "off"], "deleted": False},
+    {"closes": HIGHEST, "keys": ["k"], "order": ["off"], "at_end": "emit"},
+    {"closes": 0, "keys": [], "order": ["off"], "deleted": False},
+)
+DAY = 86_400 * SECOND
+KINDS = {1: "TIMESTAMP_NTZ", 2: "DATE", 5: "DATE", 6: "TIMESTAMP_NTZ"}  # of event time, by place in OPTIONS
+
+
+@pytest.fixture(autouse=True)
+def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three tasks are enough to spread, and 300 rows to be cut into ranges."""
+    monkeypatch.setattr(ranges, "FEWEST", 3)
+    monkeypatch.setattr(ranges, "SAMPLED_ROWS", 3)
+
+
+def drifting(seed: int, count: int, unit: int, far: bool) -> list[nasty.Row]:
+    """Rows of one clock that goes on, some of them late, in every role sometimes null; with `far`, to the last moment there is."""
+    random_ = random.Random(seed)
+    late, speed, keys = random_.choice([0, 5, 40]), random_.choice([1, 3]), random_.choice(["ab", "abcdefgh"])
+    start = HIGHEST - unit * (count // speed) if far else nasty.at("2024-03-10 01:59:00")
+    start -= start % unit if unit > 1 and not far else 0
+    rows = []
+    for place in range(count):
+        t = min(start + unit * (place // speed + random_.randint(-late, late)), HIGHEST)
+        end = min(t + unit * random_.randint(-3, 9), HIGHEST)
+        rows.append(
+            {
+                "s": 0,
+                "k": random_.choice([None, *keys, "a", "a"]),
+                "c": None,
+                "off": None if random_.random() < 0.05 else place - place % random_.choice([1, 1, 4]),
+                "t": None if random_.random() < 0.05 else t,
+                "v": random_.choice([None, *range(-3, 9)]),
+                "d": random_.choice(nasty.DOUBLES),
+                "u": None if random_.random() < 0.05 else end,
+                "gone": random_.choice([None, False, False, True]),
+                "id": place,
+            }
+        )
+    return rows
+
+
+def text_of(options: dict[str, Any], names: nasty.Names) -> str:
+    clauses = names.clauses(options["keys"], options["order"])
+    parts = [clauses if options["keys"] else clauses.replace("PARTITION BY () ", ""), "time => 't'"]
+    if "closes" in options:
+        parts += ["window_end => 'u'", f"grace => {interval(options['closes'])}"]
+    else:
+        parts.append(f"wait => {interval(options['wait'])}")
+    parts += [f"at_end => '{options['at_end']}'"] if "at_end" in options else []
+    parts += ["deleted => 'gone'"] if options.get("deleted", True) else []
+    return f"SUPPRESS_UNTIL_{'CLOSE' if 'closes' in options else 'TIME_LIMIT'}({', '.join(parts)}, output => 'OUT')"
+
+
+def fates_of(rows: list[nasty.Row], options: dict[str, Any]) -> list[Fate]:
+    closes, order = "closes" in options, [o.removesuffix(" DESC") for o in options["order"]]
+    given = nasty.meant(rows)
+    for row in given:
+        row["close"] = None if row["u"] is None or not closes else row["u"] + options["closes"]
+        row["deleted"] = bool(row["gone"])
+        if order != options["order"] and row["off"] is not None:
+            row["off"] = -row["off"]
+    at_end = options.get("at_end", "hold" if closes else "emit")
+    made = Suppress(
+        wait=options.get("wait"), closes=closes, deleted=options.get("deleted", True), order=order, keys=options["keys"], at_end=at_end
+    )
+    return made.run(given)
+
+
+@pytest.mark.parametrize("number", range(len(OPTIONS)))
+def test_the_same_rows_come_out_at_the_same_stream_time_for_the_same_reason(spark: SparkSession, number: int) -> None:
+    options, kind = OPTIONS[number], KINDS.get(number, "TIMESTAMP")
+    rows = drifting(number, 400, DAY if kind == "DATE" else SECOND, number in (3, 8))
+    if kind == "DATE":
+        options = options | {n: options[n] // SECOND * DAY for n in ("wait", "closes") if options.get(n, 0) >= SECOND}
+    nasty.view(spark, rows, kind)
+    text = text_of(options, nasty.Names({}))
+    outputs = ("all", ("rows", "dropped")[number % 2])
+    parts = [
+        f"SELECT '{output}', id, {'NULL' if output == 'rows' else 'reason'}, {nasty.micros('emit_time', kind) if output != 'dropped' else 'NULL'}, "
+        f"{'emit_reason' if output != 'dropped' else 'NULL'}, {nasty.micros('stream_time', kind) if output != 'rows' else 'NULL'} "
+        f"FROM {text.replace('OUT', output)}"
+        for output in outputs
+    ]
+    got = Counter(tuple(r) for r in spark.sql(" UNION ALL ".join(parts)).collect())
+    wanted = Counter[Any]()
+    for f in fates_of(rows, options):
+        reason = None if f.outcome == "released" else f.outcome
+        wanted["all", f.row["id"], reason, f.emit_time, f.emit_reason, f.stream_time] += 1
+        if reason is None and "rows" in outputs:
+            wanted["rows", f.row["id"], None, f.emit_time, f.emit_reason, None] += 1
+        elif reason is not None and "dropped" in outputs:
+            wanted["dropped", f.row["id"], reason, None, None, f.stream_time] += 1
+    nasty.compare(got, wanted, rows, text)
+
+
+@pytest.mark.parametrize("number", [0, 5])
+def test_empty_input_gives_empty_output(spark: SparkSession, number: int) -> None:
+    nasty.view(spark, [])
+    assert spark.sql(f"SELECT * FROM {text_of(OPTIONS[number], nasty.Names({})).replace('OUT', 'all')}").collect() == []
+
+
+@pytest.mark.parametrize(
+    ("output", "more", "one"),
+    [("rows", "", False), ("all", "", False), ("rows", "max_records => 9, when_full => 'spill', ", True), ("explain", "", True)],
+)
+def test_no_task_sees_all_rows_but_where_there_is_one_buffer(spark: SparkSession, output: str, more: str, one: bool) -> None:
+    nasty.view(spark, [])
+    text = text_of(OPTIONS[0], nasty.Names({})).replace("output => 'OUT'", f"{more}output => '{output}'")
+    (plan,) = spark.sql(f"EXPLAIN SELECT * FROM {text}").head()  # type: ignore[misc]
+    path = [line for line in plan.splitlines() if not line.partition("+-")[0].strip()]  # without subqueries, whose lines begin with a colon
+    assert len(path) > 9
+    assert any("SinglePartition" in line or "REPARTITION_BY_NUM" in line for line in path) == one
+
+
+def test_a_key_goes_on_from_batch_to_batch() -> None:
+    """Its place too: the third row comes before that is due, the fourth takes a new one."""
+    batches = [([None, 5], [10, 15]), ([9], [13]), ([10, 11], [17, 19])]
+    arrays = ((pa.array(before, pa.int64()), pa.array(due, pa.int64()), pa.array(["a"] * len(due))) for before, due in batches)
+    assert [due for batch in Places().run(arrays) for due in batch.to_pylist()] == [10, 10, 10, 17, 17]
