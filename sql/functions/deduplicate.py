@@ -45,7 +45,8 @@ input (C6). No guarantee is made about the order of output rows.
 
 Without `within`: Spark's own `row_number() = 1`. With `within`, a row's fate depends on the fate of the rows before it, which no window
 function expresses: a kernel walks each key's rows, sorted by Spark, with one number of state; a key of any size needs constant memory.
-Only key and times travel to it. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort.
+Only key and times travel to it. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort,
+and computes the input twice.
 
 On a stream: 24 bytes for each key that lives (40 with `offset`), in 128 buckets, rewritten a logarithmic number of times; without
 `within`, keys live for ever. The rows of a bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like

@@ -41,7 +41,10 @@ window (C6). DATE counts as midnight; its windows' bounds are TIMESTAMP_NTZ.
 ## State and memory
 
 Time windows, and sessions in event-time order, are Spark's own `window` and window functions. Sessions over late rows use a kernel that
-keeps the live sessions of one key. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort.
+keeps the live sessions of one key. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort, but for
+`rows` of windows that start ten minutes apart or more, without `clock_by`, ordered upwards: there a small table, which says what row
+first brought stream time to each close, takes its place. The event time is computed twice: without stream time by a filter, which moves
+below it together with your own filters.
 
 On a stream: 24 bytes for each key and open window, 32 for each live session, in 128 buckets. The rows of a bucket in one micro-batch lie
 in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
@@ -68,6 +71,7 @@ from streamtime.sql.stream.buckets import CLOCK
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.udtf import judges
+from streamtime.sql.windows.first_reach import in_time
 from streamtime.sql.windows.membership import END, START, VERDICT, check_slide, clocked, closed, in_sessions, windowed
 from streamtime.udfs.sessions.rules import FirstInSession
 from streamtime.udfs.windows import FirstInWindow
@@ -101,6 +105,10 @@ def plan(call: Bound) -> DataFrame:
     if is_stream(call):
         return _streaming(call, frame)
     rows_only = call["output"] == "rows"
+    if rows_only and call["size"] is not None and not frame.in_time_order and not call.clock_by:
+        fresh = in_time(frame, takes_part, call["size"], call["slide"] or call["size"], call["grace"])
+        if fresh is not None:
+            return _first(call, fresh)
     frame, clock = clocked(frame, takes_part)
     if rows_only:
         frame = frame.with_df(frame.df.where(takes_part))
@@ -117,6 +125,14 @@ def plan(call: Bound) -> DataFrame:
         verdict = F.coalesce(frame.left_out, verdict)
     bounds = {"window_start": F.when(takes_part, named(START)), "window_end": F.when(takes_part, named(END))}
     return outcome(call, frame, verdict, named(clock), REASONS, bounds, bounds)
+
+
+def _first(call: Bound, frame: Frame) -> DataFrame:
+    """The first row of each key and window, of rows that came in time."""
+    frame, names = frame.comparable(frame.keys)
+    number = F.row_number().over(Window.partitionBy(*map(named, names), named(START)).orderBy(*frame.sort()))
+    first = frame.with_df(frame.df.withColumn(VERDICT, number).where(named(VERDICT) == 1))
+    return outcome(call, first, F.lit(None), named(frame.time.name), REASONS, {"window_start": named(START), "window_end": named(END)}, {})
 
 
 def _streaming(call: Bound, frame: Frame) -> DataFrame:

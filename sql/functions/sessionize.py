@@ -61,8 +61,8 @@ A row needs the end of its session, which lies ahead of it: the SQL idiom takes 
 Here a kernel walks the rows, sorted by key and time, once; only key and times travel to it. Rows wait in Spark, which spills them to disk,
 until their session has ended, and as eight bytes or less each in the kernel: a key of any size, and a session without end, can be had.
 
-With `grace`, where `time` differs from `ORDER BY`, exact stream time costs one more shuffle and sort. Only rows that are later than `grace`
-make their session be taken row by row.
+With `grace`, where `time` differs from `ORDER BY`, exact stream time costs one more shuffle and sort, and computes the input twice. Only
+rows that are later than `grace` make their session be taken row by row.
 
 On a stream: each row that waits, and 40 bytes beside it, in 128 buckets; with `'dropped'` and `'explain'` 32 bytes for each live session. A
 key's waiting rows are written anew with each micro-batch that has rows of it: a session that never ends grows dearer with each. The rows

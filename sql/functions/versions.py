@@ -44,7 +44,8 @@ are the input.
 ## State and memory
 
 One window function over each key, sorted by time, gives both bounds, and spills to disk. Stream time costs one more shuffle and sort,
-where `time` differs from `ORDER BY` and `grace` or the output needs it. `'puts'` is a kernel, since a window function cannot look for the
+where `time` differs from `ORDER BY` and `grace` or the output needs it. The event time is computed twice: for stream time, or by a filter,
+which moves below it together with your own filters. `'puts'` is a kernel, since a window function cannot look for the
 next larger time among the rows that came before: it holds the times of one key, 8 bytes for each of its versions.
 """
 

@@ -63,8 +63,9 @@ time, bounds and `change_time` are TIMESTAMP_NTZ.
 ## State and memory
 
 A kernel adds up the open windows of one key at a time, whatever the number of rows; `collect_list` keeps its values. Final rows in batch
-are joined with stream time by a second, smaller sort. On a stream, state is one entry for each key and open window, in 128 buckets;
-sliding windows also keep what rows of one key and event time come to.
+are joined with stream time by a second, smaller sort. Stream time, where `time` differs from `ORDER BY`, computes the input twice. On a
+stream, state is one entry for each key and open window, in 128 buckets; sliding windows also keep what rows of one key and event time
+come to.
 
 A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
 its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from streamtime.sql.call.errors import TOO_DEEP, CallError, did_you_mean, gist, listed, too_deep, unlogged
 from streamtime.sql.call.names import RESERVED, is_reserved, parts, plain
 from streamtime.sql.call.values import Expression
-from streamtime.sql.rows.columns import TIMES, direct, equality, expression, named, orderable, sorted_by, tie_break
+from streamtime.sql.rows.columns import TIMES, direct, equality, expression, named, orderable, sorted_by, tie_break, tie_value
 from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
@@ -101,6 +101,14 @@ class Frame:
         """The total order of rows: ORDER BY, then every other orderable column (rule C4); `reverse` turns all of it round."""
         kinds = {c.name: c.type for c in self.columns}
         return [o.sort(reverse) for o in self.order] + [tie_break(n, kinds[n], reverse) for n in self.ties(within_key)]
+
+    def place(self) -> Column | None:
+        """The place of a row in the total order, as a value that compares as rows sort; None: its order goes down, or has nulls last."""
+        if not all(o.ascending and o.nulls_first for o in self.order):
+            return None
+        kinds = {c.name: c.type for c in self.columns}
+        by = [*(o.ref.column for o in self.order), *(tie_value(n, kinds[n]) for n in self.ties(within_key=False))]
+        return F.struct(*[c.alias(f"c{i}") for i, c in enumerate(by)])
 
     def ties(self, within_key: bool = True) -> list[str]:
         """The columns that decide between rows that are equal in ORDER BY."""

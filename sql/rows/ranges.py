@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark import SparkContext
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 RANGE, BOUNDS, PART = f"{PREFIX}range", f"{PREFIX}bounds", f"{PREFIX}part"
 FEWEST, MOST = 16, 256
+PARTITIONS, DEFAULT, UNSET = "spark.sql.shuffle.partitions", 200, str(2**31 - 1)  # Spark wants a number for "nobody said"
 AT_ONCE = 16  # one nested `if` over 15 bounds compiles well; 63 of them did not
 SAMPLED_ROWS = 1_000  # a 1 % sample smaller than this is not worth cutting: one task sorts 100,000 rows at once
 CUTTABLE = (T.IntegralType, T.FractionalType, T.TimestampType, T.TimestampNTZType, T.DateType)
@@ -39,14 +41,8 @@ class Ranges:
     @staticmethod
     def of(spark: SparkSession) -> Ranges:
         """As many as tasks of a shuffle."""
-        asked = spark.conf.get("spark.sql.shuffle.partitions") or ""
-        partitions = int(asked) if asked.isdigit() else 200  # Databricks also knows 'auto'
+        partitions = _chosen(spark) or DEFAULT
         return Ranges(min(max(partitions, FEWEST), MOST), partitions)
-
-    @property
-    def worth_spreading(self) -> bool:
-        """Whether there are tasks enough for two more shuffles to pay, where one task could do without. Measured: docs/scale.md."""
-        return self.partitions >= FEWEST
 
     @property
     def apart(self) -> Column:
@@ -76,6 +72,21 @@ class Ranges:
         within = _nested(0, AT_ONCE - 1, lambda i: reaches(f"{quoted(PART)} + {i - 1}"))
         df = df.withColumn(PART, expression(f"({part}) * {AT_ONCE}"))
         return df.withColumn(RANGE, expression(f"{quoted(PART)} + {within}")).drop(BOUNDS, PART)
+
+
+def worth_spreading(spark: SparkSession) -> bool:
+    """Whether there are tasks enough for two more shuffles to pay, where one task could do: as somebody chose, else as cores are there.
+
+    On two cores, spreading takes three to four times longer (docs/scale.md).
+    """
+    chosen, context = _chosen(spark), SparkContext._active_spark_context
+    return (chosen or (DEFAULT if context is None else context.defaultParallelism)) >= FEWEST
+
+
+def _chosen(spark: SparkSession) -> int | None:
+    """How many tasks somebody gave a shuffle. Databricks also knows 'auto'."""
+    said = str(spark.conf.get(PARTITIONS, UNSET))
+    return int(said) if said.isdigit() and said != UNSET else None
 
 
 def _nested(low: int, high: int, reached: Callable[[int], str]) -> str:

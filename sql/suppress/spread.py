@@ -18,7 +18,7 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import BEFORE, with_time_before
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.ranges import CUTTABLE, Ranges
+from streamtime.sql.rows.ranges import CUTTABLE, worth_spreading
 from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, floor_div, plus, quoted
 from streamtime.udfs.suppress.buffer import ARRIVED, EMIT_REASON, EMIT_TIME, OUTCOME
@@ -44,7 +44,7 @@ def spreads(call: Bound, frame: Frame) -> bool:
     bounded = call["max_records"] is not None or call["max_bytes"] is not None
     if bounded or frame.extras.get("clock_by") or call["output"] not in ("rows", "dropped", "all"):
         return False
-    return isinstance(frame.order[0].ref.type, CUTTABLE) and Ranges.of(frame.df.sparkSession).worth_spreading
+    return isinstance(frame.order[0].ref.type, CUTTABLE) and worth_spreading(frame.df.sparkSession)
 
 
 def spread(call: Bound, changelog: Changelog, until: Until, at_end: str) -> DataFrame:

@@ -19,6 +19,7 @@ from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import RANGE, Ranges
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import floor_div, quoted
+from streamtime.sql.windows.first_reach import FIRST, MOST_STEPS, REACHED, STEP, filled, newest_closed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,11 +30,8 @@ if TYPE_CHECKING:
 EMIT_TIME, EMIT_REASON = "emit_time", "emit_reason"
 WORTH_CUTTING = 100_000  # stream times; fewer are sorted by one task
 SPAN, APART = f"{PREFIX}span", f"{PREFIX}apart"
-MOMENT, ROW, FOUND, LAST, STEP, BEFORE, REACHED, CLOCK = (
-    f"{PREFIX}{name}" for name in ("moment", "row", "found", "last", "step", "before", "reached", "clock")
-)
+MOMENT, ROW, FOUND, LAST, CLOCK = (f"{PREFIX}{name}" for name in ("moment", "row", "found", "last", "clock"))
 MINUTE = 60_000_000  # steps this far apart are few enough for any task to hold those of decades
-MOST_STEPS = 10_000  # between a window's start and its close, for each of which a stream time may stand in the table
 
 
 def emitted(call: Bound, rows: DataFrame, frame: Frame, clock: Column, steps: tuple[int, int] | None) -> DataFrame:
@@ -63,16 +61,10 @@ def _joined_to(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], sli
 
     A step without stream times takes the next one that has some. That is looked for only as far as a window can be closed after its rows.
     """
-    kind = rows.schema["window_close"].dataType
-    at, (whole, rest) = microseconds(quoted(MOMENT), kind), divmod(after, slide)
-    reached = expression(f"try_subtract({floor_div(at, slide)}, {whole}L + CAST(pmod({at}, {slide}L) < {rest}L AS BIGINT))")
-    by_step = (
-        clocks.groupBy(*map(named, clock_by), reached.alias(STEP)).agg(F.min(named(MOMENT)).alias(FOUND)).where(named(STEP).isNotNull())
-    )
-    before = F.lag(named(STEP)).over(Window.partitionBy(*map(named, clock_by)).orderBy(named(STEP)))
-    farthest = -(-after // slide)
-    gap = F.sequence(F.coalesce(named(BEFORE) + 1, named(STEP)), F.least(named(STEP), F.coalesce(named(BEFORE), named(STEP)) + farthest))
-    table = by_step.withColumn(BEFORE, before).select(*map(named, clock_by), F.explode(gap).alias(REACHED), named(FOUND))
+    kind, its = rows.schema["window_close"].dataType, [named(clock) for clock in clock_by]
+    reached = newest_closed(microseconds(quoted(MOMENT), kind), slide, after)
+    by_step = clocks.groupBy(*its, reached.alias(STEP)).agg(F.min(named(MOMENT)).alias(FIRST)).where(named(STEP).isNotNull())
+    table = filled(by_step, its, slide, after).withColumnRenamed(FIRST, FOUND)
     stepped = rows.withColumn(STEP, expression(floor_div(microseconds("window_start", kind), slide)))
     made = stepped.join(F.broadcast(table) if slide >= MINUTE else table, together(clock_by | {REACHED: STEP}), "left")
     return made.drop(*clock_by)

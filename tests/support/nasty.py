@@ -89,6 +89,34 @@ def scenarios(seed: int, count: int, most: int = 14, moments: Sequence[int] = MO
     return rows
 
 
+def drifting(seed: int, count: int, unit: int, far: bool, late: int | None = None) -> list[Row]:
+    """Rows of one clock that goes on, some of them late, in every role sometimes null; with `far`, to the last moment there is."""
+    random_ = random.Random(seed)
+    late = random_.choice([0, 5, 40]) if late is None else late
+    speed, keys = random_.choice([1, 3]), random_.choice(["ab", "abcdefgh"])
+    start = HIGHEST - unit * (count // speed) if far else at("2024-03-10 01:59:00")
+    start -= start % unit if unit > 1 and not far else 0
+    rows = []
+    for place in range(count):
+        t = min(start + unit * (place // speed + random_.randint(-late, late)), HIGHEST)
+        end = min(t + unit * random_.randint(-3, 9), HIGHEST)
+        rows.append(
+            {
+                "s": 0,
+                "k": random_.choice([None, *keys, "a", "a"]),
+                "c": None,
+                "off": None if random_.random() < 0.05 else place - place % random_.choice([1, 1, 4]),
+                "t": None if random_.random() < 0.05 else t,
+                "v": random_.choice([None, *range(-3, 9)]),
+                "d": random_.choice(DOUBLES),
+                "u": None if random_.random() < 0.05 else end,
+                "gone": random_.choice([None, False, False, True]),
+                "id": place,
+            }
+        )
+    return rows
+
+
 def meant(rows: Sequence[Row], keys: Sequence[str] = ()) -> list[Row]:
     """The rows for a slow definition, in which NaN is equal to itself. With `keys`, these are one key, `k`, and the column is `name`."""
     known = [r | {"d": NAN if r["d"] != r["d"] else r["d"]} for r in rows]

@@ -30,7 +30,7 @@ def killed(random_: random.Random, folder: Path, function: str) -> list[list[ref
     """Files of events through a stream that is killed over and over, and then let run to its end. Gives the micro-batches."""
     batches = []
     (folder / "in").mkdir()
-    for number in range(10 * KILLS):
+    for number in range(6 * KILLS):
         times = [(1000 + number * 20 + random_.randint(-30, 20)) * SECOND for _ in range(40)]
         rows: list[reference.Row] = [{"k": random_.randint(0, 30), "t": t, "id": number * 40 + i} for i, t in enumerate(times)]
         batches.append(rows)

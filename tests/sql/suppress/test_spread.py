@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from typing import Any
 
@@ -39,33 +38,6 @@ def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "SAMPLED_ROWS", 3)
 
 
-def drifting(seed: int, count: int, unit: int, far: bool) -> list[nasty.Row]:
-    """Rows of one clock that goes on, some of them late, in every role sometimes null; with `far`, to the last moment there is."""
-    random_ = random.Random(seed)
-    late, speed, keys = random_.choice([0, 5, 40]), random_.choice([1, 3]), random_.choice(["ab", "abcdefgh"])
-    start = HIGHEST - unit * (count // speed) if far else nasty.at("2024-03-10 01:59:00")
-    start -= start % unit if unit > 1 and not far else 0
-    rows = []
-    for place in range(count):
-        t = min(start + unit * (place // speed + random_.randint(-late, late)), HIGHEST)
-        end = min(t + unit * random_.randint(-3, 9), HIGHEST)
-        rows.append(
-            {
-                "s": 0,
-                "k": random_.choice([None, *keys, "a", "a"]),
-                "c": None,
-                "off": None if random_.random() < 0.05 else place - place % random_.choice([1, 1, 4]),
-                "t": None if random_.random() < 0.05 else t,
-                "v": random_.choice([None, *range(-3, 9)]),
-                "d": random_.choice(nasty.DOUBLES),
-                "u": None if random_.random() < 0.05 else end,
-                "gone": random_.choice([None, False, False, True]),
-                "id": place,
-            }
-        )
-    return rows
-
-
 def text_of(options: dict[str, Any], names: nasty.Names) -> str:
     clauses = names.clauses(options["keys"], options["order"])
     parts = [clauses if options["keys"] else clauses.replace("PARTITION BY () ", ""), "time => 't'"]
@@ -96,7 +68,7 @@ def fates_of(rows: list[nasty.Row], options: dict[str, Any]) -> list[Fate]:
 @pytest.mark.parametrize("number", range(len(OPTIONS)))
 def test_the_same_rows_come_out_at_the_same_stream_time_for_the_same_reason(spark: SparkSession, number: int) -> None:
     options, kind = OPTIONS[number], KINDS.get(number, "TIMESTAMP")
-    rows = drifting(number, 400, DAY if kind == "DATE" else SECOND, number in (3, 8))
+    rows = nasty.drifting(number, 400, DAY if kind == "DATE" else SECOND, number in (3, 8))
     if kind == "DATE":
         options = options | {n: options[n] // SECOND * DAY for n in ("wait", "closes") if options.get(n, 0) >= SECOND}
     nasty.view(spark, rows, kind)
@@ -144,3 +116,20 @@ def test_a_key_goes_on_from_batch_to_batch() -> None:
     batches = [([None, 5], [10, 15]), ([9], [13]), ([10, 11], [17, 19])]
     arrays = ((pa.array(before, pa.int64()), pa.array(due, pa.int64()), pa.array(["a"] * len(due))) for before, due in batches)
     assert [due for batch in Places().run(arrays) for due in batch.to_pylist()] == [10, 10, 10, 17, 17]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "few", "spread"), [("3", 3, True), ("3", 4, False), (None, 3, False), (None, 2, True), ("16", 16, True)]
+)
+def test_it_spreads_where_somebody_asked_for_many_tasks_or_there_are_many_cores(
+    spark: SparkSession, partitions: str | None, few: int, spread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests have two cores."""
+    monkeypatch.setattr(ranges, "FEWEST", few)
+    before = spark.conf.get(ranges.PARTITIONS)
+    try:
+        spark.conf.unset(ranges.PARTITIONS) if partitions is None else spark.conf.set(ranges.PARTITIONS, partitions)
+        assert ranges.worth_spreading(spark) == spread
+        assert ranges.Ranges.of(spark).partitions == int(partitions or 200)
+    finally:
+        spark.conf.set(ranges.PARTITIONS, before)

@@ -1,0 +1,66 @@
+"""How often a call computes its input: once in event-time order, twice where stream time is asked for first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.accumulators import Accumulator
+from pyspark.sql import SparkSession
+
+from streamtime.sql.rows import ranges
+
+ROWS = 600
+ARRIVAL = "TABLE(dear) PARTITION BY k ORDER BY n, time => 'ts'"
+EVENT = "TABLE(dear) PARTITION BY k ORDER BY ts"
+WINDOW = "size => INTERVAL 1 HOUR, aggregates => 'sum(v) AS s'"
+SESSION = "gap => INTERVAL 1 HOUR, aggregates => 'sum(v) AS s'"
+CALLS = {
+    f"DEDUPLICATE({EVENT}, within => INTERVAL 6 HOURS)": 1,
+    f"DEDUPLICATE({EVENT}, within => INTERVAL 6 HOURS, keep => 'last')": 1,
+    f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 6 HOURS)": 2,
+    f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 6 HOURS, output => 'all')": 2,
+    f"DISTINCT_IN_WINDOW({ARRIVAL}, size => INTERVAL 1 HOUR)": 2,
+    f"DISTINCT_IN_WINDOW({EVENT}, size => INTERVAL 1 HOUR)": 2,  # a filter that users write moves below it: worth more
+    f"SESSIONIZE({EVENT}, gap => INTERVAL 1 HOUR)": 1,
+    f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 1 HOUR, grace => INTERVAL 10 MINUTES)": 2,
+    f"WINDOW_UPDATES({EVENT}, {WINDOW})": 1,
+    f"WINDOW_UPDATES({ARRIVAL}, {WINDOW})": 2,
+    f"SESSION_UPDATES({EVENT}, {SESSION})": 1,
+    f"SESSION_UPDATES({ARRIVAL}, {SESSION})": 2,
+    f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 10 MINUTES)": 2,
+    f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 10 MINUTES, max_records => 9, when_full => 'spill')": 1,
+    f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'ts', grace => INTERVAL 10 MINUTES)": 2,
+    f"VERSIONS({EVENT})": 2,  # as above
+    f"VERSIONS({ARRIVAL}, grace => INTERVAL 10 MINUTES)": 2,
+    f"AS_OF_JOIN({EVENT}, TABLE(SELECT k, ts AS at FROM plain) PARTITION BY k ORDER BY at)": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def seen(spark: SparkSession) -> Iterator[Accumulator[int]]:
+    """How many rows had their event time computed."""
+    counter = spark.sparkContext.accumulator(0)
+
+    def looked_at(value: int) -> int:
+        counter.add(1)
+        return value
+
+    spark.udf.register("looked_at", looked_at, "long")
+    spark.sql(
+        f"CREATE OR REPLACE TEMP VIEW plain AS SELECT id AS n, id % 7 AS k, timestamp_seconds(id * 50) AS ts, id AS v FROM range(0, {ROWS}, 1, 2)"
+    )
+    spark.sql("CREATE OR REPLACE TEMP VIEW dear AS SELECT n, k, timestamp_micros(looked_at(unix_micros(ts))) AS ts, v FROM plain")
+    yield counter
+    spark.catalog.dropTempView("dear")
+    spark.catalog.dropTempView("plain")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_input_is_computed_as_often_as_pages_say(
+    spark: SparkSession, seen: Accumulator[int], call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "FEWEST", 3)  # so that suppress spreads
+    seen.value = 0
+    spark.sql(f"SELECT * FROM {call}").write.format("noop").mode("overwrite").save()
+    assert seen.value == CALLS[call] * ROWS
