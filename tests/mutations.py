@@ -75,6 +75,8 @@ MUTATIONS = [
     Mutation("S2: what is due as it comes leaves at the stream time of then, on many tasks", "sql/suppress/spread.py", "when(named(ARRIVED) >= due", "when(named(ARRIVED) > due", "tests/sql/suppress/test_spread.py"),
     Mutation("S3: a key's place goes on from batch to batch, on many tasks", "udfs/suppress/places.py", "carried = int(found[-1])", "carried = HIGHEST", "tests/sql/suppress/test_spread.py -k batch"),
     Mutation("stream time before a row goes on from batch to batch", "udfs/stream_time.py", "np.append(carried, times)", "np.append(groups.LOWEST, times)", "tests/udfs/test_kernels.py"),
+    Mutation("W1: the row that reaches a close is late for it", "sql/windows/first_reach.py", "named(PLACE) < named(FIRST)", "named(PLACE) <= named(FIRST)", "tests/sql/windows/test_first_reach.py"),
+    Mutation("C3: a close is reached by the first row of a later step, too", "sql/windows/first_reach.py", "F.min(named(FIRST)).over(falling)", "named(FIRST)", "tests/sql/windows/test_first_reach.py"),
     # arithmetic, order, keys
     Mutation("C12: null equals null in a key", "udfs/arrays/groups.py", "pc.xor(pc.is_null(left), pc.is_null(right))", "pc.or_(pc.is_null(left), pc.is_null(right))", "tests/udfs/arrays/test_groups.py"),
     Mutation(
@@ -114,7 +116,7 @@ MUTATIONS = [
     Mutation("W1: a window's state lives until it is closed, on a stream", "udfs/updates/window_updates.py", "return max(clock - self.grace + 1, LOWEST)", "return max(clock - self.grace + 2, LOWEST)", "tests/udfs/updates"),
     Mutation("W1: the same in SQL", "sql/windows/membership.py", "({end} <= {reached} AND", "({end} < {reached} AND", "tests/sql/functions/test_distinct_in_window.py tests/sql/functions/test_updates_sql.py"),
     Mutation("W1: every window that contains a row has it", "sql/windows/membership.py", "{size - 1}L), {slide}L)", "{size - 2}L), {slide}L)", "tests/sql/functions/test_distinct_in_window.py tests/sql/windows"),
-    Mutation("S2: a final row leaves at the first stream time that reached its close", "sql/windows/release.py", "divmod(after, slide)", "divmod(after + 1, slide)", "tests/sql/windows"),
+    Mutation("S2: a final row leaves at the first stream time that reached its close", "sql/windows/first_reach.py", "divmod(after, slide)", "divmod(after + 1, slide)", "tests/sql/windows"),
     Mutation("a null clock is a clock of its own", "sql/rows/columns.py", "[named(one).eqNullSafe(named(other))", "[named(one) == named(other)", "tests/sql/windows/test_final_windows.py -k null_clock"),
     # suppress
     Mutation(

@@ -58,7 +58,7 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, grace: int)
     reached = newest_closed(microseconds(quoted(frame.time.name), frame.time.type), slide, size + grace)
     by_step = frame.df.groupBy(F.when(takes_part, reached).alias(STEP)).agg(F.min(F.when(takes_part, place)).alias(FIRST))
     falling = Window.orderBy(named(STEP).desc()).rowsBetween(Window.unboundedPreceding, 0)
-    first = by_step.where(named(STEP).isNotNull()).withColumn(FIRST, F.min(named(FIRST)).over(falling))
+    first = by_step.withColumn(FIRST, F.min(named(FIRST)).over(falling))  # what reaches no step comes last, and has no gap to fill
     rows = windowed(frame.only(takes_part), takes_part, size, slide).df
     kind = moments(frame)
     rows = rows.withColumns({STEP: expression(floor_div(microseconds(quoted(START), kind), slide)), PLACE: place})

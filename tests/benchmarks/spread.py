@@ -9,7 +9,7 @@ and a shuffle has P. Evaluations: how many rows a Python function in the TABLE a
     --only SUPPRESS               calls whose name has this in it
     --output                      every output of each function, not only 'rows'
 
-The results are stored in spread.json beside this file, and the table is printed; docs/scale.md has it.
+The results are stored in spread.json beside this file, those of --only where rows and partitions are the same; docs/scale.md has the table.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def main() -> int:
                     f"{said:52}{one['stages']:8}{one['widest']:7}{one['largest']:9.3f}{one['limit']:16.1f}{one['evaluations']:13.2f}",
                     flush=True,
                 )
-    if not asked.only:
+    known = json.loads((HERE / "spread.json").read_text()) if asked.only and (HERE / "spread.json").exists() else {}
+    if not asked.only or (known["rows"], known["partitions"]) == (rows, partitions):
+        found = known.get("calls", {}) | found
         about = {"rows": rows, "partitions": partitions, "pyspark": spark.version, "python": platform.python_version()}
         when = datetime.now(UTC).isoformat(timespec="seconds")
         (HERE / "spread.json").write_text(json.dumps({"when": when, **about, "calls": found}, indent=1) + "\n")
