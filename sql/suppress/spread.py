@@ -110,7 +110,8 @@ def _timed(rows: DataFrame, clocked: Clocked, columns: list[str], every: bool) -
     is_row = named(ROW).isNotNull()
     falling = Window.partitionBy(named(APART)).orderBy(named(MOMENT).desc(), is_row).rowsBetween(Window.unboundedPreceding, 0)
     found = F.last(F.when(~is_row, named(MOMENT)), ignorenulls=True).over(falling)
-    made = moments.withColumn(FOUND, found).where(is_row).select(*[named(ROW).getField(c).alias(c) for c in columns], named(FOUND))
+    no_null = F.array_compact(F.array(named(ROW)))  # Spark then knows that there is a row, and which of its columns are never null
+    made = moments.withColumn(FOUND, found).select(named(FOUND), F.inline(no_null))
     emitted = F.when(named(OUTCOME) == "released", F.coalesce(named(CAME), named(FOUND)))
     return made.withColumn(EMIT_TIME, emitted.cast(bigint))
 

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
+from streamtime.udfs.arrays.groups import HIGHEST, Ints
 from streamtime.udfs.suppress.decisions import taking_places
+
+UNSEEN = -HIGHEST  # stream time before there is one: no later than any
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,10 @@ class Places:
                 yield due_
                 continue
             starts = boundaries.starts(key, length)
-            before = np.where(groups.valid([before_], length), groups.as_ints(before_), LOWEST)
+            before = np.where(groups.valid([before_], length), groups.as_ints(before_), UNSEEN)
             due, absent = groups.as_ints(due_), ~groups.valid([due_], length)
             if not starts[0]:  # the key's place from the batch before is its first row's, as if that came once more
-                before, due, starts = np.append(LOWEST, before), np.append(carried, due), np.append(True, starts)
+                before, due, starts = np.append(UNSEEN, before), np.append(carried, due), np.append(True, starts)
             found = places(groups.numbered(starts), before, due)
             carried = int(found[-1])
             yield pa.array(found[-length:], mask=absent)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import random
 from collections import Counter
 from typing import Any
 
@@ -12,6 +14,7 @@ from support import nasty
 from support.nasty import HIGHEST, SECOND, interval
 from support.reference_suppress import Fate, Suppress
 
+import streamtime
 from streamtime.sql.rows import ranges
 from streamtime.udfs.suppress.places import Places
 
@@ -111,6 +114,27 @@ def test_no_task_sees_all_rows_but_where_there_is_one_buffer(spark: SparkSession
     assert any("SinglePartition" in line or "REPARTITION_BY_NUM" in line for line in path) == one
 
 
+def test_types_nullability_and_metadata_of_the_input_are_kept(spark: SparkSession) -> None:
+    df = spark.sql(
+        "SELECT 1 AS k, TIMESTAMP_NTZ '2024-01-01 00:00:00' AS ts, CAST(1.5 AS DECIMAL(20, 3)) AS d, map('a', 1) AS `m.m`, CAST(NULL AS FLOAT) AS f, "
+        "named_struct('x', array(1)) AS `s``s`, DATE '2024-01-01' AS day, INTERVAL 1 DAY AS i, array(named_struct('y', 1)) AS a, '' AS text"
+    ).withMetadata("d", {"note": "kept"})
+    wait, options = datetime.timedelta(0), {"keys": ["k"], "order_by": ["ts"]}
+    for got in (
+        streamtime.suppress_until_time_limit(df, wait=wait, **options),
+        streamtime.suppress_until_time_limit(df, wait=wait, output="all", **options),
+        streamtime.suppress_until_close(df, window_end="ts", at_end="emit", output="dropped", **options),
+    ):
+        for mine, theirs in zip(got.schema.fields, df.schema.fields, strict=False):
+            assert (mine.name, mine.dataType, mine.nullable, mine.metadata) == (
+                theirs.name,
+                theirs.dataType,
+                theirs.nullable,
+                theirs.metadata,
+            )
+    assert streamtime.suppress_until_time_limit(df, wait=wait, **options).drop("emit_time", "emit_reason").collect() == df.collect()
+
+
 def test_a_key_goes_on_from_batch_to_batch() -> None:
     """Its place too: the third row comes before that is due, the fourth takes a new one."""
     batches = [([None, 5], [10, 15]), ([9], [13]), ([10, 11], [17, 19])]
@@ -133,3 +157,29 @@ def test_it_spreads_where_somebody_asked_for_many_tasks_or_there_are_many_cores(
         assert ranges.Ranges.of(spark).partitions == int(partitions or 200)
     finally:
         spark.conf.set(ranges.PARTITIONS, before)
+
+
+@pytest.mark.parametrize("before", [None, -HIGHEST, HIGHEST])
+@pytest.mark.parametrize("due", [-HIGHEST, 0, HIGHEST - 1, HIGHEST])
+def test_a_row_alone_takes_a_place_whenever_it_comes(before: int | None, due: int) -> None:
+    (found,) = Places().run(iter([(pa.array([before], pa.int64()), pa.array([due]), pa.array(["a"]))]))
+    assert found.to_pylist() == [due]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_places_are_taken_one_after_another(seed: int) -> None:
+    random_ = random.Random(seed)
+    ends = [-HIGHEST, 1 - HIGHEST, HIGHEST - 1, HIGHEST]
+    keys, befores, dues, wanted = list[str](), list[int | None](), list[int](), list[int]()
+    for key in random_.choice(["", "a", "abc"]):
+        moments = sorted(random_.choice([*range(20), *(ends if seed % 2 else [])]) for _ in range(random_.randint(1, 12)))
+        place = None
+        for number, before in enumerate(moments):
+            due = max(min(before + random_.randint(-2, 6), HIGHEST), -HIGHEST - 1)
+            keys, befores, dues = [*keys, key], [*befores, None if number == 0 and random_.random() < 0.5 else before], [*dues, due]
+            place = due if place is None or (place < HIGHEST and before >= place) else place
+            wanted.append(place)
+    size = random_.choice([1, 2, 50])
+    columns = [pa.array(befores, pa.int64()), pa.array(dues, pa.int64()), pa.array(keys, pa.string())]
+    batches = [tuple(c.slice(at, size) for c in columns) for at in range(0, len(keys), size)]
+    assert [due for batch in Places().run(iter(batches)) for due in batch.to_pylist()] == wanted
