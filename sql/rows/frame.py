@@ -138,7 +138,7 @@ class Frame:
         left. This one stays, since Spark takes it for not deterministic; and so does what users filter by, as above every kernel.
         """
         here = expression("spark_partition_id() >= 0")
-        return self.with_df(self.df.withColumn(HERE, here & condition).where(named(HERE)).drop(HERE))
+        return self.with_df(self.df.withColumn(HERE, here & condition).where(named(HERE)))
 
 
 def _all_present(names: Iterable[str]) -> Column:

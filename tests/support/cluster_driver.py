@@ -55,6 +55,7 @@ def main(channel: str, master: str, shared: str) -> None:
     spark = session(master, folder)
     prepare(spark)
     for name, ask in questions():
+        spark.conf.set("spark.sql.shuffle.partitions", "16" if name.startswith("SUPPRESS") else "2")  # enough for suppress to spread
         try:
             answer = ask(spark, folder)
         except Exception as error:

@@ -44,6 +44,7 @@ STATEMENTS = {
         "window_end => 'w + INTERVAL 20 SECONDS', deleted => 'n = 3', output => 'all')",
     ),
     "SUPPRESS_UNTIL_TIME_LIMIT": (
+        f"SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(rows) {TURN}, wait => INTERVAL 7 SECONDS, output => 'all')",
         f"SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(rows) {TURN}, wait => INTERVAL 7 SECONDS, max_records => 3, when_full => 'emit_early')",
         f"SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(rows) {TURN}, wait => INTERVAL 7 SECONDS, max_records => 2, when_full => 'spill')",
     ),
