@@ -62,6 +62,7 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, grace: int)
     rows = windowed(frame.only(takes_part), takes_part, size, slide).df
     kind = moments(frame)
     rows = rows.withColumns({STEP: expression(floor_div(microseconds(quoted(START), kind), slide)), PLACE: place})
+    # not null-safe on purpose: each row that takes part has a step, and what reaches no step has no row in the table
     joined = rows.join(F.broadcast(filled(first, [], slide, size + grace)), named(REACHED) == named(STEP), "left")
     never = expression(f"{quoted(END)} >= {moment(f'{HIGHEST}L', kind)}")
     return frame.with_df(joined.where(named(FIRST).isNull() | (named(PLACE) < named(FIRST)) | never).drop(STEP, FIRST, REACHED, PLACE))
