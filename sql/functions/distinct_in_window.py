@@ -108,7 +108,9 @@ def plan(call: Bound) -> DataFrame:
     if rows_only and call["size"] is not None and not frame.in_time_order and not call.clock_by:
         fresh = in_time(frame, takes_part, call["size"], call["slide"] or call["size"], call["grace"])
         if fresh is not None:
-            return _first(call, fresh)
+            fresh, names = fresh.comparable(fresh.keys)
+            found = {"window_start": named(START), "window_end": named(END)}
+            return outcome(call, _first(fresh, [named(n) for n in names]), named(VERDICT), frame.time.column, REASONS, found, {})
     frame, clock = clocked(frame, takes_part)
     if rows_only:
         frame = frame.with_df(frame.df.where(takes_part))
@@ -127,12 +129,10 @@ def plan(call: Bound) -> DataFrame:
     return outcome(call, frame, verdict, named(clock), REASONS, bounds, bounds)
 
 
-def _first(call: Bound, frame: Frame) -> DataFrame:
+def _first(frame: Frame, identity: list[Column]) -> Frame:
     """The first row of each key and window, of rows that came in time."""
-    frame, names = frame.comparable(frame.keys)
-    number = F.row_number().over(Window.partitionBy(*map(named, names), named(START)).orderBy(*frame.sort()))
-    first = frame.with_df(frame.df.withColumn(VERDICT, number).where(named(VERDICT) == 1))
-    return outcome(call, first, F.lit(None), named(frame.time.name), REASONS, {"window_start": named(START), "window_end": named(END)}, {})
+    number = F.row_number().over(Window.partitionBy(*identity, named(START)).orderBy(*frame.sort()))
+    return frame.with_df(frame.df.withColumn(VERDICT, number).where(named(VERDICT) == 1).withColumn(VERDICT, F.lit(None)))
 
 
 def _streaming(call: Bound, frame: Frame) -> DataFrame:
@@ -156,12 +156,8 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
 def _time_windows(call: Bound, frame: Frame, takes_part: Column, clock: str, identity: list[Column]) -> Frame:
     df, late = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]).df, closed(frame, clock, call["grace"])
     if call["output"] == "rows":
-        df, apart = df.where(~late), []
-    else:
-        apart = [takes_part, late]
-    number = F.row_number().over(Window.partitionBy(*identity, named(START), *apart).orderBy(*frame.sort()))
-    if call["output"] == "rows":
-        return frame.with_df(df.withColumn(VERDICT, number).where(named(VERDICT) == 1).withColumn(VERDICT, F.lit(None)))
+        return _first(frame.with_df(df.where(~late)), identity)
+    number = F.row_number().over(Window.partitionBy(*identity, named(START), takes_part, late).orderBy(*frame.sort()))
     return frame.with_df(df.withColumn(VERDICT, F.when(late, "late").when(number > 1, "duplicate")))
 
 

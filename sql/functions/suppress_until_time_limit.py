@@ -51,23 +51,23 @@ Such a query never ends by itself, since time always passes: start it with a tri
 ## Guarantees
 
 The last row of each key comes out, and with `at_end => 'hold'` or without `'emit_early'` none before its wait. The result is a function
-of the set of input rows (C4). `rows` and `dropped` together are exactly the input (C6). `emit_time` says in which
-order rows were released; those of one buffer also come out in it, and no table promises more.
+of the set of input rows (C4). `rows` and `dropped` together are exactly the input (C6). `emit_time` says in
+which order rows were released; those of one buffer also come out in it, and no table promises more.
 
 ## State and memory
 
 **Spread, from 16 tasks on.** Where `spark.sql.shuffle.partitions` is set to 16 or more, or nobody set it and Spark has 16 cores or more, no
 task sees all rows: one shuffle puts stream time beside each row, one brings the rows of each key together, one finds the moment at which
-each came out. The input is computed twice. With fewer tasks one buffer is faster (three to four times on two cores), and the input is
+each came out. The input is computed twice. With fewer tasks one buffer is faster (two to four times on two cores), and the input is
 computed once. Set it to 8 or to 200 to choose.
 
-**One buffer.** The rows of a clock go through one task with fewer tasks; with `max_records` or `max_bytes`, since these bound one
-buffer; with `clock_by` (clocks then run side by side); for `'metrics'` and `'explain'`, which ask how full it was and which row released
-which; and where the first `ORDER BY` expression is no number, date or time. Rows are sorted where they are, in runs, which that task merges
-(with `clock_by` Spark sorts them); they pass through a kernel which holds, beside 64 bytes of numbers for each row in the buffer, the rows
-themselves. Rows are decided some hundred thousand at a time; other threads of that worker merge what comes next and gather what comes out.
-With `'emit_early'` they are decided one by one, some hundred thousand in a second. `max_records` with `when_full => 'spill'` bounds what
-lies in memory. Columns that have no Arrow form (year-month intervals) are refused.
+**One buffer.** The rows of a clock go through one task with fewer tasks; with `max_records` or `max_bytes`, since these bound one buffer;
+with `clock_by` (clocks then run side by side); for `'metrics'` and `'explain'`, which ask how full it was and which row released which;
+and where the first `ORDER BY` expression is no number, date or time. Rows are sorted where they are, in runs, which that task merges
+(with `clock_by` Spark sorts them); they pass through a kernel which holds, beside 64 bytes of numbers for each row in the buffer, the
+rows themselves. Rows are decided some hundred thousand at a time; other threads of that worker merge what comes next and gather what
+comes out. With `'emit_early'` they are decided one by one, some hundred thousand in a second. `max_records` with `when_full => 'spill'`
+bounds what lies in memory. Columns that have no Arrow form (year-month intervals) are refused.
 
 On a stream: 48 bytes for each held row beside the row itself, in 128 buckets, rewritten a logarithmic number of times. The rows of a
 bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.

@@ -53,14 +53,14 @@ class Clocked:
     at_start: Column  # that of a row's own range
 
 
-def with_time_before(frame: Frame, moves: Column) -> Clocked:
+def with_time_before(frame: Frame, moves: Column) -> tuple[DataFrame, Ranges, Column]:
     """The rows with stream time before each as `BEFORE`, the row itself left out; null where no time was seen yet.
 
-    `moves` is a BIGINT, and so is that.
+    `moves` is a BIGINT, and so is that. With the ranges, and stream time at the start of each in processing order, then after all.
     """
     clocked = _in_ranges(frame, moves, reverse=False)
     rows = kernels.with_column(clocked.rows, BEFORE, TimeBefore(), [moves, clocked.at_start], T.LongType())
-    return Clocked(rows.drop(RANGE), clocked.ranges, clocked.starts, clocked.at_start)
+    return rows.drop(RANGE), clocked.ranges, clocked.starts
 
 
 def _in_ranges(frame: Frame, moves: Column, reverse: bool) -> Clocked:

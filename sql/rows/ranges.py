@@ -77,7 +77,7 @@ class Ranges:
 def worth_spreading(spark: SparkSession) -> bool:
     """Whether there are tasks enough for two more shuffles to pay, where one task could do: as somebody chose, else as cores are there.
 
-    On two cores, spreading takes three to four times longer (docs/scale.md).
+    On two cores, spreading takes two to four times longer (docs/scale.md).
     """
     chosen, context = _chosen(spark), SparkContext._active_spark_context
     return (chosen or (DEFAULT if context is None else context.defaultParallelism)) >= FEWEST

@@ -148,11 +148,10 @@ def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> D
         frame = frame.only(frame.has_time)  # a close may be dear to compute: the kernel leaves out what has none
     frame, clocks = frame.comparable(frame.extras.get("clock_by", ()))
     changelog = _changelog(call, frame, until)
-    kernel = _kernel(function, call, changelog, until, clocks)
     if spreading:
-        rows = changelog.frame.with_df(spread(call, changelog, until, kernel.at_end))
-        _travelling(call, changelog.frame.df, kernel.columns)
-        return _reported(call, rows)
+        _travelling(call, changelog.frame.df, [c.name for c in frame.columns])
+        return _reported(call, changelog.frame.with_df(spread(call, changelog, until, at_end(function, call))))
+    kernel = _kernel(function, call, changelog, until, clocks)
     decided = _decided(changelog, kernel, _gathered(call, changelog, kernel))
     if call["output"] == "metrics":
         return _metrics(call, decided)

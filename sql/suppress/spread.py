@@ -21,22 +21,22 @@ from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import CUTTABLE, worth_spreading
 from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, floor_div, plus, quoted
+from streamtime.udfs.arrays.groups import MICROS_PER_DAY
 from streamtime.udfs.suppress.buffer import ARRIVED, EMIT_REASON, EMIT_TIME, OUTCOME
 from streamtime.udfs.suppress.places import Places
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
-    from streamtime.sql.rows.clock import Clocked
     from streamtime.sql.rows.frame import Frame
+    from streamtime.sql.rows.ranges import Ranges
     from streamtime.sql.suppress.changelog import Changelog
     from streamtime.udfs.suppress.until import Until
 
 AT, NEXT, TAKEN, OWN, DUE, LAST, CAME, MOMENT, ROW, FOUND, APART = (
     f"{PREFIX}{name}" for name in ("at", "next", "taken", "own", "due", "last", "came", "moment", "row", "found", "apart")
 )
-A_DAY = 86_400_000_000
 
 
 def spreads(call: Bound, frame: Frame) -> bool:
@@ -51,15 +51,15 @@ def spread(call: Bound, changelog: Changelog, until: Until, at_end: str) -> Data
     """The rows that the output asks for, with what became of them."""
     frame = changelog.frame
     moves = F.when(changelog.has_time, expression(microseconds(quoted(frame.time.name), frame.time.type)))
-    clocked = with_time_before(frame, moves)
-    rows = clocked.rows.withColumns({AT: moves, TAKEN: changelog.has_time})
+    rows, ranges, starts = with_time_before(frame, moves)
+    rows = rows.withColumns({AT: moves, TAKEN: changelog.has_time})
     placed = _placed(call, changelog, until, rows.where(named(TAKEN)) if call["output"] == "rows" else rows)
-    decided = _decided(changelog, until, at_end, placed.withColumn(LAST, F.get(clocked.starts, F.lit(clocked.ranges.count))))
+    decided = _decided(changelog, until, at_end, placed.withColumn(LAST, F.get(starts, F.lit(ranges.count))))
     columns = list(dict.fromkeys([*(c.name for c in frame.columns), frame.time.name, frame.order[0].ref.name]))
     if call["output"] == "dropped":
         rows = decided.where(named(OUTCOME) != "released").withColumn(EMIT_TIME, F.lit(None).cast("bigint"))
     else:
-        rows = _timed(decided, clocked, [*columns, OUTCOME, ARRIVED, EMIT_REASON, CAME], call["output"] == "all")
+        rows = _timed(decided, ranges, starts, [*columns, OUTCOME, ARRIVED, EMIT_REASON, CAME], call["output"] == "all")
     times = {name: expression(_time(quoted(name), frame.time.type)).alias(name) for name in (ARRIVED, EMIT_TIME)}
     return rows.select(*map(named, columns), named(OUTCOME), named(EMIT_REASON), *times.values())
 
@@ -95,9 +95,9 @@ def _decided(changelog: Changelog, until: Until, at_end: str, rows: DataFrame) -
     return rows.withColumns({EMIT_REASON: F.when(out, why), CAME: F.when(out, came)})
 
 
-def _timed(rows: DataFrame, clocked: Clocked, columns: list[str], every: bool) -> DataFrame:
+def _timed(rows: DataFrame, ranges: Ranges, starts: Column, columns: list[str], every: bool) -> DataFrame:
     """The rows that came out, or every row, with the moment at which that was: the first stream time at or above when they were due."""
-    out, bigint = named(OUTCOME) == "released", "bigint"
+    out = named(OUTCOME) == "released"
     late = out & named(CAME).isNull()
     row = F.struct(*map(named, columns))
     moved = named(TAKEN) & (named(BEFORE).isNull() | (named(AT) > named(BEFORE)))
@@ -105,19 +105,18 @@ def _timed(rows: DataFrame, clocked: Clocked, columns: list[str], every: bool) -
     other = F.struct(named(AT).alias(MOMENT), F.when(F.lit(False), row).alias(ROW))
     both = F.array(F.when(moved, other), F.when(F.lit(every) | out, one))
     moments = rows.select(F.explode(both).alias(ROW)).where(named(ROW).isNotNull()).select(f"{ROW}.*")
-    bounds = F.slice(clocked.starts, 2, clocked.ranges.count - 1)
-    moments = clocked.ranges.cut(moments, quoted(MOMENT), bounds, above=True).withColumn(APART, clocked.ranges.apart)
+    bounds = F.slice(starts, 2, ranges.count - 1)
+    moments = ranges.cut(moments, quoted(MOMENT), bounds, above=True).withColumn(APART, ranges.apart)
     is_row = named(ROW).isNotNull()
     falling = Window.partitionBy(named(APART)).orderBy(named(MOMENT).desc(), is_row).rowsBetween(Window.unboundedPreceding, 0)
     found = F.last(F.when(~is_row, named(MOMENT)), ignorenulls=True).over(falling)
     no_null = F.array_compact(F.array(named(ROW)))  # Spark then knows that there is a row, and which of its columns are never null
     made = moments.withColumn(FOUND, found).select(named(FOUND), F.inline(no_null))
-    emitted = F.when(named(OUTCOME) == "released", F.coalesce(named(CAME), named(FOUND)))
-    return made.withColumn(EMIT_TIME, emitted.cast(bigint))
+    return made.withColumn(EMIT_TIME, F.when(out, F.coalesce(named(CAME), named(FOUND))))
 
 
 def _time(number: str, kind: T.DataType) -> str:
     """SQL text for microseconds as an event time."""
     if isinstance(kind, T.DateType):
-        return f"date_from_unix_date(CAST({floor_div(number, A_DAY)} AS INT))"
+        return f"date_from_unix_date(CAST({floor_div(number, MICROS_PER_DAY)} AS INT))"
     return moment(number, kind)

@@ -43,13 +43,13 @@ def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def text_of(options: dict[str, Any], names: nasty.Names) -> str:
     clauses = names.clauses(options["keys"], options["order"])
-    parts = [clauses if options["keys"] else clauses.replace("PARTITION BY () ", ""), "time => 't'"]
+    parts = [clauses if options["keys"] else clauses.replace("PARTITION BY () ", ""), f"time => {names.option('{t}')}"]
     if "closes" in options:
-        parts += ["window_end => 'u'", f"grace => {interval(options['closes'])}"]
+        parts += [f"window_end => {names.option('{u}')}", f"grace => {interval(options['closes'])}"]
     else:
         parts.append(f"wait => {interval(options['wait'])}")
     parts += [f"at_end => '{options['at_end']}'"] if "at_end" in options else []
-    parts += ["deleted => 'gone'"] if options.get("deleted", True) else []
+    parts += [f"deleted => {names.option('{gone}')}"] if options.get("deleted", True) else []
     return f"SUPPRESS_UNTIL_{'CLOSE' if 'closes' in options else 'TIME_LIMIT'}({', '.join(parts)}, output => 'OUT')"
 
 
@@ -74,11 +74,13 @@ def test_the_same_rows_come_out_at_the_same_stream_time_for_the_same_reason(spar
     rows = nasty.drifting(number, 400, DAY if kind == "DATE" else SECOND, number in (3, 8))
     if kind == "DATE":
         options = options | {n: options[n] // SECOND * DAY for n in ("wait", "closes") if options.get(n, 0) >= SECOND}
-    nasty.view(spark, rows, kind)
-    text = text_of(options, nasty.Names({}))
+    odd = nasty.ODD if number % 2 else {}
+    names = nasty.Names(odd)
+    nasty.view(spark, rows, kind, names=odd)
+    text, row_id = text_of(options, names), names.sql("{id}")
     outputs = ("all", ("rows", "dropped")[number % 2])
     parts = [
-        f"SELECT '{output}', id, {'NULL' if output == 'rows' else 'reason'}, {nasty.micros('emit_time', kind) if output != 'dropped' else 'NULL'}, "
+        f"SELECT '{output}', {row_id}, {'NULL' if output == 'rows' else 'reason'}, {nasty.micros('emit_time', kind) if output != 'dropped' else 'NULL'}, "
         f"{'emit_reason' if output != 'dropped' else 'NULL'}, {nasty.micros('stream_time', kind) if output != 'rows' else 'NULL'} "
         f"FROM {text.replace('OUT', output)}"
         for output in outputs
