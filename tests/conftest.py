@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from support.streams import Source
 
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.udtf import handler
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)  # for every JVM that a test starts: most live for seconds
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@
 - **W7** `grace` omitted is no grace at all: the `late` report says what it costs.
 - **C10** The result has the keys, `clock_by` and ORDER BY columns of the row that caused the change, the bounds, the aggregates,
   `window_close`, `change_type`, `change_time`, `change_seq`. The latter counts the changes of one key that share the ORDER BY columns,
-  from 0; on a stream, those of one micro-batch. Keys and ORDER BY must be columns of the input.
+  from 0; on a stream, those of one micro-batch; in final rows, those of one input row. Keys and ORDER BY must be columns of the input.
 
 Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
 nothing is late.

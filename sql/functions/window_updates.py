@@ -19,7 +19,7 @@
 - **W7** `grace` omitted is no grace at all: the `late` report says what it costs.
 - **C10** The result has the keys, `clock_by` and ORDER BY columns of the row that caused the change, the bounds, the aggregates,
   `window_close`, `change_type`, `change_time`, `change_seq`. The latter counts the changes of one key that share the ORDER BY columns,
-  from 0; on a stream, those of one micro-batch. Keys and ORDER BY must be columns of the input.
+  from 0; on a stream, those of one micro-batch; in final rows, those of one input row. Keys and ORDER BY must be columns of the input.
 
 Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
 nothing is late.
@@ -63,8 +63,14 @@ time, bounds and `change_time` are TIMESTAMP_NTZ.
 ## State and memory
 
 A kernel adds up the open windows of one key at a time, whatever the number of rows; `collect_list` keeps its values. Final rows in batch
-are joined with stream time by a second, smaller sort. Stream time, where `time` differs from `ORDER BY`, computes the input twice. On a
-stream, state is one entry for each key and open window, in 128 buckets; sliding windows also keep what rows of one key and event time
+are joined with the stream times that released them. That, or stream time where `time` differs from `ORDER BY`, computes the input twice.
+
+Final rows of tumbling windows are a plain GROUP BY, at its price, where that gives the same to the last digit: `ORDER BY` is one column of
+a fixed width (no text, no DOUBLE), upwards; there is no `clock_by`; keys are no DOUBLEs, arrays or structs; aggregates are `count`, `sum`
+and `avg` of integers or of DECIMALs of up to 28 digits, `min` and `max` of what has a fixed width; and rows come in event-time order, or
+windows are ten minutes long or longer. A sum of DOUBLEs depends on the order of rows, so a kernel adds it up: cast it to DECIMAL for speed.
+
+On a stream, state is one entry for each key and open window, in 128 buckets; sliding windows also keep what rows of one key and event time
 come to.
 
 A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of

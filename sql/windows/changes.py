@@ -19,6 +19,7 @@ from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, marked, released
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, arguments, parse, typed
+from streamtime.sql.windows.grouped import final_rows
 from streamtime.sql.windows.membership import clocked
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME, emitted
 from streamtime.udfs.updates.aggregates import KINDS
@@ -123,6 +124,8 @@ def plan(
     fields = fields_of(call, frame, frame.df.schema, carried, bounds, aggregates)
     if call["output"] != "rows":
         return report(call, frame, bounds)
+    if call["emit"] == "final" and not stream and (grouped := final_rows(call, frame, asked, fields)) is not None:
+        return grouped
     beside = not stream and call["emit"] != "final" and kernels.arrow_udf is not None
     layout = ChangeColumns(
         carried=() if beside else tuple(carried),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.rows.frame import Frame
 
-STEP, FIRST, BEFORE, REACHED, PLACE = (f"{PREFIX}{name}" for name in ("step", "first", "before", "reached", "place"))
+STEP, FIRST, BEFORE, REACHED, PLACE, FOUND = (f"{PREFIX}{name}" for name in ("step", "first", "before", "reached", "place", "found"))
 FEW_STEPS = 600_000_000  # steps this far apart are so few, over decades, that a driver can hold a row for each
 MOST_STEPS = 10_000  # between a window's start and its close, for each of which a row may stand in the table
 
@@ -51,12 +51,17 @@ def is_few(slide: int, after: int) -> bool:
 
 
 def in_time(frame: Frame, takes_part: Column, size: int, slide: int, grace: int) -> Frame | None:
-    """Each row that takes part, once for each window that was open when it came. None: the order of rows is not that of their values."""
+    """Each row that takes part, once for each window that was open when it came; `FOUND` is the stream time that closed the window.
+
+    None: the order of rows is not that of their values, or there are too many windows.
+    """
     place = frame.place()
     if place is None or not is_few(slide, size + grace):
         return None
+    time = frame.time.column
     reached = newest_closed(microseconds(quoted(frame.time.name), frame.time.type), slide, size + grace)
-    by_step = frame.df.groupBy(F.when(takes_part, reached).alias(STEP)).agg(F.min(F.when(takes_part, place)).alias(FIRST))
+    first = F.min(F.when(takes_part, F.struct(place.alias(PLACE), time.alias(FOUND))))
+    by_step = frame.df.groupBy(F.when(takes_part, reached).alias(STEP)).agg(first.alias(FIRST))
     falling = Window.orderBy(named(STEP).desc()).rowsBetween(Window.unboundedPreceding, 0)
     first = by_step.withColumn(FIRST, F.min(named(FIRST)).over(falling))  # what reaches no step comes last, and has no gap to fill
     rows = windowed(frame.only(takes_part), takes_part, size, slide).df
@@ -65,4 +70,5 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, grace: int)
     # not null-safe on purpose: each row that takes part has a step, and what reaches no step has no row in the table
     joined = rows.join(F.broadcast(filled(first, [], slide, size + grace)), named(REACHED) == named(STEP), "left")
     never = expression(f"{quoted(END)} >= {moment(f'{HIGHEST}L', kind)}")
-    return frame.with_df(joined.where(named(FIRST).isNull() | (named(PLACE) < named(FIRST)) | never).drop(STEP, FIRST, REACHED, PLACE))
+    came = named(FIRST).isNull() | (named(PLACE) < named(FIRST).getField(PLACE)) | never
+    return frame.with_df(joined.where(came).withColumn(FOUND, named(FIRST).getField(FOUND)).drop(STEP, FIRST, REACHED, PLACE))

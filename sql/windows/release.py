@@ -7,10 +7,11 @@ ranges that tasks sort side by side; where a range has no stream time above a cl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -19,10 +20,10 @@ from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import RANGE, Ranges
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import floor_div, quoted
-from streamtime.sql.windows.first_reach import FIRST, MOST_STEPS, REACHED, STEP, filled, newest_closed
+from streamtime.sql.windows.first_reach import FIRST, FOUND, MOST_STEPS, REACHED, STEP, filled, newest_closed
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
@@ -30,30 +31,41 @@ if TYPE_CHECKING:
 EMIT_TIME, EMIT_REASON = "emit_time", "emit_reason"
 WORTH_CUTTING = 100_000  # stream times; fewer are sorted by one task
 SPAN, APART = f"{PREFIX}span", f"{PREFIX}apart"
-MOMENT, ROW, FOUND, LAST, CLOCK = (f"{PREFIX}{name}" for name in ("moment", "row", "found", "last", "clock"))
+MOMENT, ROW, LAST, CLOCK = (f"{PREFIX}{name}" for name in ("moment", "row", "last", "clock"))
 MINUTE = 60_000_000  # steps this far apart are few enough for any task to hold those of decades
 
 
-def emitted(call: Bound, rows: DataFrame, frame: Frame, clock: Column, steps: tuple[int, int] | None) -> DataFrame:
+def emitted(
+    call: Bound, rows: DataFrame, frame: Frame, clock: Column | DataFrame, steps: tuple[int, int] | None
+) -> DataFrame:
     """Final rows with `emit_time` and `emit_reason`; windows that never close are held back or leave at the end [C7].
 
+    `clock` is stream time, beside the frame's rows, or as rows with a `MOMENT`: those at which windows may close, and the last.
     `steps` is how far apart windows close, and how long after their start, where that is the same for all.
     """
     known = [
         c.name for c in frame.extras.get("clock_by", ()) if not isinstance(c.type, T.NullType)
     ]  # a join never finds a VOID, not by <=>
     clock_by = {f"{CLOCK}_{i}": name for i, name in enumerate(dict.fromkeys(known))}
-    moment = clock.cast(rows.schema["window_close"].dataType).alias(MOMENT)
-    clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], moment)
+    if isinstance(clock, Column):
+        moment = clock.cast(rows.schema["window_close"].dataType).alias(MOMENT)
+        clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], moment)
+    else:
+        clocks = clock
     even = steps is not None and -(-steps[1] // steps[0]) <= MOST_STEPS
     made = _joined_to(rows, clocks, clock_by, *steps) if steps is not None and even else _sorted_in(rows, clocks, clock_by)
+    return leaving(call, made, rows.columns, clocks, clock_by)
+
+
+def leaving(call: Bound, made: DataFrame, columns: Sequence[str], clocks: DataFrame, clock_by: dict[str, str]) -> DataFrame:
+    """Final rows with `FOUND`, the stream time that released each, as they leave: those without one are held back, or leave at the end."""
     if call["at_end"] == "emit":
         last = clocks.groupBy(*map(named, clock_by)).agg(F.max(named(MOMENT)).alias(LAST))
         made = made.join(F.broadcast(last), together(clock_by), "left")
         emit, reason = F.coalesce(named(FOUND), named(LAST)), F.when(named(FOUND).isNull(), "end").otherwise("close")
     else:
         made, emit, reason = made.where(named(FOUND).isNotNull()), named(FOUND), F.lit("close")
-    return made.select(*map(named, rows.columns), emit.alias(EMIT_TIME), reason.alias(EMIT_REASON))
+    return made.select(*map(named, columns), emit.alias(EMIT_TIME), reason.alias(EMIT_REASON))
 
 
 def _joined_to(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], slide: int, after: int) -> DataFrame:

@@ -39,12 +39,16 @@ CONTESTANTS: dict[str, str | None] = {
     "SESSION_UPDATES, late rows": FLOOR,
     "SESSION_UPDATES, final": "session_window, aggregated",
     "window, aggregated": None,
+    "window, exact sums": None,
     "WINDOW_UPDATES": FLOOR,
     "WINDOW_UPDATES, hopping": FLOOR,
     "WINDOW_UPDATES, final": "window, aggregated",
+    "WINDOW_UPDATES, final, exact sums": "window, exact sums",
+    "WINDOW_UPDATES, final, exact sums, late rows": "window, exact sums",
     "WINDOW_UPDATES, UNTIL_CLOSE": "window, aggregated",
 }
 AGGREGATES = "count(*) AS n, sum(x) AS total, max(x) AS high"
+EXACT = "count(*) AS n, sum(off) AS total, max(x) AS high"  # the same whatever the order of rows, so that they can be grouped
 GROWING = (FLOOR, IDIOM, "SESSIONIZE")
 
 
@@ -87,6 +91,14 @@ def contestants(spark: SparkSession, view: str) -> dict[str, Callable[[], DataFr
         "WINDOW_UPDATES": updates.format("WINDOW_UPDATES", "ts", size),
         "WINDOW_UPDATES, hopping": updates.format("WINDOW_UPDATES", "ts", f"{size}, slide => INTERVAL 20 MINUTES"),
         "WINDOW_UPDATES, final": updates.format("WINDOW_UPDATES", "ts", f"{size}, emit => 'final'"),
+    }
+    exact, final = updates.replace(AGGREGATES, EXACT), f"{size}, emit => 'final'"
+    texts |= {
+        "window, exact sums": f"SELECT k, window(ts, '1 hour') AS w, {EXACT} FROM {view} GROUP BY 1, 2",
+        "WINDOW_UPDATES, final, exact sums": exact.format("WINDOW_UPDATES", "ts", final),
+        "WINDOW_UPDATES, final, exact sums, late rows": exact.format(
+            "WINDOW_UPDATES", "off, time => 'ts'", f"{final}, grace => INTERVAL 10 MINUTES"
+        ),
     }
     texts["WINDOW_UPDATES, UNTIL_CLOSE"] = (
         f"SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE({texts['WINDOW_UPDATES']}) PARTITION BY (k, window_start) "

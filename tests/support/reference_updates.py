@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from support.reference import Row, in_processing_order, with_stream_time
@@ -20,6 +20,7 @@ class Change:
     time: int
     close: int
     seq: int = 0
+    nth: int = 0  # among the changes of its row, which is what a final row's change_seq counts
     session: int = 0  # tells a session from a later one with its bounds: one of a key's clocks may have closed it, and another opened that
 
 
@@ -58,7 +59,8 @@ def played(rows: Clocked, order: Sequence[str], take: Callable[[Row, int, int, O
             found.aside.append((row, "null_time" if row["t"] is None or row[order[0]] is None else "null_key"))
             continue
         assert clock is not None
-        for change in take(row, clock, number, found):
+        for nth, change in enumerate(take(row, clock, number, found)):
+            change.nth = nth
             shared = (row["k"], *(row[o] for o in order), row.get("batch"))
             change.seq = seqs[shared] = seqs.get(shared, -1) + 1
             found.changes.append(change)
@@ -143,5 +145,5 @@ def final(found: Outcome, rows: Clocked, clock_by: Sequence[str] = ()) -> list[t
     for row, clock in rows:
         if clock is not None:
             clocks.setdefault(tuple(row[c] for c in clock_by), []).append(clock)
-    upserts = [c for c in last.values() if c.values is not None]
+    upserts = [replace(c, seq=c.nth) for c in last.values() if c.values is not None]
     return [(c, min((at for at in clocks[tuple(c.row[b] for b in clock_by)] if at >= c.close), default=None)) for c in upserts]

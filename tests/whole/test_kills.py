@@ -6,6 +6,7 @@ Two kills by default; STREAMTIME_KILLS=20 for more.
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import random
 import shutil
@@ -48,7 +49,16 @@ def killed(random_: random.Random, folder: Path, function: str) -> list[list[ref
             os.killpg(process.pid, signal.SIGKILL)  # the JVM and its Python workers with it
     with (folder / "log").open("wb") as log, talking(*program, stdout=log, stderr=log) as (_, said):
         assert said.read().endswith("done\n"), (folder / "log").read_text()[-2000:]
-    return batches
+    return in_micro_batches_of(folder / "checkpoint" / "offsets", batches)
+
+
+def in_micro_batches_of(offsets: Path, files: list[list[reference.Row]]) -> list[list[reference.Row]]:
+    """Files as micro-batches took them: one each, and two where a kill came after Spark had noted a file and before it began a micro-batch."""
+    noted = [json.loads(path.read_text().splitlines()[-1])["logOffset"] for path in sorted(offsets.glob("[0-9]*"), key=lambda p: int(p.name))]
+    assert noted == sorted(noted)
+    assert noted[-1] == len(files) - 1
+    firsts = [0, *(number + 1 for number in noted)]
+    return [[row for rows in files[first : last + 1] for row in rows] for first, last in zip(firsts, noted, strict=False) if first <= last]
 
 
 def moment(micros: int | None) -> datetime.datetime | None:

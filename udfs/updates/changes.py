@@ -231,13 +231,17 @@ def joined(states: Sequence[State]) -> State:
     return {name: pa.concat_arrays([s[name] for s in states]) for name in states[0]}
 
 
-def numbered(rows: pa.Table, group: Ints, ordered: Sequence[str], caused_by: Ints, before: int) -> Ints:
-    """change_seq: 0, 1, .. over a key's changes that share the ORDER BY columns; `before` of the first row's have left already."""
+def numbered(layout: ChangeColumns, rows: pa.Table, group: Ints, caused_by: Ints, before: int) -> Ints:
+    """change_seq: 0, 1, .. over a key's changes that share the ORDER BY columns; `before` of the first row's have left already.
+
+    In final rows it counts the changes of one row.
+    """
     starts = np.ones(rows.num_rows, bool)
-    starts[1:] = group[1:] != group[:-1]
-    for name in ordered:
-        column = one(rows, name)
-        starts[1:] |= groups.differs(column.slice(1), column.slice(0, len(column) - 1))
+    if not layout.final:
+        starts[1:] = group[1:] != group[:-1]
+        for name in layout.ordered:
+            column = one(rows, name)
+            starts[1:] |= groups.differs(column.slice(1), column.slice(0, len(column) - 1))
     run = np.cumsum(starts) - 1
     of = run[caused_by]
     begins = np.arange(len(of))

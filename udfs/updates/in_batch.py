@@ -68,7 +68,7 @@ class Sorted:
 
     def _part(self, rows: pa.Table, starts: groups.Flags, memory: WindowMemory, over: list[Entries]) -> tuple[Ints, pa.Table]:
         layout, carried = self.updates.layout, memory.carried
-        tied = memory.ties.starts([one(rows, n) for n in layout.ordered], rows.num_rows) | starts
+        tied = memory.ties.starts([one(rows, n) for n in layout.ordered], rows.num_rows) | starts | layout.final
         group = groups.numbered(starts)
         clock = groups.micros(one(rows, self.clock))
         if starts[0]:

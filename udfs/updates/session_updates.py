@@ -57,7 +57,7 @@ class SessionUpdates(Updates):
         order = np.empty(len(place), np.int64)
         order[place] = np.arange(len(place))
         caused_by = caused_by[order]
-        seq = numbered(rows, group, self.layout.ordered, caused_by, before)
+        seq = numbered(self.layout, rows, group, caused_by, before)
         out = pa.table({})
         if not self.layout.final:
             out = self._changes(rows, done, item, sums, order, caused_by, seq)

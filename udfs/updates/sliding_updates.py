@@ -89,7 +89,7 @@ class SlidingUpdates(Updates):
         per_item = accumulated(self.layout, rows, item, chain, Parents.held(begun[0], begun[1]), states, every=True).per_item
         pool = [joined([h, i]) if log.items else h for h, i in zip(states, per_item, strict=True)]
         caused_by = item[log.causes] if log.causes else np.zeros(0, np.int64)
-        seq = numbered(rows, group, self.layout.ordered, caused_by, before)
+        seq = numbered(self.layout, rows, group, caused_by, before)
         content = self._content(log, pool, len(held))
         out = pa.table({})
         if not self.layout.final:

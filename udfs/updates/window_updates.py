@@ -54,7 +54,7 @@ class WindowUpdates(Updates):
         states = self.layout.states(held.payload, len(held), rows)
         sums = accumulated(self.layout, rows, item, window, Parents.held(going_on, entry[going_on]), states, every=not self.layout.final)
         changed = np.where(entry >= 0, held.matrix[CHANGED][entry] if len(held) else LOWEST, LOWEST)
-        seq = numbered(rows, group, self.layout.ordered, item, before)
+        seq = numbered(self.layout, rows, group, item, before)
         latest, last = reached(window, times[item], changed)
         out = pa.table({})
         if not self.layout.final:

@@ -17,7 +17,6 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pyspark.sql import SparkSession
-from support.jvm import JAVA_OPTIONS
 from support.terminal import Terminal
 
 from streamtime.shelf import FUNCTIONS
@@ -33,7 +32,6 @@ from streamtime.shell.running import told
 from streamtime.shell.script import finished
 
 STREAMTIME = [sys.executable, "-m", "streamtime"]
-YOUNG = {"SPARK_SUBMIT_OPTS": JAVA_OPTIONS}  # its JVMs live for seconds, too
 
 
 def run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
@@ -43,7 +41,7 @@ def run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.Comp
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | YOUNG | environment,
+        env=os.environ | environment,
         timeout=600,
     )
 
@@ -454,7 +452,7 @@ def test_a_script_goes_to_its_first_failure_and_says_which_it_is(tmp_path: Path)
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, **YOUNG, "STREAMTIME_HISTORY": str(tmp_path / "history")}
+    return {**os.environ, "STREAMTIME_HISTORY": str(tmp_path / "history")}
 
 
 @pytest.fixture

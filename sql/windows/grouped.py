@@ -1,0 +1,157 @@
+"""Final rows of tumbling windows as a plain GROUP BY (rules W1, W5, W6): no kernel, and rows are added up before the shuffle.
+
+Which rows came in time is a filter (`first_reach`), so what a window comes to is an aggregate of Spark's own over those that did. That holds
+where an aggregate is the same whatever the order of rows, to the last digit: counts, sums that are exact, extremes. And where the last row's
+ORDER BY column is the largest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.frame import HERE, PREFIX
+from streamtime.sql.rows.typed import collated, microseconds, moment
+from streamtime.sql.syntax.text import HIGHEST, literal, plus, quoted
+from streamtime.sql.windows.first_reach import FOUND, in_time
+from streamtime.sql.windows.membership import AT, END, START, windowed
+from streamtime.sql.windows.release import MOMENT, emitted, leaving
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.spec import Bound
+    from streamtime.sql.rows.frame import Frame, Ref
+    from streamtime.sql.windows.aggregates import Asked
+
+SMALL = (T.ByteType, T.ShortType, T.IntegerType)  # their sums are BIGINT, whatever number of rows a table has
+FIXED = (*SMALL, T.LongType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
+KEYS = (*FIXED, T.StringType, T.BinaryType)  # equal to themselves alone
+ROOMY = 28  # digits: ten billion numbers of so many fit DECIMAL(38)
+LAST, LATEST, LOW, LOW_LATER, TOTAL = (f"{PREFIX}{name}" for name in ("last", "latest", "low", "low_later", "total_"))
+AFTER = 4  # columns of a change after its aggregates
+
+
+def final_rows(call: Bound, frame: Frame, asked: Sequence[Asked], fields: Sequence[T.StructField]) -> DataFrame | None:
+    """The final rows of a call in batch, grouped. None: what it asks for depends on the order of rows, or is not for a filter to say."""
+    sums = totals(frame, asked)
+    if sums is None or not _fits(call, frame):
+        return None
+    size, takes_part = call["size"], frame.has_time & frame.has_key
+    if frame.in_time_order:
+        rows = windowed(frame.only(takes_part), takes_part, size, size)
+    else:
+        came = in_time(frame, takes_part, size, size, call["grace"])
+        if came is None:
+            return None
+        rows = came
+    made = {LAST: F.max(frame.order[0].ref.column), LATEST: F.max(frame.time.column)}
+    made |= {} if frame.in_time_order else {FOUND: F.max(named(FOUND))}  # all rows of a window have the same
+    made |= {f"{TOTAL}{i}": total for i, total in enumerate(sums)}
+    groups = rows.df.groupBy(*map(named, dict.fromkeys([*(k.name for k in frame.keys), START])))
+    names, close = [f.name for f in fields], fields[-AFTER].dataType
+    if frame.in_time_order:
+        made |= {name: F.min(moment_) for name, moment_ in _firsts(frame, size, call["grace"]).items()}
+        grouped = _whole(groups.agg(*[column.alias(name) for name, column in made.items()]))
+        clocks = grouped.select(F.explode(F.array(*[named(n).cast(close) for n in made if n in (LATEST, LOW, LOW_LATER)])).alias(MOMENT))
+        return emitted(call, _laid_out(call, frame, grouped, fields), frame, clocks, (size, size + call["grace"]))
+    finals = _laid_out(call, frame, groups.agg(*[column.alias(name) for name, column in made.items()]), fields)
+    clocks = frame.df.select(F.when(takes_part, frame.time.column).cast(close).alias(MOMENT))
+    return leaving(call, finals, names, clocks, {})
+
+
+def _fits(call: Bound, frame: Frame) -> bool:
+    """Whether windows do not overlap, one clock runs over all rows, and a group keeps keys and the ORDER BY column as they are."""
+    by = frame.order[0]
+    tumbling = call.options.get("size") is not None and call["slide"] in (None, call["size"])
+    ordered = len(frame.order) == 1 and by.ascending and isinstance(by.ref.type, FIXED)
+    return tumbling and ordered and not call.clock_by and all(isinstance(k.type, KEYS) and not collated(k.type) for k in frame.keys)
+
+
+def _firsts(frame: Frame, size: int, grace: int) -> dict[str, Column]:
+    """Of a window's rows, those whose smallest can be the first stream time at or above a close: all, and those after a close within it."""
+    time, rest = frame.time.column, grace % size
+    if not rest:
+        return {LOW: time}
+    at = microseconds(quoted(frame.time.name), frame.time.type)
+    return {LOW: time, LOW_LATER: F.when(expression(f"pmod({at}, {size}L) >= {rest}L"), time)}
+
+
+def _whole(df: DataFrame) -> DataFrame:
+    """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns."""
+    either = expression(f"spark_partition_id() >= 0 OR hash({', '.join(map(quoted, df.columns))}) = 0")
+    return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
+
+
+def _laid_out(call: Bound, frame: Frame, grouped: DataFrame, fields: Sequence[T.StructField]) -> DataFrame:
+    """Groups with the columns of a change (rule C10), and when they leave."""
+    size, kind, last = call["size"], fields[-AFTER].dataType, frame.order[0].ref
+    at, ahead = quoted(AT), f"({size}L - pmod({quoted(AT)}, {size}L))"  # of a window that begins before the first moment, less
+    df = grouped.withColumn(AT, expression(microseconds(quoted(START), kind)))
+    df = df.withColumn(END, expression(f"least({at}, {HIGHEST}L - {ahead}) + {ahead}"))
+    keys = {k.name for k in frame.keys}
+    count = sum(name.startswith(TOTAL) for name in grouped.columns)
+    carried = fields[: -AFTER - count - 2]
+    made = [named(f.name) if f.name in keys else _present(named(LAST), f) for f in carried]
+    made += [named(START), expression(moment(quoted(END), kind))]
+    made += [named(f"{TOTAL}{i}") for i in range(count)]
+    made += [expression(moment(plus(quoted(END), call["grace"]), kind)), F.lit("upsert"), named(LATEST).cast(kind), F.lit(0).cast("bigint")]
+    columns = [column.alias(f.name, metadata=f.metadata) for column, f in zip(made, fields, strict=True)]
+    assert {f.name for f in carried} <= keys | {last.name}
+    return df.select(*columns, *([named(FOUND).cast(kind).alias(FOUND)] if FOUND in grouped.columns else []))
+
+
+def _present(column: Column, field: T.StructField) -> Column:
+    """The column, said never to be null where its field is: no group is without a row."""
+    if field.nullable:
+        return column
+    kind = field.dataType
+    if isinstance(kind, T.BooleanType):
+        return F.coalesce(column, F.lit(False))
+    some = moment("0L", kind) if isinstance(kind, (T.TimestampType, T.TimestampNTZType)) else "DATE '1970-01-01'"
+    return F.coalesce(column, expression(some) if not isinstance(kind, T.NumericType) else F.lit(0).cast(kind))
+
+
+def totals(frame: Frame, asked: Sequence[Asked]) -> list[Column] | None:
+    """Spark's own aggregates, for those that come out the same whatever the order of rows. None: one does not."""
+    refs = iter(frame.extras.get("aggregates", ()))
+    found = []
+    for one in asked:
+        total = _total(one, next(refs)) if one.argument else F.count(F.lit(1))
+        if total is None:
+            return None
+        found.append(total)
+    return found
+
+
+def _total(one: Asked, ref: Ref) -> Column | None:
+    column, kind = ref.column, ref.type
+    if one.function == "count":
+        return F.count(column)
+    if one.function in ("min", "max"):
+        pick = F.min if one.function == "min" else F.max
+        if isinstance(kind, (T.FloatType, T.DoubleType)):
+            return pick(column + F.lit(0).cast(kind))  # of 0.0 and -0.0 always the same one
+        return pick(column) if isinstance(kind, FIXED) else None
+    if one.function not in ("sum", "avg"):
+        return None
+    if isinstance(kind, SMALL):
+        return F.sum(column) if one.function == "sum" else F.sum(column).cast("double") / F.count(column)
+    if isinstance(kind, T.DecimalType):
+        return (F.sum(column) if one.function == "sum" else F.avg(column)) if kind.precision <= ROOMY else None
+    return _of_longs(one, quoted(ref.name)) if isinstance(kind, T.LongType) else None
+
+
+def _of_longs(one: Asked, column: str) -> Column:
+    """The sum or average of BIGINTs: upper and lower halves are added up apart, so that only what they come to can be too large."""
+    high, low = f"sum(shiftright({column}, 32))", f"sum({column} & 4294967295L)"
+    if one.function == "avg":
+        return expression(f"(CAST({high} AS DOUBLE) * 4294967296.0D + CAST({low} AS DOUBLE)) / count({column})")
+    above = f"({high} + shiftright({low}, 32))"
+    problem = f"{one.function}(..) AS {one.name}: the sum does not fit BIGINT; cast the argument to DECIMAL(38)"
+    fits = f"WHEN {above} BETWEEN -2147483648L AND 2147483647L THEN shiftleft({above}, 32) | ({low} & 4294967295L)"
+    return expression(f"CASE WHEN {high} IS NULL THEN NULL {fits} ELSE raise_error({literal(problem)}) END")

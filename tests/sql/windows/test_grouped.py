@@ -1,0 +1,170 @@
+"""Final rows of tumbling windows by GROUP BY, against the slow definition and the kernel, on rows that are late, tied, null and far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from support import nasty
+from support import reference_updates as slow
+from support.nasty import SECOND, interval
+
+from streamtime.sql.windows import changes, first_reach
+
+DAY = 86_400 * SECOND
+SUMS = "count(*) AS n_rows, count(v) AS n, sum(v) AS total, min(v) AS low, max(v) AS high, avg(v) AS mean"
+CALLS: tuple[dict[str, Any], ...] = (
+    {"order": "off", "size": 10, "grace": 0},
+    {"order": "off", "size": 7, "grace": 15, "at_end": "emit"},
+    {"order": "id", "size": 5, "grace": 1, "far": True},
+    {"order": "id", "size": 3, "grace": 2, "kind": "DATE", "at_end": "emit"},
+    {"order": "off", "size": 9, "grace": 3, "kind": "TIMESTAMP_NTZ"},
+    {"order": "t", "size": 8, "grace": 5},
+    {"order": "t", "size": 2, "grace": 0, "kind": "DATE", "at_end": "emit"},
+    {"order": "t", "size": 6, "grace": 0, "far": True, "at_end": "emit"},
+)
+
+
+def executed(df: DataFrame) -> str:
+    return str(df._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)))
+def test_final_rows_are_those_of_the_slow_definition_without_a_kernel(
+    spark: SparkSession, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_reach, "FEW_STEPS", 1)
+    options, kind = CALLS[number], CALLS[number].get("kind", "TIMESTAMP")
+    unit = DAY if kind == "DATE" else SECOND
+    rows = nasty.drifting(number, 700, unit, "far" in options, late=40)
+    odd = nasty.ODD if number % 2 else {}
+    names = nasty.Names(odd)
+    nasty.view(spark, rows, kind, names=odd)
+    size, grace, order = options["size"] * unit, options["grace"] * unit, options["order"]
+    clocked = slow.clocked(rows, [order], [])
+    judged = slow.time_windows(clocked, [order], size, size, grace)
+    text = (
+        f"WINDOW_UPDATES({names.clauses(['k'], [order])}, time => {names.option('{t}')}, size => {interval(size)}, grace => {interval(grace)}, "
+        f"aggregates => {names.option(SUMS.replace('(v)', '({v})'))}, emit => 'final', at_end => '{options.get('at_end', 'hold')}')"
+    )
+    edge = "TIMESTAMP_NTZ" if kind == "DATE" else kind
+    times = ", ".join(nasty.micros(c, edge) for c in ("window_start", "window_end", "window_close", "change_time", "emit_time"))
+    by = nasty.micros(names.sql("{t}"), kind) if order == "t" and kind != "DATE" else names.sql(f"{{{order}}}")
+    by = nasty.micros(f"CAST({by} AS TIMESTAMP_NTZ)", edge) if by == names.sql("{t}") else by
+    df = spark.sql(
+        f"SELECT {names.sql('{k}')}, {by}, {times}, change_type, change_seq, emit_reason, n_rows, n, total, low, high, mean FROM {text}"
+    )
+    assert "Arrow" not in executed(df)
+    last = max(clock for _, clock in clocked if clock is not None)
+    wanted = Counter(
+        (
+            *(c.row["k"], c.row[order], c.start, min(c.end, nasty.HIGHEST), min(c.close, nasty.HIGHEST), c.time),
+            *(last if at is None else at, "upsert", 0, "end" if at is None else "close", *(c.values or ())[:6]),
+        )
+        for c, at in slow.final(judged, clocked)
+        if at is not None or "at_end" in options
+    )
+    got = Counter(map(tuple, df.collect()))
+    assert got == wanted, (sorted((got - wanted).items(), key=repr)[:5], sorted((wanted - got).items(), key=repr)[:5])
+    assert judged.late or order == "t"
+
+
+NUMBERS = (
+    "CAST(id - 50 AS TINYINT) AS a, CAST(id * 7 AS SMALLINT) AS b, CAST(id * 1000003 AS INT) AS c, id * 90071992547409 - 4503599627370496 AS d, "
+    "CAST(id * 1.37 - 60 AS DECIMAL(9, 2)) AS e, CAST(id * 123456789012.345 AS DECIMAL(28, 6)) AS f, id % 3 = 0 AS g, "
+    "DATE '1900-01-01' + INTERVAL 1 DAY * id AS h, timestamp_seconds(id * 1e9) AS i, nanvl(id / 7, 0) * if(id % 2 = 0, -1, 1) AS x, "
+    "CAST(if(id % 5 = 0, 'NaN', -0.0D) AS FLOAT) AS y"
+)
+
+
+def test_totals_of_every_type_are_the_kernels(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark.sql(
+        f"SELECT id % 4 AS k, timestamp_seconds(id DIV 9 * 60) AS ts, {NUMBERS} FROM range(100) UNION ALL "
+        "SELECT 9, timestamp_seconds(5), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
+    ).createOrReplaceTempView("numbers")
+    asked = [f"{f}({c}) AS {f}_{c}" for f in ("sum", "avg") for c in "abcdef"]
+    asked += [f"{f}({c}) AS {f}_{c}" for f in ("min", "max", "count") for c in "abcdefghixy"]
+    text = (
+        "SELECT * FROM WINDOW_UPDATES(TABLE(numbers) PARTITION BY k ORDER BY ts, size => INTERVAL 7 MINUTES, "
+        f"aggregates => '{', '.join(asked)}', emit => 'final', at_end => 'emit')"
+    )
+    grouped = spark.sql(text)
+    found = grouped.collect()
+    assert "Arrow" not in executed(grouped)
+    monkeypatch.setattr(changes, "final_rows", lambda *_: None)
+    kernel = spark.sql(text)
+
+    def said(rows: list[Any]) -> list[list[str]]:
+        """Values as they read; 0.0 is -0.0, and the kernel rounds an average of large BIGINTs row by row."""
+        return sorted([f"{v + 0.0:.13g}" if isinstance(v, float) else repr(v) for v in row] for row in rows)
+
+    assert said(found) == said(kernel.collect())
+    assert len(found) > 8
+    assert "ArrowEvalPython" in executed(kernel) or "MapInArrow" in executed(kernel)
+    assert [(f.name, f.dataType, f.metadata) for f in grouped.schema] == [(f.name, f.dataType, f.metadata) for f in kernel.schema]
+
+
+def test_a_sum_that_does_not_fit_fails_and_one_that_fits_in_the_end_does_not(spark: SparkSession) -> None:
+    call = (
+        "SELECT s FROM WINDOW_UPDATES(TABLE(SELECT timestamp_seconds(1) AS ts, 1 AS k, * FROM VALUES {} AS t(n, v)) PARTITION BY k "
+        "ORDER BY n, time => 'ts', size => INTERVAL 10 MINUTES, aggregates => '{}(v) AS s', emit => 'final', at_end => 'emit')"
+    )
+    fits = "(1, 9223372036854775807), (2, 5L), (3, -9L), (4, NULL)"
+    assert spark.sql(call.format(fits, "sum")).head() == (2**63 - 5,)
+    for low in ("(1, -9223372036854775808), (2, 0L)", "(1, -9223372036854775807), (2, -1L)"):
+        assert spark.sql(call.format(low, "sum")).head() == (-(2**63),)
+    assert spark.sql(call.format("(1, 9223372036854775807), (2, 9223372036854775807)", "avg")).head() == (2.0**63,)
+    with pytest.raises(Exception, match=r"sum\(..\) AS s: the sum does not fit BIGINT; cast the argument to DECIMAL\(38\)"):
+        spark.sql(call.format("(1, 9223372036854775807), (2, 1L)", "sum")).collect()
+
+
+@pytest.mark.parametrize(
+    ("change", "grouped"),
+    [
+        ({}, True),
+        ({"ORDER BY n": "ORDER BY ts"}, True),
+        ({"sum(v)": "sum(CAST(v AS DOUBLE))"}, False),  # its last digits depend on the order of rows
+        ({"sum(v)": "first(v)"}, False),
+        ({"sum(v)": "collect_list(v)"}, False),
+        ({"sum(v)": "max(k)"}, False),
+        ({"sum(v)": "sum(CAST(v AS DECIMAL(30, 2)))"}, False),
+        ({"PARTITION BY k": "PARTITION BY x"}, False),  # of 0.0 and -0.0, a change has the last row's
+        ({"PARTITION BY k": "PARTITION BY c"}, False),
+        ({"ORDER BY n": "ORDER BY (n, v)"}, False),
+        ({"ORDER BY n": "ORDER BY n DESC"}, False),
+        ({"ORDER BY n": "ORDER BY x"}, False),
+        ({"1 HOUR": "1 HOUR, slide => INTERVAL 30 MINUTES"}, False),
+        ({"1 HOUR": "1 SECOND"}, False),  # too many windows for a table of them
+        ({"1 HOUR": "1 HOUR, clock_by => ARRAY('k')"}, False),
+    ],
+)
+def test_rows_are_grouped_only_where_their_order_does_not_matter(spark: SparkSession, change: dict[str, str], grouped: bool) -> None:
+    spark.sql(
+        "SELECT id AS n, CAST(id AS STRING) AS k, timestamp_seconds(id) AS ts, id AS v, CAST(id AS DOUBLE) AS x, "
+        "collate(CAST(id AS STRING), 'UTF8_LCASE') AS c FROM range(9)"
+    ).createOrReplaceTempView("t")
+    text = (
+        "SELECT * FROM WINDOW_UPDATES(TABLE(t) PARTITION BY k ORDER BY n, time => 'ts', size => INTERVAL 1 HOUR, "
+        "aggregates => 'sum(v) AS s', emit => 'final')"
+    )
+    for old, new in change.items():
+        assert old in text
+        text = text.replace(old, new)
+    df = spark.sql(text)
+    assert ("Arrow" not in executed(df)) == grouped
+
+
+def test_a_column_that_is_never_null_stays_so(spark: SparkSession) -> None:
+    view = "SELECT timestamp_seconds(id) AS ts, id AS n, 1 AS k, DATE '2024-01-01' AS d, CAST(id AS DECIMAL(5, 1)) AS e FROM range(3)"
+    for order in ("n", "ts", "d", "e"):
+        df = spark.sql(
+            f"SELECT * FROM WINDOW_UPDATES(TABLE({view}) PARTITION BY k ORDER BY {order}, time => 'ts', size => INTERVAL 1 HOUR, "
+            "aggregates => 'count(*) AS c', emit => 'final', at_end => 'emit')"
+        )
+        assert not df.schema["k"].nullable
+        assert not df.schema[order].nullable
+        assert df.collect()[0].c == 3
+    assert Decimal(2) == df.collect()[0].e
