@@ -79,7 +79,7 @@ def tested(python: Path, arguments: list[str]) -> int:
     """All tests, or some. Of all, the files run in two groups side by side, which take about as long as each other."""
     if arguments:
         return run(python, "-m", "pytest", *arguments)
-    run(python, "-c", "from streamtime.session import delta_jars; delta_jars()")  # else both would fetch them
+    run(python, "tests/support/archive.py")
     seconds = json.loads(SECONDS.read_text())
     files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
     here, beside = packed({name: seconds.get(name, 20) for name in files}, 2)

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import IO, Any
 
 # C1 alone leaves a JVM 48 MB for compiled code. The suite needs 80 after a third of its tests; when it is full, all that follows is interpreted
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=400m"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=400m"
+ARCHIVE = Path(sys.prefix) / "spark.jsa"  # made by `archive`; a JVM that cannot use it starts without, and is to say nothing of it
+JAVA_OPTIONS = f"{QUICK} -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable" if ARCHIVE.exists() else QUICK
 
 
 def code_cache(spark: Any) -> str:

@@ -27,11 +27,11 @@ KILLS = int(os.environ.get("STREAMTIME_KILLS", "2"))
 SECOND = 1_000_000
 
 
-def killed(random_: random.Random, folder: Path, function: str) -> list[list[reference.Row]]:
+def killed(random_: random.Random, folder: Path, function: str) -> list[tuple[list[reference.Row], int]]:
     """Files of events through a stream that is killed over and over, and then let run to its end. Gives the micro-batches."""
     batches = []
     (folder / "in").mkdir()
-    for number in range(6 * KILLS):
+    for number in range(4 * KILLS):
         times = [(1000 + number * 20 + random_.randint(-30, 20)) * SECOND for _ in range(40)]
         rows: list[reference.Row] = [{"k": random_.randint(0, 30), "t": t, "id": number * 40 + i} for i, t in enumerate(times)]
         batches.append(rows)
@@ -43,22 +43,32 @@ def killed(random_: random.Random, folder: Path, function: str) -> list[list[ref
     program = (TESTS / "support" / "killed_stream.py", str(folder), function)
     for _ in range(KILLS):
         with talking(*program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as (process, said):
-            for _ in range(random_.randint(0, 4)):  # so many micro-batches are done, the next is somewhere on its way
+            for _ in range(random_.randint(0, 3)):  # so many micro-batches are done, the next is somewhere on its way
                 assert said.readline().strip().isdigit()
             time.sleep(random_.uniform(0, 2))
             os.killpg(process.pid, signal.SIGKILL)  # the JVM and its Python workers with it
     with (folder / "log").open("wb") as log, talking(*program, stdout=log, stderr=log) as (_, said):
         assert said.read().endswith("done\n"), (folder / "log").read_text()[-2000:]
-    return in_micro_batches_of(folder / "checkpoint" / "offsets", batches)
+    return micro_batches(folder / "checkpoint" / "offsets", batches)
 
 
-def in_micro_batches_of(offsets: Path, files: list[list[reference.Row]]) -> list[list[reference.Row]]:
-    """Files as micro-batches took them: one each, and two where a kill came after Spark had noted a file and before it began a micro-batch."""
-    noted = [json.loads(path.read_text().splitlines()[-1])["logOffset"] for path in sorted(offsets.glob("[0-9]*"), key=lambda p: int(p.name))]
-    assert noted == sorted(noted)
-    assert noted[-1] == len(files) - 1
-    firsts = [0, *(number + 1 for number in noted)]
-    return [[row for rows in files[first : last + 1] for row in rows] for first, last in zip(firsts, noted, strict=False) if first <= last]
+def micro_batches(offsets: Path, files: list[list[reference.Row]]) -> list[tuple[list[reference.Row], int]]:
+    """The rows of each micro-batch that there was, and the watermark under which it ran.
+
+    A kill may come after Spark noted a file and before it began a micro-batch: the next one then has two files. Or after the sink has all
+    rows and before Spark knows: their times then do not move the watermark.
+    """
+    found: list[tuple[list[reference.Row], int]] = []
+    first, largest = 0, 0
+    for path in sorted(offsets.glob("[0-9]*"), key=lambda p: int(p.name)):
+        _, settings, offset = path.read_text().splitlines()
+        watermark, last = json.loads(settings)["batchWatermarkMs"] * 1000, json.loads(offset)["logOffset"]
+        assert (found[-1][1] if found else 0) <= watermark <= largest
+        found.append(([row for rows in files[first : last + 1] for row in rows], watermark or reference.BEFORE))
+        largest = max([largest, *(row["t"] for row in found[-1][0])])
+        first = last + 1
+    assert first == len(files)
+    return found
 
 
 def moment(micros: int | None) -> datetime.datetime | None:
@@ -68,7 +78,8 @@ def moment(micros: int | None) -> datetime.datetime | None:
 def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
     batches = killed(random.Random(KILLS), tmp_path, "deduplicate")
     found = Counter((r.id, r.reason, r.kept_time) for r in spark.read.format("delta").load(str(tmp_path / "out")).collect())
-    expected = reference.deduplicate([], within=30 * SECOND, order=["t"], clocked=reference.in_micro_batches(batches, ["t"], 0, 1000))
+    clocked = [(row, watermark) for rows, watermark in batches for row in reference.in_processing_order(rows, ["t"])]
+    expected = reference.deduplicate([], within=30 * SECOND, order=["t"], clocked=clocked)
     assert found == Counter((j.row["id"], j.reason, moment(j.kept_time)) for j in expected)
     shutil.rmtree(tmp_path / "checkpoint")
 
@@ -78,16 +89,14 @@ def test_a_suppressed_stream_that_is_killed_gives_exactly_one_final_row_for_each
 ) -> None:
     batches = killed(random.Random(KILLS + 1), tmp_path, "suppress")
     found = [(r.k, r.minute, r.id, r.emit_time) for r in spark.read.format("delta").load(str(tmp_path / "out")).collect()]
-    clocked = {r["id"]: clock for r, clock in reference.in_micro_batches(batches, ["id"], 0, 1000)}
     minute = 60 * SECOND
     meant = [
-        [r | {"minute": r["t"] // minute * minute, "close": (r["t"] // minute + 1) * minute + 80 * SECOND} for r in b] for b in batches
+        ([r | {"minute": r["t"] // minute * minute, "close": (r["t"] // minute + 1) * minute + 80 * SECOND} for r in rows], watermark)
+        for rows, watermark in batches
     ]
-    slow = Suppress(closes=True, deleted=False, keys=["k", "minute"], watermarked=True)
-    last = max(r["t"] for rows in batches for r in rows)
-    fates = slow.stream([*((rows, clocked[rows[0]["id"]]) for rows in meant), ([], last // 1000 * 1000)])
+    fates = Suppress(closes=True, deleted=False, keys=["k", "minute"], watermarked=True).stream(meant)
     final = [(f.row["k"], moment(f.row["minute"]), f.row["id"], moment(f.emit_time)) for f in fates if f.outcome == "released"]
     assert Counter(found) == Counter(final)
-    closed = {(r["k"], r["minute"]) for rows in meant for r in rows if r["close"] <= last}
+    closed = {(r["k"], r["minute"]) for rows, _ in meant for r in rows if r["close"] <= batches[-1][1]}
     assert Counter((k, m) for k, m, _, _ in found) == Counter((k, moment(m)) for k, m in closed)  # one for each, none missing
     shutil.rmtree(tmp_path / "checkpoint")

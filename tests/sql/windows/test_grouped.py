@@ -158,7 +158,7 @@ def test_rows_are_grouped_only_where_their_order_does_not_matter(spark: SparkSes
 
 
 def test_a_column_that_is_never_null_stays_so(spark: SparkSession) -> None:
-    view = "SELECT timestamp_seconds(id) AS ts, id AS n, 1 AS k, DATE '2024-01-01' AS d, CAST(id AS DECIMAL(5, 1)) AS e FROM range(3)"
+    view = "SELECT timestamp_seconds(id) AS ts, id AS n, 1 AS k, DATE '2024-01-01' AS d, 2.0BD AS e FROM range(3)"
     for order in ("n", "ts", "d", "e"):
         df = spark.sql(
             f"SELECT * FROM WINDOW_UPDATES(TABLE({view}) PARTITION BY k ORDER BY {order}, time => 'ts', size => INTERVAL 1 HOUR, "
