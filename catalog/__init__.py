@@ -4,13 +4,15 @@
     spark = streamtime.session()          # or your own session, and streamtime.register(spark)
     spark.sql("SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => INTERVAL 10 MINUTES)")
 
-Over Spark Connect, `streamtime.query(spark, text)` takes the place of `spark.sql(text)`.
+Over Spark Connect, `streamtime.query(spark, text)` takes the place of `spark.sql(text)`. Where nothing of this pack can run, neither driver
+nor server, `streamtime.compile(spark, text)` gives the text as plain Spark SQL.
 The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"], order_by=["ts"], within=timedelta(minutes=10))`.
 """
 
 from streamtime import api
 from streamtime.api import *  # noqa: F403 - one for each function
 from streamtime.door.registration import Registration, register, unregister
+from streamtime.plain.compiling import compile  # noqa: A004 - as there
 from streamtime.session import session
 from streamtime.sparks import UnsupportedSparkError
 from streamtime.sql.call.errors import CallError
@@ -25,6 +27,7 @@ __all__ = [
     "Registration",
     "UnsupportedSparkError",
     "VersionedTable",
+    "compile",
     "query",
     "register",
     "session",

@@ -1,4 +1,4 @@
-"""The command line: `streamtime sql`, `streamtime functions` and `streamtime doctor`."""
+"""The command line: `streamtime sql`, `streamtime compile`, `streamtime functions` and `streamtime doctor`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ EXAMPLES = """\
 examples:
   streamtime sql                            a SQL shell with Delta Lake and the functions of this pack
   streamtime sql -e "SELECT 1; SELECT 2"    statements, and out again
+  streamtime compile daily.sql              the same statements without calls, for where the pack cannot run
   streamtime functions deduplicate          the reference page of a function
   streamtime doctor                         what works here, what does not, and what to do
 """
@@ -33,6 +34,16 @@ examples:
   streamtime sql --cores 2 --memory 8g --conf spark.sql.shuffle.partitions=16
   streamtime sql --remote sc://localhost:15002
 """
+COMPILE = """\
+Writes statements with calls of the pack as plain Spark SQL, which needs no pack where it runs. Nothing is read: only the columns of
+tables must be known, from a warehouse folder or from --table. Exit code 1 if a call is wrong, or has no plain SQL: then stderr says why.
+"""
+COMPILE_EXAMPLES = """\
+examples:
+  streamtime compile daily.sql --warehouse ~/warehouse > plain.sql
+  streamtime compile daily.sql --table "clicks=user_id STRING, ts TIMESTAMP" --check
+  echo "SELECT * FROM VERSIONS(TABLE(log) PARTITION BY k ORDER BY at)" | streamtime compile --table "log=k STRING, at TIMESTAMP"
+"""
 DOCTOR_EXAMPLES = """\
 examples:
   streamtime doctor
@@ -43,7 +54,7 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code: 0 for success, 1 for a failure, 2 for a wrong option, 130 after Ctrl-C."""
     options = parser().parse_args(arguments)
-    commands = {"sql": sql, "functions": functions, "doctor": doctor}
+    commands = {"sql": sql, "compile": compiled, "functions": functions, "doctor": doctor}
     try:
         code = commands[options.command](options)
         sys.stdout.flush()
@@ -68,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=formatter,
     )
     top.add_argument("--version", action="version", version=_version())
-    commands = top.add_subparsers(dest="command", required=True, metavar="{sql,functions,doctor}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="{sql,compile,functions,doctor}")
 
     one = commands.add_parser("sql", help="run SQL, or open a SQL shell", description=SQL, epilog=SQL_EXAMPLES, formatter_class=formatter)
     what = one.add_mutually_exclusive_group()
@@ -85,6 +96,14 @@ def parser() -> argparse.ArgumentParser:
     )
     other = one.add_argument_group("or a Spark Connect server")
     other.add_argument("--remote", metavar="URL", help="sc://host:port; none of the local options then applies")
+
+    made = commands.add_parser(
+        "compile", help="statements as plain Spark SQL", description=COMPILE, epilog=COMPILE_EXAMPLES, formatter_class=formatter
+    )
+    made.add_argument("file", nargs="?", default="-", metavar="FILE", help="the statements (default: stdin)")
+    made.add_argument("--table", type=_setting, action="append", metavar="NAME=COLUMNS", help="a table's columns; may be repeated")
+    made.add_argument("--warehouse", type=Path, metavar="DIR", help="the folder where `streamtime sql` keeps tables and views")
+    made.add_argument("--check", action="store_true", help="have Spark plan the plain text, too")
 
     two = commands.add_parser(
         "functions", help="list the functions, or show one", description="Lists the functions, or prints the reference page of one."
@@ -139,6 +158,28 @@ def sql(options: argparse.Namespace) -> int:
         kept = options.remote or (f"tables are kept in {options.warehouse}" if options.warehouse else "tables last as long as this shell")
         print(f"streamtime {_version()}, Spark {opened.spark.version}, {kept}. `help` says what there is; Ctrl-D leaves.")
         return Shell(console).run()
+    finally:
+        opened.close()
+
+
+def compiled(options: argparse.Namespace) -> int:
+    """`streamtime compile`."""
+    from pyspark.errors import PySparkException
+
+    import streamtime
+    from streamtime.java import JavaError
+    from streamtime.shell.connection import ConnectionFailed, local
+
+    try:
+        text = _read(options.file)
+        opened = local(settings={}, warehouse=options.warehouse)
+    except (ConnectionFailed, JavaError, OSError, UnicodeDecodeError) as problem:
+        return _fail(str(problem))
+    try:
+        print(streamtime.compile(opened.spark, text, tables=dict(options.table or ()), check=options.check))
+        return 0
+    except (PySparkException, ValueError) as problem:
+        return _fail(str(problem))
     finally:
         opened.close()
 

@@ -29,7 +29,7 @@ from streamtime.sparks import knows_asof_join
 from streamtime.sql.call.binding import bind
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import Names
-from streamtime.sql.call.spec import Spec
+from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Expression, Sort, Table, Value
 from streamtime.sql.syntax import as_of_rewrite
 from streamtime.sql.syntax.as_of_clauses import Refusal
@@ -88,7 +88,7 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
     given = iter(args) if isinstance(args, list) else None
     result: DataFrame | None = None
     for piece in spoken(text):
-        run = _Run(spark, Statement(_with_calls(spark, piece)), args)
+        run = Run(spark, Statement(with_calls(spark, piece)), args)
         if given is not None:
             run.positional = {t.start: value for t, value in zip((t for t in run.statement.tokens if t.text == "?"), given, strict=False)}
         with hints.explained(run.statement.text):
@@ -97,7 +97,7 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
     return result
 
 
-class _Run:
+class Run:
     """One statement on its way through a session."""
 
     def __init__(self, spark: SparkSession, statement: Statement, args: Args) -> None:
@@ -176,29 +176,33 @@ class _Run:
                 refuse_foreign(table.df, spec.name)
             if spec.tables == len(tables) == 2:
                 return self._joined(call, spec, tables, options)
-            return spec.plan(bind(spec, tables, options, self.spark))
+            return spec.plan(self.bound(spec, tables, options))
         except AnalysisException as error:
             if (error.getCondition() or "").startswith("TABLE_OR_VIEW_NOT_FOUND"):
                 for rows in call.tables:
                     self.read(rows.query)  # the same error, with its position
             raise
 
+    def bound(self, spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None, Value]]) -> Bound:
+        """The call, checked."""
+        return bind(spec, tables, options, self.spark)
+
     def _joined(self, call: Call, spec: Spec, tables: list[Table], options: list[tuple[str | None, Value]]) -> DataFrame:
         """A join with the tables that are named around it: its sides carry them along, or, where history replaces a side, its result."""
         given = {name: value.python for name, value in options}
         if given.get("output", "rows") != "rows" or not qualifiers.needed(self.statement, call, given.get("on")):
-            return spec.plan(bind(spec, tables, options, self.spark))
+            return spec.plan(self.bound(spec, tables, options))
         using, known = given.get("using") or (), Names(self.spark)
         asked = [qualifiers.relations(self.statement, rows) for rows in call.tables]
         having = [qualifiers.columns(t.df, r, self.columns) for t, r in zip(tables, asked, strict=True)]
         if "history" in given:
-            result = spec.plan(bind(spec, tables, options, self.spark))
+            result = spec.plan(self.bound(spec, tables, options))
             result, self.columns[call.span] = qualifiers.with_tables(result, qualifiers.joined(having[0], having[1], using, known))
             return result
         apart = ((), using)  # columns of USING belong to the left side
         sides = [qualifiers.carried(t.df, h, a) for t, h, a in zip(tables, having, apart, strict=True)]
         self.columns[call.span] = qualifiers.joined(sides[0][1], sides[1][1], using, known)
-        return spec.plan(bind(spec, [replace(t, df=df) for t, (df, _) in zip(tables, sides, strict=True)], options, self.spark))
+        return spec.plan(self.bound(spec, [replace(t, df=df) for t, (df, _) in zip(tables, sides, strict=True)], options))
 
     def _rows(self, call: Call, rows: Rows) -> DataFrame:
         if rows.is_name:
@@ -254,7 +258,7 @@ class _Run:
         raise AnalysisException(f"{error}; {self.statement.position(call.start)}") from None
 
 
-def _with_calls(spark: SparkSession, text: str) -> str:
+def with_calls(spark: SparkSession, text: str) -> str:
     """The statement with its AS OF joins as calls."""
     try:
         made = as_of_rewrite.rewrite(text, asof=not knows_asof_join(spark.version)) if as_of_rewrite.mentioned(text) else None

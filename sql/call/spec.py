@@ -126,6 +126,9 @@ class Bound:
     session: Any = None
     as_inputs: Callable[[DataFrame, Sequence[Place], bool], DataFrame] = as_they_are
     names: Names = field(default_factory=Names)  # when two names of columns are the same
+    kernels: bool = (
+        True  # whether Python may run where the result does; if not, a plan of Spark's own operators is taken where there is one
+    )
 
     def __getitem__(self, option: str) -> Any:
         """The value of an option, its default where the call did not give it."""

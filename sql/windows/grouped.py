@@ -1,8 +1,8 @@
 """Final rows of tumbling windows as a plain GROUP BY (rules W1, W5, W6): no kernel, and rows are added up before the shuffle.
 
-Which rows came in time is a filter (`first_reach`), so what a window comes to is an aggregate of Spark's own over those that did. That holds
-where an aggregate is the same whatever the order of rows, to the last digit: counts, sums that are exact, extremes. And where the last row's
-ORDER BY column is the largest one.
+Which rows came in time is a filter (`first_reach`), so what a window comes to is an aggregate of Spark's own over those that did. That
+holds where an aggregate is the same whatever the order of rows, to the last digit: counts, sums that are exact, extremes. And where the
+last row's ORDER BY column is the largest one.
 """
 
 from __future__ import annotations
@@ -110,10 +110,13 @@ def _present(column: Column, field: T.StructField) -> Column:
     if field.nullable:
         return column
     kind = field.dataType
-    if isinstance(kind, T.BooleanType):
-        return F.coalesce(column, F.lit(False))
-    some = moment("0L", kind) if isinstance(kind, (T.TimestampType, T.TimestampNTZType)) else "DATE '1970-01-01'"
-    return F.coalesce(column, expression(some) if not isinstance(kind, T.NumericType) else F.lit(0).cast(kind))
+    if isinstance(kind, T.DecimalType):
+        some = f"0.{'0' * kind.scale}BD" if kind.scale else "0BD"  # as a literal: a cast of another number could be null
+    elif isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
+        some = moment("0L", kind)
+    else:
+        some = "DATE '1970-01-01'" if isinstance(kind, T.DateType) else "false" if isinstance(kind, T.BooleanType) else "0Y"
+    return F.coalesce(column, expression(some).cast(kind))
 
 
 def totals(frame: Frame, asked: Sequence[Asked]) -> list[Column] | None:
@@ -150,7 +153,7 @@ def _of_longs(one: Asked, column: str) -> Column:
     """The sum or average of BIGINTs: upper and lower halves are added up apart, so that only what they come to can be too large."""
     high, low = f"sum(shiftright({column}, 32))", f"sum({column} & 4294967295L)"
     if one.function == "avg":
-        return expression(f"(CAST({high} AS DOUBLE) * 4294967296.0D + CAST({low} AS DOUBLE)) / count({column})")
+        return expression(f"(CAST({high} AS DOUBLE) * {2**32}L + CAST({low} AS DOUBLE)) / count({column})")
     above = f"({high} + shiftright({low}, 32))"
     problem = f"{one.function}(..) AS {one.name}: the sum does not fit BIGINT; cast the argument to DECIMAL(38)"
     fits = f"WHEN {above} BETWEEN -2147483648L AND 2147483647L THEN shiftleft({above}, 32) | ({low} & 4294967295L)"

@@ -35,9 +35,7 @@ MOMENT, ROW, LAST, CLOCK = (f"{PREFIX}{name}" for name in ("moment", "row", "las
 MINUTE = 60_000_000  # steps this far apart are few enough for any task to hold those of decades
 
 
-def emitted(
-    call: Bound, rows: DataFrame, frame: Frame, clock: Column | DataFrame, steps: tuple[int, int] | None
-) -> DataFrame:
+def emitted(call: Bound, rows: DataFrame, frame: Frame, clock: Column | DataFrame, steps: tuple[int, int] | None) -> DataFrame:
     """Final rows with `emit_time` and `emit_reason`; windows that never close are held back or leave at the end [C7].
 
     `clock` is stream time, beside the frame's rows, or as rows with a `MOMENT`: those at which windows may close, and the last.

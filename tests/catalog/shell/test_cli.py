@@ -434,6 +434,18 @@ def test_versions_are_compared_as_pip_does(version: str, requirement: str, holds
 # -- the whole program, with Spark
 
 
+def test_statements_are_compiled_from_stdin_or_refused() -> None:
+    call = "SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts{});"
+    clicks = ("--table", "clicks=user_id STRING, ts TIMESTAMP")
+    done = run("compile", *clicks, "--check", stdin=call.format(""))
+    assert done.returncode == 0, done.stderr
+    assert "row_number() OVER (PARTITION BY `user_id`" in done.stdout
+    done = run("compile", *clicks, stdin=call.format(", within => INTERVAL 1 HOUR"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("streamtime: DEDUPLICATE: this call has no plain SQL: it needs a kernel")
+    assert run("compile", "nowhere.sql").returncode == 1
+
+
 def test_a_script_goes_to_its_first_failure_and_says_which_it_is(tmp_path: Path) -> None:
     script = tmp_path / "s.sql"
     script.write_text(

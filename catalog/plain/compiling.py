@@ -1,0 +1,144 @@
+"""compile(): a statement with calls as one of plain Spark SQL, which needs no pack, no Python and no JAR where it runs.
+
+Calls are found as `query` finds them, and the rest of the text stays as it is. What a plan function builds over the columns of its TABLE
+argument is printed, an operator at a time (`streamtime.plain.printer`): so there is one truth for all doors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from streamtime.plain.printer import Printer, Unprintable
+from streamtime.sparks import spark_version
+from streamtime.sql.call.errors import CallError
+from streamtime.sql.call.spec import Bound, Spec
+from streamtime.sql.call.values import Table, Value
+from streamtime.sql.syntax.tokens import Span
+from streamtime.statements import qualifiers
+from streamtime.statements.calls import Call, Malformed, Rows, Statement, spoken
+from streamtime.statements.query import SPECS, Run, is_remote, with_calls
+from streamtime.version import VERSION
+
+QUERY = re.compile(r"\s*(\(|(SELECT|WITH|FROM|VALUES|TABLE|MAP|REDUCE)\b)", re.IGNORECASE)
+DOORS = "Run it where the pack is: spark.sql in a driver that registered it, or streamtime.query over Spark Connect."
+
+
+def compile(  # noqa: A001 - a verb that users guess
+    spark: SparkSession, text: str, *, tables: dict[str, str] | None = None, check: bool = False
+) -> str:
+    """A SQL text without the pack's functions that gives what this one gives: for SQL warehouses, BI tools, dbt, other people's sessions.
+
+        streamtime.compile(spark, "SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts)")
+
+    Args:
+        spark: a session with a JVM. Nothing is read: what must be known of the tables are their columns, which the session's catalog has.
+        text: one statement, or several with semicolons between them. What is not a call stays as it is, parameters included.
+        tables: columns of tables that this session does not have, as CREATE TABLE takes them: `{"clicks": "user_id STRING, ts TIMESTAMP"}`.
+            They stand in front of the session's own, for this text alone.
+        check: have Spark plan the plain text, too, in this session with these tables. Needs values for parameters, so there may be none.
+
+    Returns:
+        The text, each call a subquery in its place: WITH and a CTE for each step, below a comment that has the call and its columns. The
+        same text over the same columns gives the same result, letter by letter. Columns and their types are those of today: compile
+        again when they change.
+
+    What can be compiled is what Spark's own operators do: AS_OF_JOIN without `arrival` and `history`, VERSIONS, SESSIONIZE without `grace`,
+    DEDUPLICATE without `within`, DISTINCT_IN_WINDOW over time windows, and `emit => 'final'` of WINDOW_UPDATES where rows are grouped (its
+    page says when). The session in which the text runs should have the time zone and the ANSI mode of this one.
+
+    Raises:
+        AnalysisException: a call is wrong, as behind every door; or it needs a kernel, or a stream, which plain SQL has not. The message
+            says what, and which other doors there are. With `check`, Spark refuses the plain text.
+    """
+    if is_remote(spark):
+        fix = "Compile in a local session, with the columns of the tables: streamtime.compile(spark, text, tables={'t': 'k STRING, ..'})."
+        raise CallError("compile", "`spark`", "expected a session with a JVM, got one of Spark Connect", fix)
+    if tables:
+        spark = spark.newSession()
+        for name, columns in tables.items():
+            spark.createDataFrame([], columns).createTempView(name)
+    pieces = [_Compiling(spark, Statement(with_calls(spark, piece)), None).text() for piece in spoken(text)]
+    for piece in pieces if check else ():
+        plan = spark.sql(f"EXPLAIN {piece}").head()[0]  # type: ignore[index]
+        if plan.startswith("Error occurred during query planning"):
+            raise AnalysisException(f"compile: Spark refuses the plain text. {plan}")
+    return pieces[0] if len(pieces) == 1 else ";\n".join(piece.strip() for piece in pieces)
+
+
+class _Compiling(Run):
+    """One statement."""
+
+    def text(self) -> str:
+        """Without its calls."""
+        self.jvm: Any = self.spark.sparkContext._jvm
+        words = {t.name for t in self.statement.tokens}
+        self.printer = Printer(self.jvm, lambda name: name not in words)
+        self.compiled: dict[Span, str] = {}
+        try:
+            calls = self.statement.calls(SPECS)
+        except Malformed:  # Spark's parser says what is wrong
+            self.sql(self.statement.text, [(0, len(self.statement.text))])
+            raise
+        for call in calls:
+            try:
+                df = self._frame(call)
+                stars = qualifiers.stars(self.statement, call, self.columns[call.span]) if call.span in self.columns else {}
+                self.compiled[call.span] = self._commented(call, df)
+            except Unprintable as reason:
+                self._refuse(call, CallError(call.function.upper(), None, f"this call has no plain SQL: it needs {reason}", DOORS))
+            except CallError as error:
+                self._refuse(call, error)
+            self.frames[call.span] = (f"f{len(self.frames)}", df)
+            self.frames |= {star: (text, None) for star, text in stars.items()}
+        return self._rendered((0, len(self.statement.text)))
+
+    def bound(self, spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None, Value]]) -> Bound:
+        """The call, for a place without Python."""
+        return replace(super().bound(spec, tables, options), kernels=False)
+
+    def _commented(self, call: Call, df: DataFrame) -> str:
+        """The query that a call is, below what it was."""
+        query = self.printer.query(df)
+        said = " ".join(self.statement.text[slice(*call.span)].split())
+        inputs = [f"{f.name} {f.dataType.simpleString()}" for rows in call.tables for f in self.inputs[rows.inside].schema]
+        comment = f"streamtime {VERSION}: {said}\n     over ({', '.join(inputs)})".replace("/*", "/ *").replace("*/", "* /")
+        return f"(\n  /* {comment} */\n{query}\n)"
+
+    def _rendered(self, span: Span) -> str:
+        """A piece of the statement, with the outermost calls in it compiled."""
+        inside = sorted(s for s in self.frames if span[0] <= s[0] and s[1] <= span[1])
+        outermost = [s for s in inside if not any(o != s and o[0] <= s[0] and s[1] <= o[1] for o in inside)]
+        made, at = "", span[0]
+        for start, end in outermost:
+            name, df = self.frames[start, end]
+            made += self.statement.text[at:start] + (self.compiled[start, end] if df is not None else name)
+            at = end
+        return made + self.statement.text[at : span[1]]
+
+    def _rows(self, call: Call, rows: Rows) -> DataFrame:
+        """The columns of a TABLE argument without its rows: a reference to a CTE, whose text is the argument's."""
+        df = super()._rows(call, rows)
+        plan: Any = df._jdf.queryExecution().analyzed()  # type: ignore[operator]
+        if plan.isStreaming():
+            raise CallError(call.function.upper(), "TABLE", "this call has no plain SQL: it needs state, on a stream", DOORS)
+        self.inputs = getattr(self, "inputs", {}) | {rows.inside: df}
+        text = self._rendered(rows.inside).strip()
+        number, reference = self._reference(plan)
+        self.printer.sources[number] = f"(\n        {text}\n      )" if QUERY.match(text) else text
+        return DataFrame(self.jvm.org.apache.spark.sql.classic.Dataset.ofRows(self.spark._jsparkSession, reference), self.spark)
+
+    def _reference(self, plan: Any) -> tuple[int, Any]:
+        seq, none = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq, self.jvm.scala.Option.empty()
+        logical = self.jvm.org.apache.spark.sql.catalyst.plans.logical
+        number = getattr(logical, "CTERelationDef$").__getattr__("MODULE$").newId()
+        limits = spark_version(self.spark.version).recursion_limits
+        empty = logical.LocalRelation(plan.output(), seq([]), False, none)
+        reference = logical.CTERelationRef(number, True, plan.output(), False, none, False, *((none, False) if limits else ()))
+        definition = logical.CTERelationDef(empty, number, none, False, *((none,) if limits else ()))
+        return number, logical.WithCTE(reference, seq([definition]))

@@ -1,0 +1,166 @@
+"""compile(): plain SQL gives what the calls give, in a process that cannot import the pack; and what has no plain SQL is refused in words."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import sqlglot
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from support import TESTS, nasty
+from support.plain_session import said
+
+import streamtime
+
+EVENT = "TABLE(nasty) PARTITION BY (s, k) ORDER BY t"
+ARRIVAL = "TABLE(nasty) PARTITION BY (s, k) ORDER BY off, time => 't'"
+OUTPUTS = ("rows", "dropped", "all", "metrics")
+RIGHT = "TABLE(prices) PARTITION BY (s, k) ORDER BY at"
+HOUR = "size => INTERVAL 1 HOUR"
+SUMS = "aggregates => 'count(*) AS n_rows, sum(v) AS total, avg(v) AS mean, min(t) AS low, max(v) AS high'"
+CALLS = [
+    *(f"DEDUPLICATE({EVENT}, output => '{o}')" for o in OUTPUTS),
+    f"DEDUPLICATE({EVENT}, keep => 'last')",
+    f"DEDUPLICATE({EVENT}, keep => 'unique', output => 'all')",
+    f"DEDUPLICATE({ARRIVAL}, output => 'rows')",
+    "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY (off DESC, id), time => 't')",
+    *(f"DISTINCT_IN_WINDOW({EVENT}, {HOUR}, slide => INTERVAL 20 MINUTES, output => '{o}')" for o in ("rows", "all")),
+    f"DISTINCT_IN_WINDOW({ARRIVAL}, {HOUR}, grace => INTERVAL 10 MINUTES)",
+    f"DISTINCT_IN_WINDOW({EVENT}, gap => INTERVAL 5 SECONDS)",
+    *(f"SESSIONIZE({EVENT}, gap => INTERVAL 5 SECONDS, output => '{o}')" for o in ("rows", "dropped", "all")),
+    *(f"VERSIONS({EVENT}, deleted => 'gone'{more})" for more in ("", ", output => 'dropped'")),
+    f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', grace => INTERVAL 10 MINUTES)",
+    f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit')",
+    f"WINDOW_UPDATES({ARRIVAL}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit', grace => INTERVAL 10 MINUTES)",
+    f"AS_OF_JOIN({EVENT}, {RIGHT})",
+    *(f"AS_OF_JOIN({EVENT}, {RIGHT}, output => '{o}')" for o in ("dropped", "all", "metrics")),
+    *(
+        f"AS_OF_JOIN({EVENT}, {RIGHT}, join_type => 'left', direction => '{d}', tolerance => INTERVAL 1 HOUR, deleted => 'price = 3', "
+        f"ties => 'first', allow_exact => {exact})"
+        for d, exact in (("backward", "true"), ("forward", "false"), ("nearest", "true"))
+    ),
+]
+STATEMENTS = {
+    "a CTE, an alias, an aggregate": f"WITH rows_1 AS (SELECT * FROM nasty WHERE v > 0), input_1 AS (SELECT 1 AS one) "
+    f"SELECT d.k, count(*) AS n, max(one) FROM DEDUPLICATE({EVENT.replace('nasty', 'rows_1')}) AS d, input_1 GROUP BY d.k",
+    "nested, joined": f"SELECT x.id, y.id AS other FROM DEDUPLICATE(TABLE(SELECT * FROM DEDUPLICATE({ARRIVAL}) WHERE v IS NOT NULL) "
+    f"PARTITION BY (s, v) ORDER BY t) x LEFT JOIN SESSIONIZE({EVENT}, gap => INTERVAL 1 SECOND) y ON x.id = y.id AND y.t = y.session_start",
+    "AS OF": "SELECT o.id, p.price, o.k FROM nasty o ASOF JOIN prices p MATCH_CONDITION (o.t >= p.at) ON o.k = p.k AND o.s = p.s WHERE o.v > 1",
+    "a pipe": f"FROM DEDUPLICATE({EVENT}) |> WHERE v = 1 |> SELECT id",
+    "odd names": "SELECT * FROM DEDUPLICATE({}, time => {})".format(
+        nasty.Names(nasty.ODD).clauses(["s", "k"], ["off", "id DESC"], "odd"), nasty.Names(nasty.ODD).option("{t}")
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def compared(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, str]]]:
+    """Of each statement: what its call gives here, what its plain SQL gives in a process without the pack, and that text."""
+    folder = tmp_path_factory.mktemp("plain")
+    rows = nasty.scenarios(17, 60)
+    nasty.view(spark, rows).write.parquet(str(folder / "tables" / "nasty"))
+    nasty.view(spark, rows, name="odd", names=nasty.ODD).write.parquet(str(folder / "tables" / "odd"))
+    right = spark.sql("SELECT s, k, t AS at, v AS price, off FROM nasty WHERE id % 2 = 0")
+    right.write.parquet(str(folder / "tables" / "prices"))
+    for table in ("nasty", "odd", "prices"):
+        spark.read.parquet(str(folder / "tables" / table)).createOrReplaceTempView(table)
+    statements = {call: f"SELECT * FROM {call}" for call in CALLS} | STATEMENTS
+    texts = {name: streamtime.compile(spark, text) for name, text in statements.items()}
+    (folder / "texts").write_bytes(pickle.dumps(texts))
+    script = TESTS / "support" / "plain_session.py"
+    with subprocess.Popen([sys.executable, str(script), str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as other:
+        wanted = {name: said(spark.sql(text)) for name, text in statements.items()}
+        log = other.communicate()[0]
+        assert other.returncode == 0, log[-3000:]
+    yield wanted, pickle.loads((folder / "found").read_bytes()), texts
+    for table in ("nasty", "odd", "prices"):
+        spark.catalog.dropTempView(table)
+
+
+@pytest.mark.parametrize("name", [*CALLS, *STATEMENTS])
+def test_plain_sql_gives_what_the_call_gives_where_the_pack_is_not(compared: Any, name: str) -> None:
+    wanted, found, texts = compared
+    assert found[name][0] == wanted[name][0]
+    assert found[name][1] == wanted[name][1], texts[name]
+    if "dropped" not in name:
+        assert found[name][1]
+    for dialect in ("spark", "databricks"):
+        if "|>" not in name and name != "a pipe":
+            sqlglot.parse_one(texts[name], dialect=dialect)
+
+
+CLICKS = {"clicks": "user_id STRING, ts TIMESTAMP, page STRING"}
+DEDUPLICATE = "DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts)"
+
+
+def test_the_text_is_readable_and_always_the_same(spark: SparkSession) -> None:
+    text = f"SELECT user_id, page -- the first of each\nFROM {DEDUPLICATE} AS d WHERE page <> :page"
+    made = streamtime.compile(spark, text, tables=CLICKS)
+    assert made == (TESTS / "golden" / "plain.sql").read_text().rstrip("\n")
+    assert made == streamtime.compile(spark, text, tables=CLICKS)
+    assert streamtime.compile(spark, "SELECT 1;\nSELECT '" + DEDUPLICATE + "';") == f"SELECT 1;\nSELECT '{DEDUPLICATE}'"
+
+
+def test_tables_that_the_session_does_not_have_are_given_by_their_columns_and_leave_nothing(spark: SparkSession) -> None:
+    spark.sql("SELECT 1 AS x").createOrReplaceTempView("clicks")
+    before = {t.name for t in spark.catalog.listTables()}
+    assert "`page`" in streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE}", tables=CLICKS)
+    assert {t.name for t in spark.catalog.listTables()} == before
+    assert spark.table("clicks").columns == ["x"]
+    spark.catalog.dropTempView("clicks")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE}")
+
+
+def test_a_view_of_plain_sql_is_read_without_the_pack(spark: SparkSession, schema: str) -> None:
+    spark.sql(f"CREATE TABLE {schema}.clicks AS SELECT id % 3 AS user_id, timestamp_seconds(id) AS ts FROM range(9)")
+    call = f"DEDUPLICATE(TABLE({schema}.clicks) PARTITION BY user_id ORDER BY ts)"
+    spark.sql(streamtime.compile(spark, f"CREATE VIEW {schema}.first_clicks AS SELECT * FROM {call}"))
+    other = spark.newSession()
+    streamtime.unregister(spark)
+    try:
+        assert other.table(f"{schema}.first_clicks").count() == 3
+        with pytest.raises(AnalysisException, match="Could not resolve `DEDUPLICATE`"):
+            other.sql(f"SELECT * FROM {call}")
+    finally:
+        streamtime.register(spark)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => INTERVAL 1 HOUR)", "needs a kernel, which runs in Python"),
+        ("SESSION_UPDATES(TABLE(clicks) PARTITION BY user_id ORDER BY ts, gap => INTERVAL 1 HOUR, aggregates => 'count(*) AS n')", "needs"),
+        ("SUPPRESS_UNTIL_TIME_LIMIT(TABLE(clicks) PARTITION BY user_id ORDER BY ts, wait => INTERVAL 1 HOUR)", "needs"),
+        (
+            "SESSIONIZE(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', gap => INTERVAL 1 HOUR, grace => INTERVAL 1 HOUR)",
+            "needs",
+        ),
+        ("DEDUPLICATE(TABLE(flow) PARTITION BY value ORDER BY timestamp)", "needs state, on a stream"),
+    ],
+)
+def test_what_has_no_plain_sql_is_refused_with_the_other_doors(spark: SparkSession, call: str, says: str) -> None:
+    spark.readStream.format("rate").load().createOrReplaceTempView("flow")
+    session = spark if "flow" in call else None
+    with pytest.raises(AnalysisException) as caught:
+        streamtime.compile(spark, f"SELECT 1;\nSELECT *\nFROM {call}", tables=None if session else CLICKS)
+    message = str(caught.value)
+    assert message.startswith(call.partition("(")[0] + ": this call has no plain SQL: it needs") or message.startswith(
+        call.partition("(")[0] + ", TABLE: this call has no plain SQL: it needs"
+    ), message
+    assert says in message
+    assert "Run it where the pack is: spark.sql in a driver that registered it, or streamtime.query over Spark Connect." in message
+    assert "line 2 pos 5" in message
+    spark.catalog.dropTempView("flow")
+
+
+def test_wrong_calls_say_what_they_say_everywhere(spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match=r"PARTITION BY: no column `usr_id` in the input. Did you mean `user_id`\?"):
+        streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE.replace('user_id', 'usr_id')}", tables=CLICKS)
