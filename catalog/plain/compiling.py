@@ -48,9 +48,10 @@ def compile(  # noqa: A001 - a verb that users guess
         same text over the same columns gives the same result, letter by letter. Columns and their types are those of today: compile
         again when they change.
 
-    What can be compiled is what Spark's own operators do: AS_OF_JOIN without `arrival` and `history`, VERSIONS, SESSIONIZE without `grace`,
-    DEDUPLICATE without `within`, DISTINCT_IN_WINDOW over time windows, and `emit => 'final'` of WINDOW_UPDATES where rows are grouped (its
-    page says when). The session in which the text runs should have the time zone and the ANSI mode of this one.
+    What can be compiled is what Spark's own operators do: VERSIONS, AS_OF_JOIN without `arrival` and `history`, DEDUPLICATE, for ever or in
+    event-time order, DISTINCT_IN_WINDOW over time windows, SESSIONIZE without late rows, SUPPRESS_UNTIL_CLOSE without a bound, and
+    `emit => 'final'` of WINDOW_UPDATES where rows are grouped (its page says when). docs/plain.md has the table. The session in which the
+    text runs should have the time zone and the ANSI mode of this one.
 
     Raises:
         AnalysisException: a call is wrong, as behind every door; or it needs a kernel, or a stream, which plain SQL has not. The message
@@ -124,7 +125,7 @@ class _Compiling(Run):
     def _rows(self, call: Call, rows: Rows) -> DataFrame:
         """The columns of a TABLE argument without its rows: a reference to a CTE, whose text is the argument's."""
         df = super()._rows(call, rows)
-        plan: Any = df._jdf.queryExecution().analyzed()  # type: ignore[operator]
+        plan: Any = df._jdf.queryExecution().analyzed()
         if plan.isStreaming():
             raise CallError(call.function.upper(), "TABLE", "this call has no plain SQL: it needs state, on a stream", DOORS)
         self.inputs = getattr(self, "inputs", {}) | {rows.inside: df}

@@ -51,7 +51,7 @@ class Printer:
     def query(self, df: DataFrame) -> str:
         """A DataFrame as a query, WITH .. SELECT .., of lines that are indented. Raises Unprintable."""
         self._ctes = {}
-        plan: Any = df._jdf.queryExecution().analyzed()  # type: ignore[operator]
+        plan: Any = df._jdf.queryExecution().analyzed()
         last = self._relation(plan)
         own = [(self._names[a.exprId().id()], a.name()) for a in items(plan.output())]
         columns = ", ".join(quoted(n) if n == name else f"{quoted(n)} AS {quoted(name)}" for n, name in own)

@@ -77,6 +77,7 @@ from streamtime.sql.stream.buckets import CLOCK
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
+from streamtime.sql.windows.intervals import with_kept
 from streamtime.udfs.arrays.groups import HIGHEST
 from streamtime.udfs.deduplicate import Deduplicate
 
@@ -140,7 +141,12 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
 
 
 def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
-    """The kernel over rows sorted by key and processing order."""
+    """The kernel over rows sorted by key and processing order; in event-time order, where none may run, Spark's own operators."""
+    if not call.kernels and frame.in_time_order and not frame.extras.get("offset"):
+        rows = frame.with_df(frame.df.where(frame.has_time)) if call["output"] == "rows" else frame
+        rows, identity = rows.comparable(rows.keys)
+        within, refresh = HIGHEST if call["within"] is None else call["within"], bool(call["refresh"])
+        return with_kept(rows, identity, within, keep=call["keep"], refresh=refresh, into=KEPT), frame.time.column
     reverse, clock_by = call["keep"] == "last", frame.extras.get("clock_by", ())
     clocked = not frame.in_time_order
     own_clock = clocked and call["output"] == "rows" and {c.name for c in clock_by} == {k.name for k in frame.keys}

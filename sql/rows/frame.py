@@ -65,6 +65,7 @@ class Frame:
     order: tuple[Order, ...]
     time: Ref
     extras: dict[str, tuple[Ref, ...]]
+    kernels: bool = True  # whether Python may run over its rows
 
     @property
     def ordered_by_time(self) -> bool:
@@ -176,7 +177,7 @@ def _roles(call: Bound, df: DataFrame, columns: tuple[Ref, ...], originals: tupl
     for role, ref in refs:
         if role.startswith("`") and role != "`time`":
             extras[role[1:-1]] = (*extras.get(role[1:-1], ()), ref)
-    return Frame(df, columns, originals, keys, order, time, extras)
+    return Frame(df, columns, originals, keys, order, time, extras, call.kernels)
 
 
 def _as_time(ref: Ref, named_so: bool) -> str:

@@ -40,10 +40,12 @@ AT, NEXT, TAKEN, OWN, DUE, LAST, CAME, MOMENT, ROW, FOUND, APART = (
 
 
 def spreads(call: Bound, frame: Frame) -> bool:
-    """Whether a call needs no one buffer, and there are tasks enough for it to pay."""
+    """Whether a call needs no one buffer, and there are tasks enough for it to pay, or no kernel may run that has a buffer."""
     bounded = call["max_records"] is not None or call["max_bytes"] is not None
     if bounded or frame.extras.get("clock_by") or call["output"] not in ("rows", "dropped", "all"):
         return False
+    if not frame.kernels:
+        return True
     return isinstance(frame.order[0].ref.type, CUTTABLE) and worth_spreading(frame.df.sparkSession)
 
 

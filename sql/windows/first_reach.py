@@ -60,8 +60,8 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, grace: int)
         return None
     time = frame.time.column
     reached = newest_closed(microseconds(quoted(frame.time.name), frame.time.type), slide, size + grace)
-    first = F.min(F.when(takes_part, F.struct(place.alias(PLACE), time.alias(FOUND))))
-    by_step = frame.df.groupBy(F.when(takes_part, reached).alias(STEP)).agg(first.alias(FIRST))
+    lowest = F.min(F.when(takes_part, F.struct(place.alias(PLACE), time.alias(FOUND))))
+    by_step = frame.df.groupBy(F.when(takes_part, reached).alias(STEP)).agg(lowest.alias(FIRST))
     falling = Window.orderBy(named(STEP).desc()).rowsBetween(Window.unboundedPreceding, 0)
     first = by_step.withColumn(FIRST, F.min(named(FIRST)).over(falling))  # what reaches no step comes last, and has no gap to fill
     rows = windowed(frame.only(takes_part), takes_part, size, slide).df

@@ -27,12 +27,41 @@ CALLS = [
     *(f"DEDUPLICATE({EVENT}, output => '{o}')" for o in OUTPUTS),
     f"DEDUPLICATE({EVENT}, keep => 'last')",
     f"DEDUPLICATE({EVENT}, keep => 'unique', output => 'all')",
-    f"DEDUPLICATE({ARRIVAL}, output => 'rows')",
+    *(f"DEDUPLICATE({ARRIVAL}, output => '{o}')" for o in OUTPUTS),
+    f"DEDUPLICATE({ARRIVAL}, keep => 'last', clock_by => ARRAY('c'), output => 'all')",
+    *(f"DEDUPLICATE({EVENT}, within => INTERVAL 3 SECONDS, output => '{o}')" for o in OUTPUTS),
+    *(
+        f"DEDUPLICATE({EVENT}, within => INTERVAL {n}, keep => '{k}', output => 'all')"
+        for n, k in (
+            ("0 SECONDS", "first"),
+            ("0.000002 SECONDS", "first"),
+            ("1 SECOND", "last"),
+            ("5 SECONDS", "unique"),
+            ("9 DAYS", "first"),
+        )
+    ),
+    f"DEDUPLICATE({EVENT}, within => INTERVAL 2 SECONDS, refresh => true, output => 'all')",
+    "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY t, within => INTERVAL 2 SECONDS)",
     "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY (off DESC, id), time => 't')",
     *(f"DISTINCT_IN_WINDOW({EVENT}, {HOUR}, slide => INTERVAL 20 MINUTES, output => '{o}')" for o in ("rows", "all")),
     f"DISTINCT_IN_WINDOW({ARRIVAL}, {HOUR}, grace => INTERVAL 10 MINUTES)",
+    *(
+        f"DISTINCT_IN_WINDOW({ARRIVAL}, size => INTERVAL 5 SECONDS, slide => INTERVAL 2 SECONDS, grace => INTERVAL 1 SECOND, output => '{o}')"
+        for o in OUTPUTS
+    ),
     f"DISTINCT_IN_WINDOW({EVENT}, gap => INTERVAL 5 SECONDS)",
     *(f"SESSIONIZE({EVENT}, gap => INTERVAL 5 SECONDS, output => '{o}')" for o in ("rows", "dropped", "all")),
+    f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 5 SECONDS, output => 'all')",
+    *(
+        f"VERSIONS({ARRIVAL}, deleted => 'gone', grace => INTERVAL 1 SECOND, retention => INTERVAL 9 SECONDS, output => '{o}')"
+        for o in OUTPUTS
+    ),
+    f"VERSIONS({ARRIVAL}, clock_by => ARRAY('s', 'c'), grace => INTERVAL 1 SECOND, output => 'all')",
+    *(
+        f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', at_end => '{e}', output => '{o}')"
+        for e, o in (("hold", "rows"), ("emit", "rows"), ("hold", "dropped"), ("emit", "all"))
+    ),
+    f"SUPPRESS_UNTIL_CLOSE({ARRIVAL.replace('off', 'd')}, window_end => 'u', output => 'all')",
     *(f"VERSIONS({EVENT}, deleted => 'gone'{more})" for more in ("", ", output => 'dropped'")),
     f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', grace => INTERVAL 10 MINUTES)",
     f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit')",
@@ -136,7 +165,10 @@ def test_a_view_of_plain_sql_is_read_without_the_pack(spark: SparkSession, schem
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        ("DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => INTERVAL 1 HOUR)", "needs a kernel, which runs in Python"),
+        (
+            "DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', within => INTERVAL 1 HOUR)",
+            "needs a kernel, which runs in Python",
+        ),
         ("SESSION_UPDATES(TABLE(clicks) PARTITION BY user_id ORDER BY ts, gap => INTERVAL 1 HOUR, aggregates => 'count(*) AS n')", "needs"),
         ("SUPPRESS_UNTIL_TIME_LIMIT(TABLE(clicks) PARTITION BY user_id ORDER BY ts, wait => INTERVAL 1 HOUR)", "needs"),
         (
