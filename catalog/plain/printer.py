@@ -18,7 +18,8 @@ from streamtime.sql.syntax.text import literal, quoted
 CATALYST = "org.apache.spark.sql.catalyst.expressions."
 THE_SAME = re.compile(r"SELECT \* FROM (\w+)")
 TRANSPARENT = ("Alias", "KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero")
-NOT_SQL = ("StaticInvoke", "Invoke", "PythonUDF", "ScalaUDF", "NewInstance", "PythonUDAF", "OuterReference")
+NOT_SQL = ("TryEval", "StaticInvoke", "Invoke", "PythonUDF", "ScalaUDF", "NewInstance", "PythonUDAF", "OuterReference")
+TRYING = {"Add": "try_add", "Subtract": "try_subtract", "Multiply": "try_multiply", "Divide": "try_divide", "Remainder": "try_mod"}
 ROLES = {
     "CTERelationRef": "input", "Project": "columns", "Filter": "rows", "Window": "beside", "Aggregate": "groups", "Join": "joined",
     "Union": "both", "Generate": "several", "Sort": "sorted", "RepartitionByExpression": "spread", "Repartition": "spread",
@@ -211,6 +212,8 @@ class Printer:
             return EXPRESSIONS[kind](self, e)
         if kind in TRANSPARENT:
             return self._expression(e.child())
+        if kind in TRYING and e.evalMode().toString() == "TRY":  # prints itself as the operator that fails
+            return f"{TRYING[kind]}({', '.join(self._expression(c) for c in items(e.children()))})"
         children = list(items(e.children()))
         if not children:
             return str(e.sql())

@@ -196,3 +196,23 @@ def test_what_has_no_plain_sql_is_refused_with_the_other_doors(spark: SparkSessi
 def test_wrong_calls_say_what_they_say_everywhere(spark: SparkSession) -> None:
     with pytest.raises(AnalysisException, match=r"PARTITION BY: no column `usr_id` in the input. Did you mean `user_id`\?"):
         streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE.replace('user_id', 'usr_id')}", tables=CLICKS)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"DEDUPLICATE({EVENT}, within => INTERVAL 3 SECONDS, output => 'all')",
+        f"DEDUPLICATE({EVENT}, within => INTERVAL 100000 DAYS, keep => 'last', output => 'all')",
+        f"DEDUPLICATE({EVENT}, within => INTERVAL 10 SECONDS, keep => 'unique')",
+        f"DEDUPLICATE({ARRIVAL}, output => 'dropped')",
+        f"SESSIONIZE({EVENT}, gap => INTERVAL 100000 DAYS)",
+        f"VERSIONS({ARRIVAL}, grace => INTERVAL 5 SECONDS, output => 'all')",
+        f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 9 SECONDS, output => 'all')",
+        f"WINDOW_UPDATES({EVENT}, {HOUR}, aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit')",
+    ],
+)
+def test_plain_sql_holds_to_the_ends_of_timestamp(spark: SparkSession, call: str) -> None:
+    nasty.near_and_far(spark, 41)
+    plain = said(spark.sql(streamtime.compile(spark, f"SELECT * FROM {call}")))
+    assert plain == said(spark.sql(f"SELECT * FROM {call}"))
+    assert len(plain[1]) > 50
