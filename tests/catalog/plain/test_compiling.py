@@ -132,7 +132,7 @@ DEDUPLICATE = "DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts)"
 def test_the_text_is_readable_and_always_the_same(spark: SparkSession) -> None:
     text = f"SELECT user_id, page -- the first of each\nFROM {DEDUPLICATE} AS d WHERE page <> :page"
     made = streamtime.compile(spark, text, tables=CLICKS)
-    assert made == (TESTS / "golden" / "plain.sql").read_text().rstrip("\n")
+    assert made == (TESTS / "golden" / "plain.txt").read_text().rstrip("\n")
     assert made == streamtime.compile(spark, text, tables=CLICKS)
     assert streamtime.compile(spark, "SELECT 1;\nSELECT '" + DEDUPLICATE + "';") == f"SELECT 1;\nSELECT '{DEDUPLICATE}'"
 
