@@ -44,11 +44,10 @@ def with_kept(frame: Frame, identity: Sequence[str], within: int, *, keep: str, 
         times = rows.where(named(AT).isNotNull()).select(*keys, named(AT))
         cells = _cells(_segments(times, keys, [named(AT).asc()], within), identity, within)
         rows = _segments(rows, keys, sort, within).withColumn(CELL, expression(_cell(AT, within)))
-        # not null-safe on purpose: a row with a null key or time is nobody's duplicate
         same = named(CELL) == named(KEPT_CELL)
         for key in identity:
             same &= named(key) == named(f"{PREFIX}its_{key}")
-        rows = rows.join(cells, same, "left")
+        rows = rows.join(cells, same, "left")  # not null-safe on purpose: a row with a null key or time is nobody's duplicate
         near = f"greatest({quoted(SEGMENT)}, if({quoted(NEAR)} <= {quoted(AT)}, {quoted(NEAR)}, NULL), {quoted(EARLIER)})"
         itself = f"{near} = {quoted(AT)} AND ({quoted(BEFORE)} IS NULL OR {quoted(BEFORE)} < {quoted(AT)})"
         rows = rows.withColumn(KEPT_AT, expression(f"if({itself}, NULL, {near})"))
