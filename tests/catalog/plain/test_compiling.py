@@ -24,10 +24,10 @@ RIGHT = "TABLE(prices) PARTITION BY (s, k) ORDER BY at"
 HOUR = "size => INTERVAL 1 HOUR"
 SUMS = "aggregates => 'count(*) AS n_rows, sum(v) AS total, avg(v) AS mean, min(t) AS low, max(v) AS high'"
 CALLS = [
-    *(f"DEDUPLICATE({EVENT}, output => '{o}')" for o in OUTPUTS),
+    *(f"DEDUPLICATE({EVENT}, output => '{o}')" for o in ("rows", "all")),
     f"DEDUPLICATE({EVENT}, keep => 'last')",
     f"DEDUPLICATE({EVENT}, keep => 'unique', output => 'all')",
-    *(f"DEDUPLICATE({ARRIVAL}, output => '{o}')" for o in OUTPUTS),
+    *(f"DEDUPLICATE({ARRIVAL}, output => '{o}')" for o in ("rows", "metrics")),
     f"DEDUPLICATE({ARRIVAL}, keep => 'last', clock_by => ARRAY('c'), output => 'all')",
     *(f"DEDUPLICATE({EVENT}, within => INTERVAL 3 SECONDS, output => '{o}')" for o in OUTPUTS),
     *(
@@ -50,7 +50,7 @@ CALLS = [
         for o in OUTPUTS
     ),
     f"DISTINCT_IN_WINDOW({EVENT}, gap => INTERVAL 5 SECONDS)",
-    *(f"SESSIONIZE({EVENT}, gap => INTERVAL 5 SECONDS, output => '{o}')" for o in ("rows", "dropped", "all")),
+    *(f"SESSIONIZE({EVENT}, gap => INTERVAL 5 SECONDS, output => '{o}')" for o in ("rows", "all")),
     f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 5 SECONDS, output => 'all')",
     *(
         f"VERSIONS({ARRIVAL}, deleted => 'gone', grace => INTERVAL 1 SECOND, retention => INTERVAL 9 SECONDS, output => '{o}')"
@@ -67,7 +67,7 @@ CALLS = [
     f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit')",
     f"WINDOW_UPDATES({ARRIVAL}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit', grace => INTERVAL 10 MINUTES)",
     f"AS_OF_JOIN({EVENT}, {RIGHT})",
-    *(f"AS_OF_JOIN({EVENT}, {RIGHT}, output => '{o}')" for o in ("dropped", "all", "metrics")),
+    *(f"AS_OF_JOIN({EVENT}, {RIGHT}, output => '{o}')" for o in ("all", "metrics")),
     *(
         f"AS_OF_JOIN({EVENT}, {RIGHT}, join_type => 'left', direction => '{d}', tolerance => INTERVAL 1 HOUR, deleted => 'price = 3', "
         f"ties => 'first', allow_exact => {exact})"
