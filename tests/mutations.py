@@ -78,7 +78,7 @@ MUTATIONS = [
     Mutation("W1: a row is late for its own window's close, not the next one's", "sql/windows/first_reach.py", "named(REACHED) == named(STEP)", "named(REACHED) == named(STEP) + 1", "tests/sql/windows/test_first_reach.py"),
     Mutation("W6: a final row that is grouped closes `grace` after its end", "sql/windows/grouped.py", 'plus(quoted(END), call["grace"])', "plus(quoted(END), 0)", "tests/sql/windows/test_grouped.py -k slow"),
     Mutation("D1: in plain SQL, too, a duplicate at the edge of the interval is dropped", "sql/windows/intervals.py", "{quoted(AT)} > {plus(quoted(BEFORE), within)}", "{quoted(AT)} >= {plus(quoted(BEFORE), within)}", "tests/catalog/plain -k ends_of"),
-    Mutation("S2: in plain SQL, stream time before a row leaves the row out", "sql/rows/clock.py", "rowsBetween(Window.unboundedPreceding, -1)", "rowsBetween(Window.unboundedPreceding, 0)", "tests/catalog/plain -k ends_of"),
+    Mutation("S2: in plain SQL, stream time before a row leaves the row out", "sql/rows/clock.py", "last=-1)", "last=0)", "tests/catalog/plain -k ends_of"),
     Mutation("plain SQL: try_subtract is no subtraction", "catalog/plain/printer.py", 'e.evalMode().toString() == "TRY":  # prints', 'e.evalMode().toString() == "NO":  # prints', "tests/catalog/plain -k ends_of"),
     Mutation("C3: a close is reached by the first row of a later step, too", "sql/windows/first_reach.py", "F.min(named(FIRST)).over(falling)", "named(FIRST)", "tests/sql/windows/test_first_reach.py"),
     # arithmetic, order, keys

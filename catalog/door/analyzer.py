@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from streamtime.describe import Description
 from streamtime.door.callbacks import guard
+from streamtime.door.inputs import Inputs
 from streamtime.door.planframe import Nodes, Operator, PlanFrame
 from streamtime.shelf import FUNCTIONS
 from streamtime.sparks import spark_version
@@ -40,10 +41,6 @@ JVM_CLASSES = {
     "dataset": "org.apache.spark.sql.classic.Dataset",
     "session": "org.apache.spark.sql.classic.SparkSession",
     "expressions": "org.apache.spark.sql.classic.ExpressionUtils",
-    "with_cte": "org.apache.spark.sql.catalyst.plans.logical.WithCTE",
-    "cte_ref": "org.apache.spark.sql.catalyst.plans.logical.CTERelationRef",
-    "cte_def": "org.apache.spark.sql.catalyst.plans.logical.CTERelationDef",
-    "local_relation": "org.apache.spark.sql.catalyst.plans.logical.LocalRelation",
     "info": "org.apache.spark.sql.catalyst.expressions.ExpressionInfo",
     "analysis_exception": "org.apache.spark.sql.AnalysisException",
     "star": "org.apache.spark.sql.catalyst.analysis.UnresolvedStar",
@@ -161,10 +158,8 @@ class AnalyzerDoor:
         convert = self._module("org.apache.spark.sql.classic.ColumnNodeToExpressionConverter").apply
         self.nodes = Nodes(self.classes, convert, self._seq, self.none)
         self.active, self.column = self.classes["session"].active, self.classes["expressions"].column
-        self.new_id = self._module(JVM_CLASSES["cte_def"]).newId
+        self.inputs = Inputs(self.jvm, version)
         self.new_expression_id = self._module("org.apache.spark.sql.catalyst.expressions.NamedExpression").newExprId
-        self.definition_limits = (self.none,) if version.recursion_limits else ()
-        self.reference_limits = (self.none, False) if version.recursion_limits else ()
         self.full_function_names = version.full_function_names
         self.sessions: dict[str, SparkSession] = {}
         self.alive: dict[str, tuple[Any, Any]] = {}  # the JVM holds no strong reference to Python objects
@@ -266,7 +261,7 @@ class AnalyzerDoor:
                 kind = argument.nodeName()
             if kind == "FunctionTableSubqueryArgumentExpression":
                 plan = argument.plan()
-                cte = self.new_id()
+                cte = self.inputs.new_id()
                 plans.append((cte, plan))
                 tables.append(self._table(session, argument, plan, cte, became))
                 refuse_foreign(tables[-1].df, spec.name)
@@ -283,7 +278,7 @@ class AnalyzerDoor:
         if not plans:
             return result
         result = result.transformDownWithSubqueries(DropPlaceholder([cte for cte, _ in plans]))
-        return self.classes["with_cte"](result, self._seq([self._definition(plan, cte) for cte, plan in plans]))
+        return self.inputs.defined(result, plans)
 
     def _as_inputs(self, df: DataFrame, inputs: Sequence[Any], places: Sequence[Place], present: bool) -> DataFrame:
         """With the qualifiers of input columns, and never null where they are not: of the first input, and of all where `present`."""
@@ -316,19 +311,13 @@ class AnalyzerDoor:
     def _table(self, session: SparkSession, argument: Any, plan: Any, cte: int, became: list[Operator]) -> Table:
         def become(operators: Operator) -> DataFrame:
             became.append(operators)
-            output, streaming = plan.output(), plan.isStreaming()
-            empty = self.classes["local_relation"](output, self._seq([]), streaming, self.none)
-            reference = self.classes["cte_ref"](cte, True, output, streaming, self.none, False, *self.reference_limits)
-            placeholder = self.classes["with_cte"](reference, self._seq([self._definition(empty, cte)]))
+            placeholder = self.inputs.empty(plan, cte)
             return DataFrame(self.classes["dataset"].ofRows(session._jsparkSession, operators(placeholder)), session)
 
         frame: Any = PlanFrame(session, plan, become, self.nodes)
         keys = tuple(self._expression(e) for e in items(argument.partitionByExpressions()))
         order = tuple(self._sort(e) for e in items(argument.orderByExpressions()))
         return Table(frame, keys, order)
-
-    def _definition(self, plan: Any, cte: int) -> Any:
-        return self.classes["cte_def"](plan, cte, self.none, False, *self.definition_limits)
 
     def _expression(self, expression: Any) -> Expression:
         return Expression(expression.sql(), lambda: Column(self.column(expression)))

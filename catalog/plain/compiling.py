@@ -14,13 +14,13 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from streamtime.door.inputs import Inputs
 from streamtime.plain.printer import Printer, Unprintable
 from streamtime.sparks import spark_version
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Table, Value
 from streamtime.sql.syntax.tokens import Span
-from streamtime.statements import qualifiers
 from streamtime.statements.calls import Call, Malformed, Rows, Statement, spoken
 from streamtime.statements.query import SPECS, Run, is_remote, with_calls
 from streamtime.version import VERSION
@@ -38,7 +38,8 @@ def compile(  # noqa: A001 - a verb that users guess
 
     Args:
         spark: a session with a JVM. Nothing is read: what must be known of the tables are their columns, which the session's catalog has.
-        text: one statement, or several with semicolons between them. What is not a call stays as it is, parameters included.
+        text: one statement, or several with semicolons between them. What is not a call stays as it is, parameters included; a TABLE
+            argument has none, since it is looked at here.
         tables: columns of tables that this session does not have, as CREATE TABLE takes them: `{"clicks": "user_id STRING, ts TIMESTAMP"}`.
             They stand in front of the session's own, for this text alone.
         check: have Spark plan the plain text, too, in this session with these tables. Needs values for parameters, so there may be none.
@@ -64,7 +65,7 @@ def compile(  # noqa: A001 - a verb that users guess
         spark = spark.newSession()
         for name, columns in tables.items():
             spark.createDataFrame([], columns).createTempView(name)
-    pieces = [_Compiling(spark, Statement(with_calls(spark, piece)), None).text() for piece in spoken(text)]
+    pieces = [_Compiling(spark, Statement(with_calls(spark, piece))).text() for piece in spoken(text)]
     for piece in pieces if check else ():
         plan = spark.sql(f"EXPLAIN {piece}").head()[0]  # type: ignore[index]
         if plan.startswith("Error occurred during query planning"):
@@ -75,29 +76,32 @@ def compile(  # noqa: A001 - a verb that users guess
 class _Compiling(Run):
     """One statement."""
 
+    def __init__(self, spark: SparkSession, statement: Statement) -> None:
+        super().__init__(spark, statement, None)
+        jvm: Any = spark.sparkContext._jvm
+        words = {t.name for t in statement.tokens}
+        self.printer = Printer(jvm, lambda name: name not in words)
+        self.references, self.dataset = Inputs(jvm, spark_version(spark.version)), jvm.org.apache.spark.sql.classic.Dataset
+        self.inputs: dict[Span, DataFrame] = {}  # of TABLE arguments, by where they stand
+        self.compiled: dict[Span, str] = {}  # calls
+
     def text(self) -> str:
         """Without its calls."""
-        self.jvm: Any = self.spark.sparkContext._jvm
-        words = {t.name for t in self.statement.tokens}
-        self.printer = Printer(self.jvm, lambda name: name not in words)
-        self.compiled: dict[Span, str] = {}
+        whole = (0, len(self.statement.text))
         try:
             calls = self.statement.calls(SPECS)
-        except Malformed:  # Spark's parser says what is wrong
-            self.sql(self.statement.text, [(0, len(self.statement.text))])
+        except Malformed:
+            self.sql(self.statement.text, [whole])  # Spark's parser says what is wrong
             raise
-        for call in calls:
-            try:
-                df = self._frame(call)
-                stars = qualifiers.stars(self.statement, call, self.columns[call.span]) if call.span in self.columns else {}
-                self.compiled[call.span] = self._commented(call, df)
-            except Unprintable as reason:
-                self._refuse(call, CallError(call.function.upper(), None, f"this call has no plain SQL: it needs {reason}", DOORS))
-            except CallError as error:
-                self._refuse(call, error)
-            self.frames[call.span] = (f"f{len(self.frames)}", df)
-            self.frames |= {star: (text, None) for star, text in stars.items()}
-        return self._rendered((0, len(self.statement.text)))
+        self.place(calls, self._placed)
+        return self._rendered(whole)
+
+    def _placed(self, call: Call, df: DataFrame) -> tuple[str, DataFrame]:
+        try:
+            self.compiled[call.span] = self._commented(call, df)
+        except Unprintable as reason:
+            raise CallError(call.function.upper(), None, f"this call has no plain SQL: it needs {reason}", DOORS) from None
+        return f"f{len(self.frames)}", df
 
     def bound(self, spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None, Value]]) -> Bound:
         """The call, for a place without Python."""
@@ -113,33 +117,18 @@ class _Compiling(Run):
 
     def _rendered(self, span: Span) -> str:
         """A piece of the statement, with the outermost calls in it compiled."""
-        inside = sorted(s for s in self.frames if span[0] <= s[0] and s[1] <= span[1])
-        outermost = [s for s in inside if not any(o != s and o[0] <= s[0] and s[1] <= o[1] for o in inside)]
         made, at = "", span[0]
-        for start, end in outermost:
-            name, df = self.frames[start, end]
-            made += self.statement.text[at:start] + (self.compiled[start, end] if df is not None else name)
+        for start, end in self.outermost([span]):
+            made += self.statement.text[at:start] + self.compiled.get((start, end), self.frames[start, end][0])
             at = end
         return made + self.statement.text[at : span[1]]
 
     def _rows(self, call: Call, rows: Rows) -> DataFrame:
         """The columns of a TABLE argument without its rows: a reference to a CTE, whose text is the argument's."""
-        df = super()._rows(call, rows)
+        df = self.inputs[rows.inside] = super()._rows(call, rows)
         plan: Any = df._jdf.queryExecution().analyzed()
         if plan.isStreaming():
             raise CallError(call.function.upper(), "TABLE", "this call has no plain SQL: it needs state, on a stream", DOORS)
-        self.inputs = getattr(self, "inputs", {}) | {rows.inside: df}
-        text = self._rendered(rows.inside).strip()
-        number, reference = self._reference(plan)
-        self.printer.sources[number] = f"(\n        {text}\n      )" if QUERY.match(text) else text
-        return DataFrame(self.jvm.org.apache.spark.sql.classic.Dataset.ofRows(self.spark._jsparkSession, reference), self.spark)
-
-    def _reference(self, plan: Any) -> tuple[int, Any]:
-        seq, none = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq, self.jvm.scala.Option.empty()
-        logical = self.jvm.org.apache.spark.sql.catalyst.plans.logical
-        number = getattr(logical, "CTERelationDef$").__getattr__("MODULE$").newId()
-        limits = spark_version(self.spark.version).recursion_limits
-        empty = logical.LocalRelation(plan.output(), seq([]), False, none)
-        reference = logical.CTERelationRef(number, True, plan.output(), False, none, False, *((none, False) if limits else ()))
-        definition = logical.CTERelationDef(empty, number, none, False, *((none,) if limits else ()))
-        return number, logical.WithCTE(reference, seq([definition]))
+        text, cte = self._rendered(rows.inside).strip(), self.references.new_id()
+        self.printer.sources[cte] = f"(\n        {text}\n      )" if QUERY.match(text) else text
+        return DataFrame(self.dataset.ofRows(self.spark._jsparkSession, self.references.empty(plan, cte)), self.spark)

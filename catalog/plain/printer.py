@@ -20,11 +20,6 @@ THE_SAME = re.compile(r"SELECT \* FROM (\w+)")
 TRANSPARENT = ("Alias", "KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero")
 NOT_SQL = ("TryEval", "StaticInvoke", "Invoke", "PythonUDF", "ScalaUDF", "NewInstance", "PythonUDAF", "OuterReference")
 TRYING = {"Add": "try_add", "Subtract": "try_subtract", "Multiply": "try_multiply", "Divide": "try_divide", "Remainder": "try_mod"}
-ROLES = {
-    "CTERelationRef": "input", "Project": "columns", "Filter": "rows", "Window": "beside", "Aggregate": "groups", "Join": "joined",
-    "Union": "both", "Generate": "several", "Sort": "sorted", "RepartitionByExpression": "spread", "Repartition": "spread",
-    "Deduplicate": "different", "Distinct": "different",
-}  # fmt: skip
 
 
 class Unprintable(Exception):
@@ -70,24 +65,23 @@ class Printer:
             return self._relation(plan.plan())
         if kind == "CTERelationRef":
             return self._source(plan)
-        printer = getattr(self, f"_{kind.lower()}", None) if kind in ROLES else None
-        if printer is None:
+        if kind not in OPERATORS:
             raise Unprintable(f"an operator, {kind}, that SQL cannot say")
-        return self._cte(printer(plan), kind)
+        role, printer = OPERATORS[kind]
+        body = printer(self, plan)
+        same = THE_SAME.fullmatch(body)
+        return same[1] if same else self._cte(body, role)
 
     def _source(self, plan: Any) -> str:
         text, names = self.sources[plan.cteId()], [a.name() for a in items(plan.output())]
         columns = self._fresh(items(plan.output()), ())
         if columns != names:  # two have one name
-            return self._cte(f"SELECT * FROM {text}", "CTERelationRef", f" ({', '.join(map(quoted, columns))})")
-        return self._cte(f"SELECT {', '.join(map(quoted, columns))} FROM {text}", "CTERelationRef")
+            return self._cte(f"SELECT * FROM {text}", "input", f" ({', '.join(map(quoted, columns))})")
+        return self._cte(f"SELECT {', '.join(map(quoted, columns))} FROM {text}", "input")
 
-    def _cte(self, body: str, kind: str, head: str = "") -> str:
-        same = THE_SAME.fullmatch(body)
-        if same and kind != "CTERelationRef":
-            return same[1]
+    def _cte(self, body: str, role: str, head: str = "") -> str:
         if body not in self._ctes:
-            self._ctes[body] = (self._name(ROLES[kind]), head)
+            self._ctes[body] = (self._name(role), head)
         return self._ctes[body][0]
 
     def _name(self, role: str) -> str:
@@ -149,11 +143,11 @@ class Printer:
         source = self._relation(plan.child())
         return f"SELECT * FROM {source} {by} BY {', '.join(self._expression(o) for o in items(plan.order()))}"
 
-    def _repartitionbyexpression(self, plan: Any) -> str:
+    def _spread_by(self, plan: Any) -> str:
         source, by = self._relation(plan.child()), [self._expression(e) for e in items(plan.partitionExpressions())]
         return f"SELECT * FROM {source} DISTRIBUTE BY {', '.join(by)}" if by else f"SELECT * FROM {source}"
 
-    def _repartition(self, plan: Any) -> str:
+    def _spread(self, plan: Any) -> str:
         return f"SELECT /*+ REPARTITION({plan.numPartitions()}) */ * FROM {self._relation(plan.child())}"
 
     def _deduplicate(self, plan: Any) -> str:
@@ -181,7 +175,7 @@ class Printer:
             self._fresh(others, mine)
             now = self._columns(plan.right())
             renamed = ", ".join(f"{quoted(a)} AS {quoted(b)}" for a, b in zip(theirs, now, strict=True))
-            right = self._cte(f"SELECT {renamed} FROM {right}", "Project")
+            right = self._cte(f"SELECT {renamed} FROM {right}", "columns")
         on = f" ON {self._expression(plan.condition().get())}" if plan.condition().isDefined() else ""
         return f"SELECT * FROM {left} {plan.joinType().sql()} JOIN {right}{on}"
 
@@ -294,6 +288,20 @@ class Printer:
         return f"{text} OVER ({' '.join(parts)})"
 
 
+OPERATORS: dict[str, tuple[str, Callable[[Printer, Any], str]]] = {  # what their CTEs are called, and who prints them
+    "Project": ("columns", Printer._project),
+    "Filter": ("rows", Printer._filter),
+    "Window": ("beside", Printer._window),
+    "Aggregate": ("groups", Printer._aggregate),
+    "Join": ("joined", Printer._join),
+    "Union": ("both", Printer._union),
+    "Generate": ("several", Printer._generate),
+    "Sort": ("sorted", Printer._sort),
+    "RepartitionByExpression": ("spread", Printer._spread_by),
+    "Repartition": ("spread", Printer._spread),
+    "Deduplicate": ("different", Printer._deduplicate),
+    "Distinct": ("different", Printer._distinct),
+}
 EXPRESSIONS: dict[str, Callable[[Printer, Any], str]] = {
     "Literal": Printer._constant,
     "Cast": Printer._cast,

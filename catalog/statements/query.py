@@ -116,22 +116,30 @@ class Run:
         if not calls:
             return self.sql(self.statement.text, whole)
         store = self._store(calls[0])
+        self.place(calls, lambda _, frame: store(frame))
+        return self.read(whole)
+
+    def place(self, calls: Sequence[Call], store: Callable[[Call, DataFrame], tuple[str, DataFrame | None]]) -> None:
+        """Plans the calls, inner ones first; `store` says what stands in the place of each."""
         for call in calls:
             try:
                 frame = self._frame(call)
                 stars = qualifiers.stars(self.statement, call, self.columns[call.span]) if call.span in self.columns else {}
+                self.frames[call.span] = store(call, frame)
             except CallError as error:
                 self._refuse(call, error)
-            self.frames[call.span] = store(frame)
             self.frames |= {star: (text, None) for star, text in stars.items()}
-        return self.read(whole)
+
+    def outermost(self, spans: Sequence[Span]) -> list[Span]:
+        """What is placed in these pieces of the statement, without what lies in another."""
+        inside = [s for s in sorted(self.frames) if any(a <= s[0] and s[1] <= b for a, b in spans)]
+        return [s for s in inside if not any(o != s and o[0] <= s[0] and s[1] <= o[1] for o in inside)]
 
     def read(self, spans: Sequence[Span]) -> DataFrame:
         """These pieces of the statement as a query, each where it stands, the rest blanked."""
         text, at = "", 0
         frames: dict[str, DataFrame] = {}
-        inside = [(s, self.frames[s]) for s in sorted(self.frames) if any(a <= s[0] and s[1] <= b for a, b in spans)]
-        outermost = [(s, f) for s, f in inside if not any(o != s and o[0] <= s[0] and s[1] <= o[1] for o, _ in inside)]
+        outermost = [(span, self.frames[span]) for span in self.outermost(spans)]
         braces = any(frame is not None for _, (_, frame) in outermost)
         source = self.statement.text
 

@@ -18,6 +18,8 @@ from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.stream_time import StreamTime, TimeBefore
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.rows.frame import Frame, Ref
@@ -34,58 +36,27 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
     In processing order, stream time is a running maximum over the whole input. The order is cut into ranges that tasks sort side by
     side; to each range's own maximum comes the maximum of the ranges before it. Bounds and maxima are aggregates over two columns.
     """
-    if not frame.kernels:
-        return _by_windows(frame, moves, clock_by, reverse)
     if clock_by:
         frame, names = frame.comparable(clock_by)
         clocks, order = [named(n) for n in names], frame.sort(within_key=False, reverse=reverse)
+        if not frame.kernels:
+            return frame.with_df(frame.df.withColumn(STREAM_TIME, _so_far(frame, moves, clocks, reverse, 0)))
         sorted_df = frame.df.repartition(*clocks).sortWithinPartitions(*[c.asc_nulls_first() for c in clocks], *order)
         return frame.with_df(kernels.with_column(sorted_df, STREAM_TIME, StreamTime(reverse), [moves, *clocks], frame.time.type))
     clocked = _in_ranges(frame, moves, reverse)
     extreme = F.least if reverse else F.greatest
     reached = extreme(moves, clocked.at_start)  # what the ranges before have seen; both functions skip nulls
-    running = kernels.with_column(clocked.rows, STREAM_TIME, StreamTime(reverse), [reached], frame.time.type)
+    if frame.kernels:
+        running = kernels.with_column(clocked.rows, STREAM_TIME, StreamTime(reverse), [reached], frame.time.type)
+    else:
+        running = clocked.rows.withColumn(STREAM_TIME, _so_far(frame, reached, [named(RANGE)], reverse, 0))
     return frame.with_df(running.drop(RANGE))
 
 
-def _by_windows(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], reverse: bool) -> Frame:
-    """The same of Spark's own operators: a running maximum for each clock, or for each of a few ranges of even length."""
-    if clock_by:
-        frame, names = frame.comparable(clock_by)
-        df, apart, reached = frame.df, [named(n) for n in names], moves
-    else:
-        df, ascending = _in_even_ranges(frame), frame.order[0].ascending != reverse
-        starts = _starts(df, moves, ascending, reverse, FEWEST)
-        turn = named(RANGE) if ascending else F.lit(FEWEST - 1) - named(RANGE)
-        apart, reached = [named(RANGE)], (F.least if reverse else F.greatest)(moves, F.get(starts, turn))
-    so_far = Window.partitionBy(*apart).orderBy(*frame.sort(within_key=False, reverse=reverse)).rowsBetween(Window.unboundedPreceding, 0)
-    return frame.with_df(df.withColumn(STREAM_TIME, (F.min if reverse else F.max)(reached).over(so_far)).drop(RANGE))
-
-
-def _before_by_windows(frame: Frame, moves: Column) -> tuple[DataFrame, Ranges, Column]:
-    df, ascending = _in_even_ranges(frame), frame.order[0].ascending
-    starts = _starts(df, moves, ascending, False, FEWEST)
-    at_start = F.get(starts, named(RANGE) if ascending else F.lit(FEWEST - 1) - named(RANGE))
-    so_far = Window.partitionBy(named(RANGE)).orderBy(*frame.sort(within_key=False)).rowsBetween(Window.unboundedPreceding, -1)
-    before = F.greatest(F.max(moves).over(so_far), at_start)
-    return df.withColumn(BEFORE, before).drop(RANGE), Ranges(FEWEST, FEWEST), starts
-
-
-def _in_even_ranges(frame: Frame) -> DataFrame:
-    """With the range of each row's first order value, between the smallest and the largest: whoever computes them gets the same ones."""
-    first = frame.order[0].ref
-    if isinstance(first.type, TIMES):
-        number = microseconds(quoted(first.name), first.type)
-    elif isinstance(first.type, T.IntegralType):
-        number = f"CAST({quoted(first.name)} AS BIGINT)"
-    else:
-        return frame.df.withColumn(RANGE, F.lit(0))
-    half = f"shiftright({number}, 1)"  # of which any two are a BIGINT apart
-    ends = F.struct(F.min(expression(half)).alias("low"), F.max(expression(half)).alias("high"))
-    low, high = (f"{quoted(SPAN)}.{end}" for end in ("low", "high"))
-    at = f"({half} - {low}) DIV (({high} - {low}) DIV {FEWEST} + 1)"
-    df = frame.df.withColumn(SPAN, frame.df.agg(ends.alias("span")).scalar())
-    return df.withColumn(RANGE, expression(f"CAST(coalesce({at}, 0) AS INT)")).drop(SPAN)
+def _so_far(frame: Frame, moves: Column, apart: Sequence[Column], reverse: bool, last: int) -> Column:
+    """The extreme of the times so far, by Spark's own operators, for where no kernel may run; `last` is 0, or -1 without the row itself."""
+    order = Window.partitionBy(*apart).orderBy(*frame.sort(within_key=False, reverse=reverse))
+    return (F.min if reverse else F.max)(moves).over(order.rowsBetween(Window.unboundedPreceding, last))
 
 
 @dataclass(frozen=True)
@@ -103,20 +74,42 @@ def with_time_before(frame: Frame, moves: Column) -> tuple[DataFrame, Ranges, Co
 
     `moves` is a BIGINT, and so is that. With the ranges, and stream time at the start of each in processing order, then after all.
     """
-    if not frame.kernels:
-        return _before_by_windows(frame, moves)
     clocked = _in_ranges(frame, moves, reverse=False)
-    rows = kernels.with_column(clocked.rows, BEFORE, TimeBefore(), [moves, clocked.at_start], T.LongType())
+    if frame.kernels:
+        rows = kernels.with_column(clocked.rows, BEFORE, TimeBefore(), [moves, clocked.at_start], T.LongType())
+    else:
+        before = _so_far(frame, moves, [named(RANGE)], reverse=False, last=-1)
+        rows = clocked.rows.withColumn(BEFORE, F.greatest(before, clocked.at_start))
     return rows.drop(RANGE), clocked.ranges, clocked.starts
 
 
 def _in_ranges(frame: Frame, moves: Column, reverse: bool) -> Clocked:
-    ranges = Ranges.of(frame.df.sparkSession)
-    ranged, ascending = ranges.ordered(frame.df, frame.order[0]), frame.order[0].ascending != reverse
+    """For a kernel as many ranges as tasks, sorted; else a few even ones, which a window sorts."""
+    ranges = Ranges.of(frame.df.sparkSession) if frame.kernels else Ranges(FEWEST, FEWEST)
+    ranged = ranges.ordered(frame.df, frame.order[0]) if frame.kernels else _even(frame, ranges.count)
+    ascending = frame.order[0].ascending != reverse
     starts = _starts(ranged, moves, ascending, reverse, ranges.count)
-    rows = ranged.repartition(ranges.apart).sortWithinPartitions(*frame.sort(within_key=False, reverse=reverse))
     turn = named(RANGE) if ascending else F.lit(ranges.count - 1) - named(RANGE)
-    return Clocked(rows, ranges, starts, F.get(starts, turn))
+    if frame.kernels:
+        ranged = ranged.repartition(ranges.apart).sortWithinPartitions(*frame.sort(within_key=False, reverse=reverse))
+    return Clocked(ranged, ranges, starts, F.get(starts, turn))
+
+
+def _even(frame: Frame, count: int) -> DataFrame:
+    """With the range of each row's first order value, between the smallest and the largest: whoever computes them gets the same ones."""
+    first = frame.order[0].ref
+    if isinstance(first.type, TIMES):
+        number = microseconds(quoted(first.name), first.type)
+    elif isinstance(first.type, T.IntegralType):
+        number = f"CAST({quoted(first.name)} AS BIGINT)"
+    else:
+        return frame.df.withColumn(RANGE, F.lit(0))
+    half = f"shiftright({number}, 1)"  # of which any two are a BIGINT apart
+    ends = F.struct(F.min(expression(half)).alias("low"), F.max(expression(half)).alias("high"))
+    low, high = (f"{quoted(SPAN)}.{end}" for end in ("low", "high"))
+    at = f"({half} - {low}) DIV (({high} - {low}) DIV {count} + 1)"
+    df = frame.df.withColumn(SPAN, frame.df.agg(ends.alias("span")).scalar())
+    return df.withColumn(RANGE, expression(f"CAST(coalesce({at}, 0) AS INT)")).drop(SPAN)
 
 
 def _starts(ranged: DataFrame, moves: Column, ascending: bool, reverse: bool, count: int) -> Column:

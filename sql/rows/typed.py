@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import types as T
 
-from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.text import floor_div, quoted
 
+MICROS_PER_DAY = 86_400_000_000
 LAST_DAY = 106_751_991  # since 1970 or before it, whose microseconds are a BIGINT
 
 
@@ -54,6 +55,13 @@ def moment(number: str, kind: T.DataType) -> str:
     if isinstance(kind, T.TimestampType):
         return f"timestamp_micros({number})"
     return f"(TIMESTAMP_NTZ '1970-01-01 00:00:00' + ({number}) * INTERVAL '0.000001' SECOND)"
+
+
+def event_time(number: str, kind: T.DataType) -> str:
+    """The same as an event time of any type: a DATE is the day that the moment lies in."""
+    if isinstance(kind, T.DateType):
+        return f"date_from_unix_date(CAST({floor_div(number, MICROS_PER_DAY)} AS INT))"
+    return moment(number, kind)
 
 
 def collated(kind: T.DataType) -> bool:

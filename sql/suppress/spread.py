@@ -19,9 +19,8 @@ from streamtime.sql.rows.clock import BEFORE, with_time_before
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import CUTTABLE, worth_spreading
-from streamtime.sql.rows.typed import microseconds, moment
-from streamtime.sql.syntax.text import HIGHEST, floor_div, plus, quoted
-from streamtime.udfs.arrays.groups import MICROS_PER_DAY
+from streamtime.sql.rows.typed import event_time, microseconds
+from streamtime.sql.syntax.text import HIGHEST, plus, quoted
 from streamtime.udfs.suppress.buffer import ARRIVED, EMIT_REASON, EMIT_TIME, OUTCOME
 from streamtime.udfs.suppress.places import Places
 
@@ -62,7 +61,7 @@ def spread(call: Bound, changelog: Changelog, until: Until, at_end: str) -> Data
         rows = decided.where(named(OUTCOME) != "released").withColumn(EMIT_TIME, F.lit(None).cast("bigint"))
     else:
         rows = _timed(decided, ranges, starts, [*columns, OUTCOME, ARRIVED, EMIT_REASON, CAME], call["output"] == "all")
-    times = {name: expression(_time(quoted(name), frame.time.type)).alias(name) for name in (ARRIVED, EMIT_TIME)}
+    times = {name: expression(event_time(quoted(name), frame.time.type)).alias(name) for name in (ARRIVED, EMIT_TIME)}
     return rows.select(*map(named, columns), named(OUTCOME), named(EMIT_REASON), *times.values())
 
 
@@ -115,10 +114,3 @@ def _timed(rows: DataFrame, ranges: Ranges, starts: Column, columns: list[str], 
     no_null = F.array_compact(F.array(named(ROW)))  # Spark then knows that there is a row, and which of its columns are never null
     made = moments.withColumn(FOUND, found).select(named(FOUND), F.inline(no_null))
     return made.withColumn(EMIT_TIME, F.when(out, F.coalesce(named(CAME), named(FOUND))))
-
-
-def _time(number: str, kind: T.DataType) -> str:
-    """SQL text for microseconds as an event time."""
-    if isinstance(kind, T.DateType):
-        return f"date_from_unix_date(CAST({floor_div(number, MICROS_PER_DAY)} AS INT))"
-    return moment(number, kind)

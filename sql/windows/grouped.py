@@ -19,7 +19,7 @@ from streamtime.sql.rows.typed import collated, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, literal, plus, quoted
 from streamtime.sql.windows.first_reach import FOUND, in_time
 from streamtime.sql.windows.membership import AT, END, START, windowed
-from streamtime.sql.windows.release import MOMENT, emitted, leaving
+from streamtime.sql.windows.release import MOMENT, leaving, released_by
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -42,26 +42,29 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[Asked], fields: Sequen
     if sums is None or not _fits(call, frame):
         return None
     size, takes_part = call["size"], frame.has_time & frame.has_key
+    rows: Frame | None
     if frame.in_time_order:
         rows = windowed(frame.only(takes_part), takes_part, size, size)
     else:
-        came = in_time(frame, takes_part, size, size, call["grace"])
-        if came is None:
-            return None
-        rows = came
+        rows = in_time(frame, takes_part, size, size, call["grace"])
+    if rows is None:
+        return None
     made = {LAST: F.max(frame.order[0].ref.column), LATEST: F.max(frame.time.column)}
-    made |= {} if frame.in_time_order else {FOUND: F.max(named(FOUND))}  # all rows of a window have the same
     made |= {f"{TOTAL}{i}": total for i, total in enumerate(sums)}
     groups = rows.df.groupBy(*map(named, dict.fromkeys([*(k.name for k in frame.keys), START])))
-    names, close = [f.name for f in fields], fields[-AFTER].dataType
+
+    def grouped(more: dict[str, Column]) -> DataFrame:
+        return groups.agg(*[column.alias(name) for name, column in (made | more).items()])
+
+    close = fields[-AFTER].dataType
     if frame.in_time_order:
-        made |= {name: F.min(moment_) for name, moment_ in _firsts(frame, size, call["grace"]).items()}
-        grouped = _whole(groups.agg(*[column.alias(name) for name, column in made.items()]))
-        clocks = grouped.select(F.explode(F.array(*[named(n).cast(close) for n in made if n in (LATEST, LOW, LOW_LATER)])).alias(MOMENT))
-        return emitted(call, _laid_out(call, frame, grouped, fields), frame, clocks, (size, size + call["grace"]))
-    finals = _laid_out(call, frame, groups.agg(*[column.alias(name) for name, column in made.items()]), fields)
+        firsts = _firsts(frame, size, call["grace"])
+        df = _whole(grouped({name: F.min(first) for name, first in firsts.items()}))
+        clocks = df.select(F.explode(F.array(*[named(n).cast(close) for n in (LATEST, *firsts)])).alias(MOMENT))
+        return released_by(call, _laid_out(call, frame, df, fields), clocks, {}, (size, size + call["grace"]))
+    finals = _laid_out(call, frame, grouped({FOUND: F.max(named(FOUND))}), fields)  # all rows of a window have the same
     clocks = frame.df.select(F.when(takes_part, frame.time.column).cast(close).alias(MOMENT))
-    return leaving(call, finals, names, clocks, {})
+    return leaving(call, finals, [f.name for f in fields], clocks, {})
 
 
 def _fits(call: Bound, frame: Frame) -> bool:

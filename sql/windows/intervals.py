@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.typed import microseconds, moment
+from streamtime.sql.rows.typed import event_time, microseconds
 from streamtime.sql.syntax.text import HIGHEST, floor_div, plus, quoted
 
 if TYPE_CHECKING:
@@ -56,8 +55,7 @@ def with_kept(frame: Frame, identity: Sequence[str], within: int, *, keep: str, 
         several = named(AT).isNotNull() & (F.count(F.lit(1)).over(group) > 1)
         rows = rows.withColumn(KEPT_AT, F.when(several, F.coalesce(named(KEPT_AT), named(AT))))
     kept = f"-{quoted(KEPT_AT)}" if reverse else quoted(KEPT_AT)
-    back = f"date_from_unix_date(CAST({kept} DIV 86400000000L AS INT))" if isinstance(kind, T.DateType) else moment(kept, kind)
-    return frame.with_df(rows.withColumn(into, expression(back)))
+    return frame.with_df(rows.withColumn(into, expression(event_time(kept, kind))))
 
 
 def _segments(rows: DataFrame, keys: Sequence[Column], order: Sequence[Column], within: int) -> DataFrame:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, Window
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -23,7 +23,7 @@ from streamtime.sql.syntax.text import floor_div, quoted
 from streamtime.sql.windows.first_reach import FIRST, FOUND, MOST_STEPS, REACHED, STEP, filled, newest_closed
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
@@ -35,21 +35,21 @@ MOMENT, ROW, LAST, CLOCK = (f"{PREFIX}{name}" for name in ("moment", "row", "las
 MINUTE = 60_000_000  # steps this far apart are few enough for any task to hold those of decades
 
 
-def emitted(call: Bound, rows: DataFrame, frame: Frame, clock: Column | DataFrame, steps: tuple[int, int] | None) -> DataFrame:
+def emitted(call: Bound, rows: DataFrame, frame: Frame, clock: Column, steps: tuple[int, int] | None) -> DataFrame:
     """Final rows with `emit_time` and `emit_reason`; windows that never close are held back or leave at the end [C7].
 
-    `clock` is stream time, beside the frame's rows, or as rows with a `MOMENT`: those at which windows may close, and the last.
     `steps` is how far apart windows close, and how long after their start, where that is the same for all.
     """
     known = [
         c.name for c in frame.extras.get("clock_by", ()) if not isinstance(c.type, T.NullType)
     ]  # a join never finds a VOID, not by <=>
     clock_by = {f"{CLOCK}_{i}": name for i, name in enumerate(dict.fromkeys(known))}
-    if isinstance(clock, Column):
-        moment = clock.cast(rows.schema["window_close"].dataType).alias(MOMENT)
-        clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], moment)
-    else:
-        clocks = clock
+    moment = clock.cast(rows.schema["window_close"].dataType).alias(MOMENT)
+    return released_by(call, rows, frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], moment), clock_by, steps)
+
+
+def released_by(call: Bound, rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], steps: tuple[int, int] | None) -> DataFrame:
+    """The same; `clocks` are the stream times as `MOMENT`, at least those at which windows close, and the last."""
     even = steps is not None and -(-steps[1] // steps[0]) <= MOST_STEPS
     made = _joined_to(rows, clocks, clock_by, *steps) if steps is not None and even else _sorted_in(rows, clocks, clock_by)
     return leaving(call, made, rows.columns, clocks, clock_by)

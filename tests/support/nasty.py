@@ -19,7 +19,7 @@ from streamtime.sql.syntax.text import literal, quoted
 
 Row = dict[str, Any]
 
-SECOND = 1_000_000
+SECOND, DAY = 1_000_000, 86_400_000_000
 EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -142,6 +142,17 @@ def view(
     df = df.toDF(*[names.get(c, c) for c in COLUMNS])
     df.createOrReplaceTempView(name)
     return df
+
+
+def drifted(
+    spark: SparkSession, seed: int, count: int, kind: str = "TIMESTAMP", far: bool = False, late: int | None = None
+) -> tuple[list[Row], int, Names]:
+    """Drifting rows as the view `nasty`, every other time under odd names; the unit of their times, a second or a day; and their names."""
+    unit = DAY if kind == "DATE" else SECOND
+    rows = drifting(seed, count, unit, far, late)
+    odd = ODD if seed % 2 else {}
+    view(spark, rows, kind, names=odd)
+    return rows, unit, Names(odd)
 
 
 class Names:

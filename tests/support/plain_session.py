@@ -20,8 +20,8 @@ class Blocked:
 
 def said(df: DataFrame) -> tuple[str, list[tuple[str | None, ...]]]:
     """The schema, and the rows as text in any order, whatever names and years they have."""
-    texts = df.toDF(*[f"c{i}" for i in range(len(df.columns))]).select("*")
-    rows = texts.select([F.col(name).cast("string") for name in texts.columns]).collect()
+    numbered = df.toDF(*[f"c{i}" for i in range(len(df.columns))])  # two may have one name
+    rows = numbered.select([F.col(name).cast("string") for name in numbered.columns]).collect()
     return df.schema.simpleString(), sorted(map(tuple, rows), key=repr)
 
 

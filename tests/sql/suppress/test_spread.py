@@ -71,12 +71,9 @@ def fates_of(rows: list[nasty.Row], options: dict[str, Any]) -> list[Fate]:
 @pytest.mark.parametrize("number", range(len(OPTIONS)))
 def test_the_same_rows_come_out_at_the_same_stream_time_for_the_same_reason(spark: SparkSession, number: int) -> None:
     options, kind = OPTIONS[number], KINDS.get(number, "TIMESTAMP")
-    rows = nasty.drifting(number, 400, DAY if kind == "DATE" else SECOND, number in (3, 8))
+    rows, _, names = nasty.drifted(spark, number, 400, kind, number in (3, 8))
     if kind == "DATE":
         options = options | {n: options[n] // SECOND * DAY for n in ("wait", "closes") if options.get(n, 0) >= SECOND}
-    odd = nasty.ODD if number % 2 else {}
-    names = nasty.Names(odd)
-    nasty.view(spark, rows, kind, names=odd)
     text, row_id = text_of(options, names), names.sql("{id}")
     outputs = ("all", ("rows", "dropped")[number % 2])
     parts = [

@@ -12,7 +12,6 @@ from support.nasty import SECOND, interval
 
 from streamtime.sql.windows import first_reach
 
-DAY = 86_400 * SECOND
 CALLS: tuple[dict[str, Any], ...] = (
     {"order": ["off"], "size": 10, "slide": 10, "grace": 0},
     {"order": ["off"], "size": 30, "slide": 7, "grace": 5},
@@ -29,11 +28,7 @@ def test_the_first_rows_of_windows_that_were_open_are_those_of_the_slow_definiti
 ) -> None:
     monkeypatch.setattr(first_reach, "FEW_STEPS", 1)
     options, kind = CALLS[number], CALLS[number].get("kind", "TIMESTAMP")
-    unit = DAY if kind == "DATE" else SECOND
-    rows = nasty.drifting(number, 600, unit, "far" in options, late=60)
-    odd = nasty.ODD if number % 2 else {}
-    names = nasty.Names(odd)
-    nasty.view(spark, rows, kind, names=odd)
+    rows, unit, names = nasty.drifted(spark, number, 600, kind, "far" in options, late=60)
     size, slide, grace = (options[n] * unit for n in ("size", "slide", "grace"))
     judged = reference.distinct_in_windows(nasty.meant(rows), order=options["order"], grace=grace, size=size, slide=slide)
     text = (

@@ -10,11 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from support import nasty
 from support import reference_updates as slow
-from support.nasty import SECOND, interval
+from support.nasty import interval
 
 from streamtime.sql.windows import changes, first_reach
 
-DAY = 86_400 * SECOND
 SUMS = "count(*) AS n_rows, count(v) AS n, sum(v) AS total, min(v) AS low, max(v) AS high, avg(v) AS mean"
 CALLS: tuple[dict[str, Any], ...] = (
     {"order": "off", "size": 10, "grace": 0},
@@ -38,11 +37,7 @@ def test_final_rows_are_those_of_the_slow_definition_without_a_kernel(
 ) -> None:
     monkeypatch.setattr(first_reach, "FEW_STEPS", 1)
     options, kind = CALLS[number], CALLS[number].get("kind", "TIMESTAMP")
-    unit = DAY if kind == "DATE" else SECOND
-    rows = nasty.drifting(number, 700, unit, "far" in options, late=40)
-    odd = nasty.ODD if number % 2 else {}
-    names = nasty.Names(odd)
-    nasty.view(spark, rows, kind, names=odd)
+    rows, unit, names = nasty.drifted(spark, number, 700, kind, "far" in options, late=40)
     size, grace, order = options["size"] * unit, options["grace"] * unit, options["order"]
     clocked = slow.clocked(rows, [order], [])
     judged = slow.time_windows(clocked, [order], size, size, grace)
@@ -119,6 +114,21 @@ def test_a_sum_that_does_not_fit_fails_and_one_that_fits_in_the_end_does_not(spa
     assert spark.sql(call.format("(1, 9223372036854775807), (2, 9223372036854775807)", "avg")).head() == (2.0**63,)
     with pytest.raises(Exception, match=r"sum\(..\) AS s: the sum does not fit BIGINT; cast the argument to DECIMAL\(38\)"):
         spark.sql(call.format("(1, 9223372036854775807), (2, 1L)", "sum")).collect()
+
+
+@pytest.mark.parametrize("order", ["off", "t"])
+@pytest.mark.parametrize("at_end", ["hold", "emit"])
+def test_no_rows_and_rows_that_take_no_part_give_no_window(spark: SparkSession, order: str, at_end: str) -> None:
+    none = [r for r in nasty.scenarios(5, 60) if None in (r["k"], r["t"], r["off"])]
+    assert len({(r["k"] is None, r["t"] is None) for r in none}) > 2
+    for rows in ([], none):
+        nasty.view(spark, rows)
+        df = spark.sql(
+            f"SELECT * FROM WINDOW_UPDATES(TABLE(SELECT * FROM nasty WHERE {order} IS NULL OR k IS NULL) PARTITION BY k ORDER BY {order}, "
+            f"time => 't', size => INTERVAL 1 HOUR, aggregates => 'sum(v) AS s', emit => 'final', at_end => '{at_end}')"
+        )
+        assert "Arrow" not in executed(df)
+        assert df.collect() == []
 
 
 @pytest.mark.parametrize(
