@@ -143,7 +143,7 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
 def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     """The kernel over rows sorted by key and processing order; in event-time order, where none may run, Spark's own operators."""
     if not call.kernels and frame.in_time_order and not frame.extras.get("offset"):
-        rows = frame.with_df(frame.df.where(frame.has_time)) if call["output"] == "rows" else frame
+        rows = frame.only(frame.has_time) if call["output"] == "rows" else frame
         rows, identity = rows.comparable(rows.keys)
         within, refresh = HIGHEST if call["within"] is None else call["within"], bool(call["refresh"])
         return with_kept(rows, identity, within, keep=call["keep"], refresh=refresh, into=KEPT), frame.time.column

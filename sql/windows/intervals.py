@@ -40,7 +40,7 @@ def with_kept(frame: Frame, identity: Sequence[str], within: int, *, keep: str, 
     if refresh:
         rows = _segments(rows, keys, sort, within).withColumn(KEPT_AT, F.when(named(OPENS).isNull(), named(BEFORE)))
     else:
-        times = rows.where(named(AT).isNotNull()).select(*keys, named(AT))
+        times = frame.with_df(rows).only(named(AT).isNotNull()).df.select(*keys, named(AT))
         cells = _cells(_segments(times, keys, [named(AT).asc()], within), identity, within)
         rows = _segments(rows, keys, sort, within).withColumn(CELL, expression(_cell(AT, within)))
         same = named(CELL) == named(KEPT_CELL)

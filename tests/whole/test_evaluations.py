@@ -8,6 +8,7 @@ import pytest
 from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 
+import streamtime
 from streamtime.sql.rows import ranges
 
 ROWS = 600
@@ -39,6 +40,16 @@ CALLS = {
     f"AS_OF_JOIN({EVENT}, TABLE(SELECT k, ts AS at FROM plain) PARTITION BY k ORDER BY at)": 1,
 }
 
+PLAIN = {  # as plain SQL, where no kernel runs: at most, for Spark may share what two parts of a query compute
+    f"DEDUPLICATE({EVENT}, within => INTERVAL 6 HOURS)": 2,
+    f"DEDUPLICATE({EVENT}, within => INTERVAL 6 HOURS, output => 'all')": 2,
+    f"DEDUPLICATE({ARRIVAL}, output => 'all')": 2,
+    f"DISTINCT_IN_WINDOW({ARRIVAL}, size => INTERVAL 1 HOUR, output => 'all')": 2,
+    f"SESSIONIZE({EVENT}, gap => INTERVAL 1 HOUR)": 1,
+    f"WINDOW_UPDATES({EVENT}, {WINDOW}, emit => 'final')": 1,
+    f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'ts', grace => INTERVAL 10 MINUTES)": 2,
+}
+
 
 @pytest.fixture(scope="module")
 def seen(spark: SparkSession) -> Iterator[Accumulator[int]]:
@@ -67,3 +78,11 @@ def test_the_input_is_computed_as_often_as_pages_say(
     seen.value = 0
     spark.sql(f"SELECT * FROM {call}").write.format("noop").mode("overwrite").save()
     assert seen.value == CALLS[call] * ROWS
+
+
+@pytest.mark.parametrize("call", PLAIN)
+def test_plain_sql_computes_its_input_at_most_twice(spark: SparkSession, seen: Accumulator[int], call: str) -> None:
+    plain = streamtime.compile(spark, f"SELECT * FROM {call}")
+    seen.value = 0
+    spark.sql(plain).write.format("noop").mode("overwrite").save()
+    assert ROWS <= seen.value <= PLAIN[call] * ROWS
