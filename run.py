@@ -7,7 +7,7 @@ python3 run.py weather       AS OF joins on the same data, and a training set th
 python3 run.py tests         all checks and tests; with --spark 4.0 or --spark 4.1, the tests on that Spark, in a .venv of its own
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
 python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each
-python3 run.py benchmark     speed, side by side with Spark's own operators; also benchmark streaming, doors, as_of, spread
+python3 run.py benchmark     speed, side by side with Spark's own operators; also benchmark streaming, doors, as_of, spread, plain
 python3 run.py pages         the reference pages in docs/, made anew
 """
 

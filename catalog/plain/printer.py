@@ -38,6 +38,7 @@ class Printer:
         self._free = free
         self._names: dict[int, str] = {}  # of attributes, by expression id
         self._common: dict[str, str] = {}  # expressions that others refer to
+        self._depth = 0  # of lambda functions around what is printed
         self._ctes: dict[str, tuple[str, str]] = {}  # a body: the CTE's name, and the columns in its head
         self._counts: dict[str, int] = {}
         self._inherits = jvm.java.lang.Class.forName(CATALYST + "InheritAnalysisRules")
@@ -246,12 +247,20 @@ class Printer:
         return f"{inner}.{quoted(e.extractFieldName())}"
 
     def _lambda(self, e: Any) -> str:
-        arguments = [self._expression(a) for a in items(e.arguments())]
+        self._depth += 1
+        for argument in items(e.arguments()):
+            name = f"{argument.name()}_{self._depth}"
+            while not self._free(name):  # a column of the user's
+                name += "_"
+            self._names[argument.exprId().id()] = name
+        arguments = [self._variable(a) for a in items(e.arguments())]
         head = arguments[0] if len(arguments) == 1 else f"({', '.join(arguments)})"  # in parentheses, one is no list
-        return f"{head} -> {self._expression(e.function())}"
+        text = f"{head} -> {self._expression(e.function())}"
+        self._depth -= 1
+        return text
 
     def _variable(self, e: Any) -> str:
-        return quoted(f"{e.name()}_{e.exprId().id()}")
+        return quoted(self._names[e.exprId().id()])
 
     def _with(self, e: Any) -> str:
         self._common |= {str(d.id().toString()): self._expression(d.child()) for d in items(e.defs())}

@@ -77,7 +77,7 @@ from streamtime.sql.stream.buckets import CLOCK
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
-from streamtime.sql.windows.intervals import with_kept
+from streamtime.sql.windows import arrivals
 from streamtime.udfs.arrays.groups import HIGHEST
 from streamtime.udfs.deduplicate import Deduplicate
 
@@ -141,12 +141,9 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
 
 
 def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
-    """The kernel over rows sorted by key and processing order; in event-time order, where none may run, Spark's own operators."""
-    if not call.kernels and frame.in_time_order and not frame.extras.get("offset"):
-        rows = frame.only(frame.has_time) if call["output"] == "rows" else frame
-        rows, identity = rows.comparable(rows.keys)
-        within, refresh = HIGHEST if call["within"] is None else call["within"], bool(call["refresh"])
-        return with_kept(rows, identity, within, keep=call["keep"], refresh=refresh, into=KEPT), frame.time.column
+    """The kernel over rows sorted by key and processing order; where none may run, Spark's own operators."""
+    if not call.kernels:
+        return _plainly(call, frame, time)
     reverse, clock_by = call["keep"] == "last", frame.extras.get("clock_by", ())
     clocked = not frame.in_time_order
     own_clock = clocked and call["output"] == "rows" and {c.name for c in clock_by} == {k.name for k in frame.keys}
@@ -180,6 +177,21 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     first = [prefix(identity, STREAM_TIME if clocked else frame.time.name, frame.time.type, reverse)] if hashed else []
     ordered = frame.by_key(identity, frame.sort(reverse=reverse), first)
     return frame.with_df(kernels.with_column(ordered, KEPT, kernel, columns, frame.time.type)), clock
+
+
+def _plainly(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
+    """The same by Spark's own operators, in any order."""
+    clock, clock_by, falls = frame.time.name, frame.extras.get("clock_by", ()), False
+    if not frame.in_time_order:
+        frame = with_stream_time(frame, F.when(frame.has_time, time), clock_by, call["keep"] == "last")
+        clock, falls = STREAM_TIME, not {c.name for c in clock_by} <= {k.name for k in frame.keys}
+    if call["output"] == "rows":
+        frame = frame.only(frame.has_time)
+    frame, identity = frame.comparable(frame.keys)
+    frame, offset = frame.comparable(frame.extras.get("offset", ()))
+    within = HIGHEST if call["within"] is None else call["within"]
+    asked = arrivals.Intervals(identity, offset, within, call["keep"], bool(call["refresh"]), falls)
+    return arrivals.with_kept(frame, clock, asked, KEPT), named(clock)
 
 
 def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:

@@ -77,7 +77,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -89,11 +88,12 @@ from streamtime.sql.rows.columns import direct, expression, named, sorted_by
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.sorting import hash_of, prefix
-from streamtime.sql.rows.typed import as_text, microseconds
+from streamtime.sql.rows.typed import as_text
 from streamtime.sql.stream.buckets import CLOCK, REASON
 from streamtime.sql.stream.plan import KeyState, Leaving, Needs, is_stream, judged, released, unclocked, verdict
-from streamtime.sql.syntax.text import named_by, plus, quoted
+from streamtime.sql.syntax.text import named_by, quoted
 from streamtime.sql.udtf import judges
+from streamtime.sql.windows import islands
 from streamtime.sql.windows.explain import explained_in_stream, explained_sessions, steps
 from streamtime.udfs.sessions.sessionize import Sessionize
 from streamtime.udfs.sessions.steps import SessionSteps
@@ -109,7 +109,6 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame
 
 SESSION, START, END = (f"{PREFIX}session{edge}" for edge in ("", "_start", "_end"))
-AT, BEFORE, AFTER = (f"{PREFIX}{name}" for name in ("at", "before", "after"))
 REASONS = (*LEFT_OUT, "late")
 
 
@@ -129,8 +128,7 @@ def plan(call: Bound) -> DataFrame:
     frame, identity = frame.comparable(frame.keys)
     if wanted == "explain":
         return explained_sessions(call, frame, identity, time, clock, call["grace"])
-    kernel = call.kernels or replayed
-    frame = _sessions(call, frame, identity, time, replayed) if kernel else _islands(call, frame, identity, time)
+    frame = (_sessions if call.kernels else _plainly)(call, frame, identity, time, replayed)
     reason = F.lit(None)
     if wanted != "rows":
         reason = frame.left_out.when(named(START).isNull(), "late")
@@ -154,22 +152,12 @@ def _sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, 
     return _opened(frame, kernels.with_column(ordered, SESSION, kernel, columns, returns), {START: "start", END: "end"})
 
 
-def _islands(call: Bound, frame: Frame, identity: Sequence[str], time: Column) -> Frame:
-    """The same of Spark's own operators, where no row is late: a gap opens a session, and a gap ends it. Takes twice as long."""
-    df = frame.df.withColumn(AT, time)
-    kind = frame.time.type
-    apart = [*map(named, identity), named(AT).isNull()]
-    rising, falling = (Window.partitionBy(*apart).orderBy(order(named(AT))) for order in (F.asc, F.desc))
-    at, before, after = (microseconds(quoted(name), kind) for name in (AT, BEFORE, AFTER))
-    df = df.withColumns({BEFORE: F.lag(named(AT)).over(rising), AFTER: F.lead(named(AT)).over(rising)})
-    opens = F.when(named(BEFORE).isNull() | expression(f"{at} > {plus(before, call['gap'])}"), named(AT))
-    ends = F.when(named(AFTER).isNull() | expression(f"{after} > {plus(at, call['gap'])}"), named(AT))
-    df = df.withColumns({BEFORE: opens, AFTER: ends})
-    start, end = (
-        F.last(named(name), ignorenulls=True).over(window.rangeBetween(Window.unboundedPreceding, 0))  # rows of one time together
-        for name, window in ((BEFORE, rising), (AFTER, falling))
-    )
-    return frame.with_df(df.withColumns({START: start, END: end}).drop(AT, BEFORE, AFTER))
+def _plainly(call: Bound, frame: Frame, identity: Sequence[str], time: Column, replayed: bool) -> Frame:
+    """The same of Spark's own operators."""
+    if not replayed:
+        return islands.with_bounds(frame, identity, time, call["gap"], (START, END))
+    falls = not {c.name for c in frame.extras.get("clock_by", ())} <= {k.name for k in frame.keys}
+    return islands.with_final_bounds(frame, identity, STREAM_TIME, call["gap"], call["grace"], falls, (START, END))
 
 
 def _opened(frame: Frame, df: DataFrame, columns: dict[str, str]) -> Frame:

@@ -44,6 +44,8 @@ PLAIN = {  # as plain SQL, where no kernel runs: at most, for Spark may share wh
     f"DEDUPLICATE({EVENT}, within => INTERVAL 6 HOURS)": 2,
     f"DEDUPLICATE({EVENT}, within => INTERVAL 6 HOURS, output => 'all')": 2,
     f"DEDUPLICATE({ARRIVAL}, output => 'all')": 2,
+    f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 6 HOURS)": 4,
+    f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 1 HOUR, grace => INTERVAL 10 MINUTES)": 4,
     f"DISTINCT_IN_WINDOW({ARRIVAL}, size => INTERVAL 1 HOUR, output => 'all')": 2,
     f"SESSIONIZE({EVENT}, gap => INTERVAL 1 HOUR)": 1,
     f"WINDOW_UPDATES({EVENT}, {WINDOW}, emit => 'final')": 1,

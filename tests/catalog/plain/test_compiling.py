@@ -19,6 +19,7 @@ import streamtime
 
 EVENT = "TABLE(nasty) PARTITION BY (s, k) ORDER BY t"
 ARRIVAL = "TABLE(nasty) PARTITION BY (s, k) ORDER BY off, time => 't'"
+ONE_CLOCK, CLOCKS = ", clock_by => ARRAY('s')", ", clock_by => ARRAY('s', 'c')"
 OUTPUTS = ("rows", "dropped", "all", "metrics")
 RIGHT = "TABLE(prices) PARTITION BY (s, k) ORDER BY at"
 HOUR = "size => INTERVAL 1 HOUR"
@@ -42,6 +43,24 @@ CALLS = [
     ),
     f"DEDUPLICATE({EVENT}, within => INTERVAL 2 SECONDS, refresh => true, output => 'all')",
     "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY t, within => INTERVAL 2 SECONDS)",
+    *(f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 3 SECONDS, output => '{o}')" for o in OUTPUTS),
+    *(
+        f"DEDUPLICATE({ARRIVAL}, within => INTERVAL {n}, keep => '{k}', refresh => {r}{c}, output => 'all')"
+        for n, k, r, c in (
+            ("0 SECONDS", "first", "false", ""),
+            ("1 HOUR", "last", "false", ""),
+            ("5 SECONDS", "unique", "false", ONE_CLOCK),
+            ("5 SECONDS", "unique", "true", ""),
+            ("2 SECONDS", "first", "true", ""),
+            ("2 SECONDS", "last", "true", CLOCKS),
+            ("5 SECONDS", "unique", "false", CLOCKS),
+            ("1 HOUR", "first", "false", CLOCKS),
+        )
+    ),
+    *(
+        f"DEDUPLICATE({o}, within => INTERVAL 9 SECONDS, offset => 'v', refresh => {r}, output => 'all')"
+        for o, r in ((ARRIVAL, "false"), (ARRIVAL, "true"), (EVENT, "false"))
+    ),
     "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY (off DESC, id), time => 't')",
     *(f"DISTINCT_IN_WINDOW({EVENT}, {HOUR}, slide => INTERVAL 20 MINUTES, output => '{o}')" for o in ("rows", "all")),
     f"DISTINCT_IN_WINDOW({ARRIVAL}, {HOUR}, grace => INTERVAL 10 MINUTES)",
@@ -52,6 +71,11 @@ CALLS = [
     f"DISTINCT_IN_WINDOW({EVENT}, gap => INTERVAL 5 SECONDS)",
     *(f"SESSIONIZE({EVENT}, gap => INTERVAL 5 SECONDS, output => '{o}')" for o in ("rows", "all")),
     f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 5 SECONDS, output => 'all')",
+    *(f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 5 SECONDS, grace => INTERVAL 2 SECONDS, output => '{o}')" for o in OUTPUTS),
+    *(
+        f"SESSIONIZE({ARRIVAL}, gap => INTERVAL {gap}, grace => INTERVAL {grace}{c}, output => 'all')"
+        for gap, grace, c in (("0 SECONDS", "0 SECONDS", ""), ("1 SECOND", "0 SECONDS", ONE_CLOCK), ("3 SECONDS", "1 HOUR", CLOCKS))
+    ),
     *(
         f"VERSIONS({ARRIVAL}, deleted => 'gone', grace => INTERVAL 1 SECOND, retention => INTERVAL 9 SECONDS, output => '{o}')"
         for o in OUTPUTS
@@ -113,11 +137,16 @@ def compared(
         spark.catalog.dropTempView(table)
 
 
+def rounded(name: str, rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Of metrics, whose DOUBLE sums depend on the order of rows in the last digit, as many digits as do not."""
+    return [(*r[:2], f"{float(r[2]):.12g}" if r[2] else r[2], r[3]) for r in rows] if "metrics" in name else rows
+
+
 @pytest.mark.parametrize("name", [*CALLS, *STATEMENTS])
 def test_plain_sql_gives_what_the_call_gives_where_the_pack_is_not(compared: Any, name: str) -> None:
     wanted, found, texts = compared
     assert found[name][0] == wanted[name][0]
-    assert found[name][1] == wanted[name][1], texts[name]
+    assert rounded(name, found[name][1]) == rounded(name, wanted[name][1]), texts[name]
     if "dropped" not in name:
         assert found[name][1]
     for dialect in ("spark", "databricks") if name != "a pipe" else ():  # which sqlglot does not know
@@ -165,15 +194,11 @@ def test_a_view_of_plain_sql_is_read_without_the_pack(spark: SparkSession, schem
     ("call", "says"),
     [
         (
-            "DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', within => INTERVAL 1 HOUR)",
+            "DISTINCT_IN_WINDOW(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', gap => INTERVAL 1 HOUR)",
             "needs a kernel, which runs in Python",
         ),
         ("SESSION_UPDATES(TABLE(clicks) PARTITION BY user_id ORDER BY ts, gap => INTERVAL 1 HOUR, aggregates => 'count(*) AS n')", "needs"),
         ("SUPPRESS_UNTIL_TIME_LIMIT(TABLE(clicks) PARTITION BY user_id ORDER BY ts, wait => INTERVAL 1 HOUR)", "needs"),
-        (
-            "SESSIONIZE(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', gap => INTERVAL 1 HOUR, grace => INTERVAL 1 HOUR)",
-            "needs",
-        ),
         ("DEDUPLICATE(TABLE(flow) PARTITION BY value ORDER BY timestamp)", "needs state, on a stream"),
     ],
 )
@@ -201,6 +226,11 @@ def test_wrong_calls_say_what_they_say_everywhere(spark: SparkSession) -> None:
         f"DEDUPLICATE({EVENT}, within => INTERVAL 100000 DAYS, keep => 'last', output => 'all')",
         f"DEDUPLICATE({EVENT}, within => INTERVAL 10 SECONDS, keep => 'unique')",
         f"DEDUPLICATE({ARRIVAL}, output => 'dropped')",
+        f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 10 SECONDS, output => 'all')",
+        f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 100000 DAYS, keep => 'last', refresh => true, output => 'all')",
+        f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 9 SECONDS, clock_by => ARRAY('c'), output => 'all')",
+        f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 9 SECONDS, grace => INTERVAL 1 SECOND, output => 'all')",
+        f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 100000 DAYS, grace => INTERVAL 100000 DAYS)",
         f"SESSIONIZE({EVENT}, gap => INTERVAL 100000 DAYS)",
         f"VERSIONS({ARRIVAL}, grace => INTERVAL 5 SECONDS, output => 'all')",
         f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 9 SECONDS, output => 'all')",
@@ -214,7 +244,24 @@ def test_plain_sql_holds_to_the_ends_of_timestamp(spark: SparkSession, call: str
     assert len(plain[1]) > 50
 
 
-@pytest.mark.parametrize("call", [c for c in CALLS if "output" not in c or "all" in c])
+LATE = "TABLE(nasty) PARTITION BY k ORDER BY (off, id), time => 't'"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"DEDUPLICATE({LATE}, within => INTERVAL 2 SECONDS, output => 'all')",
+        f"SESSIONIZE({LATE}, gap => INTERVAL 1 SECOND, grace => INTERVAL 1 SECOND, output => 'all')",
+    ],
+)
+def test_plain_sql_of_one_clock_with_late_rows(spark: SparkSession, call: str) -> None:
+    nasty.view(spark, nasty.drifting(5, 900, nasty.SECOND, far=False, late=5))
+    plain = said(spark.sql(streamtime.compile(spark, f"SELECT * FROM {call}")))
+    assert plain == said(spark.sql(f"SELECT * FROM {call}"))
+    assert len(plain[1]) == 900
+
+
+@pytest.mark.parametrize("call", [c for c in CALLS if "output" not in c or "all" in c][::3])
 def test_plain_sql_of_no_rows_gives_none(spark: SparkSession, call: str) -> None:
     nasty.view(spark, [])
     spark.sql("SELECT s, k, t AS at, v AS price, off FROM nasty").createOrReplaceTempView("prices")

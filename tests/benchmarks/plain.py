@@ -1,0 +1,97 @@
+"""Plain SQL against the calls that it was compiled from, and bare shuffle + sort: `python3 run.py benchmark plain`.
+
+Same data, noop sink and interleaved rounds as the benchmark of DEDUPLICATE. Each call is a contestant, and so is what `streamtime.compile`
+makes of it, which is measured by the call. Compiling is not counted; the seconds that it took are in the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deduplicate import MILLION, WITHIN, data, interleaved
+from pyspark.sql import DataFrame, SparkSession
+
+import streamtime
+
+HERE = Path(__file__).parent
+FLOOR, PLAIN = "shuffle + sort", ", plain"
+EVENT, ARRIVAL = "TABLE({0}) PARTITION BY k ORDER BY ts", "TABLE({0}) PARTITION BY k ORDER BY off, time => 'ts'"
+GAP, HOUR, GRACE = "gap => INTERVAL 30 MINUTES", "size => INTERVAL 1 HOUR", "grace => INTERVAL 20 MINUTES"
+CALLS = {
+    "DEDUPLICATE within": f"DEDUPLICATE({EVENT}, {WITHIN})",
+    "DEDUPLICATE within, arrival order": f"DEDUPLICATE({ARRIVAL}, {WITHIN})",
+    "SESSIONIZE": f"SESSIONIZE({EVENT}, {GAP})",
+    "SESSIONIZE, late rows": f"SESSIONIZE({ARRIVAL}, {GAP}, {GRACE})",
+    "VERSIONS": f"VERSIONS({EVENT})",
+    "AS_OF_JOIN": f"AS_OF_JOIN({EVENT}, TABLE(SELECT k, ts AS at, off AS price FROM {{0}}) PARTITION BY k ORDER BY at)",
+    "DISTINCT_IN_WINDOW, arrival order": f"DISTINCT_IN_WINDOW({ARRIVAL}, {HOUR}, {GRACE})",
+    "WINDOW_UPDATES, final": f"WINDOW_UPDATES({EVENT}, {HOUR}, aggregates => 'count(*) AS n, sum(off) AS total', emit => 'final')",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5 * MILLION)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--shapes", default="500k keys,50 keys,one hot key")
+    parser.add_argument("--only", default="", help="calls whose names begin so; '' for all")
+    options = parser.parse_args()
+    spark = streamtime.session(cores=options.cores, memory="6g")
+    results, compiling = dict[str, dict[str, list[float]]](), dict[str, float]()
+    with tempfile.TemporaryDirectory() as name:
+        for shape in options.shapes.split(","):
+            view = shape.replace(" ", "_")
+            print(f"[{shape}: {options.rows:,} rows, {options.rounds} rounds ..]", flush=True)
+            data(spark, Path(name), view, options.rows, 50 if shape == "50 keys" else 500_000, shape == "one hot key")
+            texts = dict[str, str]()
+            for call, text in CALLS.items():
+                if call.startswith(options.only):
+                    texts[call] = f"SELECT * FROM {text.format(view)}"
+                    start = time.monotonic()
+                    texts[call + PLAIN] = streamtime.compile(spark, texts[call])
+                    compiling[call] = time.monotonic() - start
+            results[shape] = interleaved(
+                {FLOOR: lambda view=view: sorted_by_key(spark, view)}  # type: ignore[misc]
+                | {call: (lambda text=text: spark.sql(text)) for call, text in texts.items()},  # type: ignore[misc]
+                options.rounds,
+            )
+            shown(shape, results[shape])
+    written = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
+        "rows": options.rows,
+        "rounds": options.rounds,
+        "median_seconds": {s: {n: statistics.median(t) for n, t in found.items()} for s, found in results.items()},
+        "compile_seconds": compiling,
+        "seconds": results,
+    }
+    (HERE / "plain.json").write_text(json.dumps(written, indent=1) + "\n")
+    spark.stop()
+
+
+def sorted_by_key(spark: SparkSession, view: str) -> DataFrame:
+    """What every call does at the least."""
+    return spark.table(view).repartition("k").sortWithinPartitions("k", "ts")
+
+
+def shown(shape: str, times: dict[str, list[float]]) -> None:
+    """A table of medians, and of their ratios to the floor; of plain SQL also to the call."""
+    medians = {name: statistics.median(found) for name, found in times.items()}
+    print(shape)
+    for name, took in medians.items():
+        call = medians.get(name.removesuffix(PLAIN), took)
+        of_call = f"{took / call:6.2f}x the call" if name.endswith(PLAIN) else ""
+        print(f"  {name:44} {took:8.3f} s  {took / medians[FLOOR]:6.2f}x {FLOOR}  {of_call}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
