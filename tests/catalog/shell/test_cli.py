@@ -440,9 +440,10 @@ def test_statements_are_compiled_from_stdin_or_refused() -> None:
     done = run("compile", *clicks, "--check", stdin=call.format(""))
     assert done.returncode == 0, done.stderr
     assert "row_number() OVER (PARTITION BY `user_id`" in done.stdout
-    done = run("compile", *clicks, stdin=call.format(", within => INTERVAL 1 HOUR, offset => 'user_id'"))
+    limit = call.replace("DEDUPLICATE", "SUPPRESS_UNTIL_TIME_LIMIT").format(", wait => INTERVAL 1 HOUR")
+    done = run("compile", *clicks, stdin=limit)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("streamtime: DEDUPLICATE: this call has no plain SQL: it needs a kernel")
+    assert done.stderr.startswith("streamtime: SUPPRESS_UNTIL_TIME_LIMIT: this call has no plain SQL: it needs a kernel")
     assert run("compile", "nowhere.sql").returncode == 1
 
 
