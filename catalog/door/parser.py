@@ -20,6 +20,7 @@ from typing import Any
 from py4j.java_gateway import set_field
 from pyspark.sql import SparkSession
 
+from streamtime.door import janino
 from streamtime.door.analyzer import FREE_TEXT, AnalyzerDoor
 from streamtime.sql.syntax import as_of_rewrite
 from streamtime.sql.syntax.as_of_clauses import Refusal
@@ -180,7 +181,6 @@ class AsOfParser implements InvocationHandler {
 MENTIONED = rf"{as_of_rewrite.MENTIONED}|\b(?:{'|'.join(SPECS)})\b"
 LOOSE = "_LEGACY_ERROR_TEMP_0064"  # several items in a clause of a table argument, without parentheses
 WORD = re.compile(r"\w*")
-_compiled: dict[int, Any] = {}  # one per Spark application, by the identity of its gateway
 
 
 class Asked:
@@ -251,7 +251,7 @@ class ParserDoor:
 
     def __init__(self, door: AnalyzerDoor) -> None:
         self.rewrite = Rewrite(door)  # the JVM holds no strong reference to Python objects
-        self.parsers = _parsers(door)
+        self.parsers = janino.instance(door.gateway, "AsOfParsers", JAVA)
         self.explain = Explain(door)
         self.parsers.open(MENTIONED, self.rewrite)
         self.parsers.explain(self.explain)
@@ -292,17 +292,6 @@ def _parse_exception(door: AnalyzerDoor, text: str, message: str, offset: int) -
     set_field(node, "stop", token)
     parameters = getattr(door.classes["map"], "MODULE$").empty().updated("msg", message)
     return door.jvm.org.apache.spark.sql.catalyst.parser.ParseException(FREE_TEXT, parameters, node)
-
-
-def _parsers(door: AnalyzerDoor) -> Any:
-    """An instance of the Java class, compiled once: Py4J knows the methods of a class by its name."""
-    found = _compiled.get(id(door.gateway))
-    if found is None:
-        compiler = door.jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(door.jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
-        compiler.cook(JAVA)
-        found = _compiled[id(door.gateway)] = compiler.getClassLoader().loadClass("streamtime.AsOfParsers")
-    return found.newInstance()
 
 
 def _literal(parameters: Any, name: str) -> str | None:

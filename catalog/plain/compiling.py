@@ -78,10 +78,11 @@ class _Compiling(Run):
 
     def __init__(self, spark: SparkSession, statement: Statement) -> None:
         super().__init__(spark, statement, None)
-        jvm: Any = spark.sparkContext._jvm
+        gateway: Any = spark.sparkContext._gateway
+        jvm: Any = gateway.jvm
         words = {t.name for t in statement.tokens}
-        self.printer = Printer(jvm, lambda name: name not in words)
-        self.references, self.dataset = Inputs(jvm, spark_version(spark.version)), jvm.org.apache.spark.sql.classic.Dataset
+        self.printer = Printer(gateway, lambda name: name not in words)
+        self.references, self.dataset = Inputs(jvm, spark_version(spark.version)), getattr(jvm, "org.apache.spark.sql.classic.Dataset")
         self.inputs: dict[Span, DataFrame] = {}  # of TABLE arguments, by where they stand
         self.compiled: dict[Span, str] = {}  # calls
 
