@@ -1,4 +1,4 @@
-"""Trees of Catalyst, whole trees at a time: each look of Python's into the JVM takes a tenth of a millisecond, and a plan has thousands of nodes."""
+"""Trees of Catalyst, a whole one at a time: a look into the JVM takes a tenth of a millisecond, and a plan has thousands of nodes."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ public class Trees {
 class Node:
     """An expression.
 
-    `id` and `name` are those of a column, a variable or an alias, and `name` also that of a field; `type` a cast's or a constant's; `value` the
-    text of what a constant is, without quotes, or None for NULL. `tries`: gives NULL where others fail. `stands_for`: its only child is
-    what it means, and is analysed.
+    `id` and `name` are those of a column, a variable or an alias, and `name` also that of a field; `type` a cast's or a constant's;
+    `value` the text of what a constant is, without quotes, or None for NULL. `tries`: gives NULL where others fail. `stands_for`: its
+    only child is what it means, and is analysed.
     """
 
     trees: Trees

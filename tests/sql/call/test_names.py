@@ -163,11 +163,11 @@ def _sql(value: Any) -> str:
 
 
 def cases(naming: Naming) -> Iterator[Case]:
-    """Each call with each output that its function has, and emit => 'final'."""
+    """The first call of a function with each output that it has, the others with one; and emit => 'final'."""
     for name, calls in CALLS.items():
         spec = SPECS[name]
         for number, options in enumerate(calls):
-            for word in outputs(spec):
+            for word in [w for w in outputs(spec) if not number or w == "all"]:
                 yield Case(spec, options | {"output": word}, naming, not number)
             if spec.option("emit"):
                 yield Case(spec, options | {"emit": "final"}, naming, not number)
@@ -275,10 +275,12 @@ class Tame:
 
 @pytest.fixture(scope="module")
 def tame(spark: SparkSession, views: None) -> Tame:
-    """Each call is analysed; all outputs of a function's first call are run."""
+    """Each call is analysed; of a function's first call, all outputs are run that are not a part of another."""
     asked = list(cases(TAME))
     frames = [spark.sql(case.sql(tables(case, "tame"))) for case in asked]
-    run = [(case, df) for case, df in zip(asked, frames, strict=True) if case.first]
+    run = [
+        (case, df) for case, df in zip(asked, frames, strict=True) if case.first and case.options.get("output") not in ("rows", "dropped")
+    ]
     found = dict(zip([str(case) for case, _ in run], answers(run), strict=True))
     empty = [case for case, rows in found.items() if not rows]
     assert not [case for case in empty if "dropped" not in case], "no rows, so nothing would be compared"
@@ -295,8 +297,7 @@ def test_any_name_may_have_any_role(spark: SparkSession, tame: Tame) -> None:
     for number, case in enumerate(cases(TAME)):
         case, name = replace(case, naming=odd(number % len(ODD))), f"odd_{number % len(ODD)}"
         python = [spark.table(f"{name}_{side}").alias(side) for side in "lr"[: case.spec.tables]]
-        found.append((case, streamtime.query(spark, case.sql(tables(case, name)))))
-        found.append((case, case.python(*python)))
+        found.append((case, streamtime.query(spark, case.sql(tables(case, name))) if number % 2 else case.python(*python)))
     few = [case for case in tame.answers if "'output': 'all'" in case or "'emit': 'final'" in case]
     run = replace(tame, answers={case: tame.answers[case] for case in few})
     assert run.differences(found) == []
