@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streamtime.door.inputs import Inputs
 from streamtime.plain.printer import Printer, Unprintable
+from streamtime.plain.tables import Tables, with_tables
 from streamtime.sparks import spark_version
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.spec import Bound, Spec
@@ -30,7 +31,7 @@ DOORS = "Run it where the pack is: spark.sql in a driver that registered it, or 
 
 
 def compile(  # noqa: A001 - a verb that users guess
-    spark: SparkSession, text: str, *, tables: dict[str, str] | None = None, check: bool = False
+    spark: SparkSession, text: str, *, tables: Tables | None = None, check: bool = False
 ) -> str:
     """A SQL text without the pack's functions that gives what this one gives: for SQL warehouses, BI tools, dbt, other people's sessions.
 
@@ -41,7 +42,9 @@ def compile(  # noqa: A001 - a verb that users guess
         text: one statement, or several with semicolons between them. What is not a call stays as it is, parameters included; a TABLE
             argument has none, since it is looked at here.
         tables: columns of tables that this session does not have, as CREATE TABLE takes them: `{"clicks": "user_id STRING, ts TIMESTAMP"}`.
-            They stand in front of the session's own, for this text alone.
+            Or by name: `{"clicks": {"user_id": "STRING", "ts": "TIMESTAMP"}}`; or a DB-API connection, which is asked: `{"clicks":
+            connection}` runs DESCRIBE TABLE. Or the path of a JSON file with such an object. They stand in front of the session's own,
+            for this text alone, and have no schema in their names.
         check: have Spark plan the plain text, too, in this session with these tables. Needs values for parameters, so there may be none.
 
     Returns:
@@ -57,14 +60,13 @@ def compile(  # noqa: A001 - a verb that users guess
     Raises:
         AnalysisException: a call is wrong, as behind every door; or it needs a kernel, or a stream, which plain SQL has not. The message
             says what, and which other doors there are. With `check`, Spark refuses the plain text.
+        ValueError: `tables` has something else than columns. The message says of which table, and what it should be.
     """
     if is_remote(spark):
         fix = "Compile in a local session, with the columns of the tables: streamtime.compile(spark, text, tables={'t': 'k STRING, ..'})."
         raise CallError("compile", "`spark`", "expected a session with a JVM, got one of Spark Connect", fix)
     if tables:
-        spark = spark.newSession()
-        for name, columns in tables.items():
-            spark.createDataFrame([], columns).createTempView(name)
+        spark = with_tables(spark, tables)
     pieces = [_Compiling(spark, Statement(with_calls(spark, piece))).text() for piece in spoken(text)]
     for piece in pieces if check else ():
         plan = spark.sql(f"EXPLAIN {piece}").head()[0]  # type: ignore[index]

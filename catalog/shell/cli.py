@@ -36,12 +36,14 @@ examples:
 """
 COMPILE = """\
 Writes statements with calls of the pack as plain Spark SQL, which needs no pack where it runs. Nothing is read: only the columns of
-tables must be known, from a warehouse folder or from --table. Exit code 1 if a call is wrong, or has no plain SQL: then stderr says why.
+tables must be known, from a warehouse folder, from --table or from --tables. Exit code 1 if a call is wrong, or has no plain SQL: then
+stderr says why.
 """
 COMPILE_EXAMPLES = """\
 examples:
   streamtime compile daily.sql --warehouse ~/warehouse > plain.sql
   streamtime compile daily.sql --table "clicks=user_id STRING, ts TIMESTAMP" --check
+  streamtime compile daily.sql --tables columns.json
   echo "SELECT * FROM VERSIONS(TABLE(log) PARTITION BY k ORDER BY at)" | streamtime compile --table "log=k STRING, at TIMESTAMP"
 """
 DOCTOR_EXAMPLES = """\
@@ -102,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("file", nargs="?", default="-", metavar="FILE", help="the statements (default: stdin)")
     made.add_argument("--table", type=_setting, action="append", metavar="NAME=COLUMNS", help="a table's columns; may be repeated")
+    made.add_argument("--tables", type=Path, metavar="FILE", help='a JSON file with columns of tables: {"NAME": "COLUMNS"}')
     made.add_argument("--warehouse", type=Path, metavar="DIR", help="the folder where `streamtime sql` keeps tables and views")
     made.add_argument("--check", action="store_true", help="have Spark plan the plain text, too")
 
@@ -168,6 +171,7 @@ def compiled(options: argparse.Namespace) -> int:
 
     import streamtime
     from streamtime.java import JavaError
+    from streamtime.plain.tables import read
     from streamtime.shell.connection import ConnectionFailed, local
 
     try:
@@ -176,7 +180,8 @@ def compiled(options: argparse.Namespace) -> int:
     except (ConnectionFailed, JavaError, OSError, UnicodeDecodeError) as problem:
         return _fail(str(problem))
     try:
-        print(streamtime.compile(opened.spark, text, tables=dict(options.table or ()), check=options.check))
+        tables = {**(read(options.tables) if options.tables else {}), **dict(options.table or ())}
+        print(streamtime.compile(opened.spark, text, tables=tables, check=options.check))
         return 0
     except (PySparkException, ValueError) as problem:
         return _fail(str(problem))

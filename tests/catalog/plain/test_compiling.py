@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,6 +175,99 @@ def test_tables_that_the_session_does_not_have_are_given_by_their_columns_and_le
     spark.catalog.dropTempView("clicks")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE}")
+
+
+class Warehouse:
+    """A DB-API connection to a server that speaks Spark SQL, which is this session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark, self.asked = spark, list[str]()
+
+    def cursor(self) -> Warehouse:
+        return self
+
+    def execute(self, statement: str) -> None:
+        self.asked.append(statement)
+        self.rows = [tuple(row) for row in self.spark.sql(statement).collect()]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self.rows
+
+    def close(self) -> None:
+        self.asked.append("closed")
+
+
+def test_columns_come_by_name_from_a_json_file_or_from_a_warehouse(spark: SparkSession, schema: str, tmp_path: Path) -> None:
+    text = "SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY `a b` ORDER BY ts)"
+    wanted = streamtime.compile(spark, text, tables={"clicks": "`a b` STRING, ts TIMESTAMP, d DECIMAL(9,2), s STRUCT<xy: INT>"})
+    named = {"a b": "STRING", "ts": "TIMESTAMP", "d": "DECIMAL(9,2)", "s": "STRUCT<xy: INT>"}
+    assert streamtime.compile(spark, text, tables={"clicks": named}) == wanted
+    (tmp_path / "columns.json").write_text(json.dumps({"clicks": named, "other": "k INT"}))
+    assert streamtime.compile(spark, text, tables=tmp_path / "columns.json") == wanted
+    assert streamtime.compile(spark, text, tables=str(tmp_path / "columns.json")) == wanted
+    spark.sql(
+        f"CREATE TABLE {schema}.clicks (`a b` STRING, ts TIMESTAMP, d DECIMAL(9,2), s STRUCT<xy: INT>, s2 INT) USING parquet PARTITIONED BY (s2)"
+    )
+    spark.sql(f"ALTER TABLE {schema}.clicks SET TBLPROPERTIES ('x' = 'y')")
+    before = spark.catalog.currentDatabase()
+    spark.catalog.setCurrentDatabase(schema)
+    try:
+        warehouse = Warehouse(spark)
+        described = streamtime.compile(spark, text, tables={"clicks": warehouse})
+        assert warehouse.asked == ["DESCRIBE TABLE `clicks`", "closed"]
+        assert described == streamtime.compile(spark, text, tables={"clicks": named | {"s2": "INT"}})
+    finally:
+        spark.catalog.setCurrentDatabase(before)
+
+
+def test_beside_tables_that_are_given_the_sessions_views_and_settings_stay(spark: SparkSession) -> None:
+    spark.sql("SELECT 'a' AS k, '2024-01-01' AS day, 1 AS v").createOrReplaceTempView("mine")
+    text = "SELECT * FROM DEDUPLICATE(TABLE(SELECT CAST(day AS TIMESTAMP) AS ts, v FROM mine JOIN clicks ON k = user_id) PARTITION BY v ORDER BY ts)"
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        assert streamtime.compile(spark, text, tables=CLICKS) != ""
+        cast = "SELECT * FROM VERSIONS(TABLE(clicks) PARTITION BY page ORDER BY ts, deleted => 'CAST(page AS INT) = 1')"
+        quiet = streamtime.compile(spark, cast, tables=CLICKS)
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+        spark.catalog.dropTempView("mine")
+    spark.createDataFrame([], CLICKS["clicks"]).createOrReplaceTempView("clicks")
+    assert streamtime.compile(spark, cast) == streamtime.compile(spark, cast, tables=CLICKS)
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    assert streamtime.compile(spark, cast) == quiet
+    spark.conf.unset("spark.sql.ansi.enabled")
+    spark.catalog.dropTempView("clicks")
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ({"clicks": "user_id STRNG"}, "table `clicks`: Spark does not take its columns: "),
+        (
+            {"clicks": "user_id STRING ts TIMESTAMP"},
+            "Give its columns as CREATE TABLE takes them: tables={'clicks': 'user_id STRING, ts TIMESTAMP'}.",
+        ),
+        ({"clicks": {}}, "table `clicks`: it should have names and types of columns"),
+        ({"clicks": {"user_id": 1}}, "table `clicks`: it should have names and types of columns"),
+        ({"clicks": 7}, "table `clicks`: a int is neither text, nor a mapping, nor a connection"),
+        ({"shop.clicks": "k INT"}, "`shop.clicks` has a schema; a table given by its columns has none"),
+        ("nowhere.json", "no JSON in nowhere.json: "),
+    ],
+)
+def test_tables_that_are_none_are_refused_in_words(spark: SparkSession, tables: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=r"^compile, `tables`: ") as caught:
+        streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE}", tables=tables)
+    assert says in str(caught.value)
+
+
+def test_a_file_without_an_object_and_a_warehouse_without_the_table_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(ValueError, match="has tables in no object"):
+        streamtime.compile(spark, "SELECT 1", tables=tmp_path / "list.json")
+    warehouse = Warehouse(spark)
+    with pytest.raises(ValueError, match=r"DESCRIBE TABLE `nowhere` fails: .*TABLE_OR_VIEW_NOT_FOUND"):
+        streamtime.compile(spark, "SELECT 1", tables={"nowhere": warehouse})
+    assert warehouse.asked[-1] == "closed"
 
 
 def test_a_view_of_plain_sql_is_read_without_the_pack(spark: SparkSession, schema: str) -> None:

@@ -434,7 +434,7 @@ def test_versions_are_compared_as_pip_does(version: str, requirement: str, holds
 # -- the whole program, with Spark
 
 
-def test_statements_are_compiled_from_stdin_or_refused() -> None:
+def test_statements_are_compiled_from_stdin_or_refused(tmp_path: Path) -> None:
     call = "SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts{});"
     clicks = ("--table", "clicks=user_id STRING, ts TIMESTAMP")
     done = run("compile", *clicks, "--check", stdin=call.format(""))
@@ -445,6 +445,9 @@ def test_statements_are_compiled_from_stdin_or_refused() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("streamtime: SUPPRESS_UNTIL_TIME_LIMIT: this call has no plain SQL: it needs a kernel")
     assert run("compile", "nowhere.sql").returncode == 1
+    (tmp_path / "columns.json").write_text('{"clicks": "user_id STRING, ts TIMESTAMP"}')
+    done = run("compile", "--tables", str(tmp_path / "columns.json"), "--table", "other=k INT", stdin=call.format(""))
+    assert "row_number() OVER (PARTITION BY `user_id`" in done.stdout, done.stderr
 
 
 def test_a_script_goes_to_its_first_failure_and_says_which_it_is(tmp_path: Path) -> None:
