@@ -40,12 +40,11 @@ class Printer:
         self._common: dict[str, str] = {}  # expressions that others refer to
         self._depth = 0  # of lambda functions around what is printed
         self._ctes: dict[str, tuple[str, str]] = {}  # a body: the CTE's name, and the columns in its head
-        self._printed: dict[int, tuple[str, dict[int, str]]] = {}  # an operator: the CTE's name, and the names of its columns
         self._counts: dict[str, int] = {}
 
     def query(self, df: DataFrame) -> str:
         """A DataFrame as a query, WITH .. SELECT .., of lines that are indented. Raises Unprintable."""
-        self._ctes, self._printed = {}, {}
+        self._ctes = {}
         plan = self._trees.operator(df._jdf.queryExecution().analyzed())
         last = self._relation(plan)
         own = [(self._names[i], name) for i, name in plan.output]
@@ -56,16 +55,7 @@ class Printer:
     # -- operators
 
     def _relation(self, plan: Operator) -> str:
-        """The name of the CTE that has the rows of an operator. Where a plan has one several times, it is looked at once."""
-        if plan.number in self._printed:
-            name, names = self._printed[plan.number]
-            self._names |= names
-        else:
-            name = self._made(plan)
-            self._printed[plan.number] = name, {i: self._names[i] for i, _ in plan.output}
-        return name
-
-    def _made(self, plan: Operator) -> str:
+        """The name of the CTE that has the rows of an operator."""
         if plan.kind in ("SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint"):
             return self._relation(self._child(plan))
         if plan.kind == "WithCTE":

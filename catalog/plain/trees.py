@@ -13,9 +13,7 @@ JAVA = """
 package streamtime;
 
 import java.util.ArrayList;
-import java.util.IdentityHashMap;
 import java.util.List;
-import java.util.Map;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
@@ -32,11 +30,9 @@ import scala.collection.Seq;
 
 public class Trees {
     private final ObjectMapper mapper = new ObjectMapper();
-    private final IdentityHashMap plans = new IdentityHashMap();
     private final List expressions = new ArrayList();
 
     public String plan(LogicalPlan plan) throws Exception {
-        if (!plans.containsKey(plan)) plans.put(plan, Integer.valueOf(plans.size()));
         List output = new ArrayList();
         for (Iterator each = plan.output().iterator(); each.hasNext();) {
             Attribute attribute = (Attribute) each.next();
@@ -46,7 +42,6 @@ public class Trees {
             output.add(one);
         }
         List said = new ArrayList();
-        said.add(plans.get(plan));
         said.add(plan.nodeName());
         said.add(output);
         return mapper.writeValueAsString(said);
@@ -136,10 +131,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator:
-    """A node of a plan; `number` is the same for the same node, `output` are the ids and names of its columns."""
+    """A node of a plan; `output` are the ids and names of its columns."""
 
     jvm: Any
-    number: int
     kind: str
     output: list[tuple[int, str]]
 
@@ -152,8 +146,8 @@ class Trees:
 
     def operator(self, plan: Any) -> Operator:
         """A logical plan's root."""
-        number, kind, output = json.loads(self.java.plan(plan))
-        return Operator(plan, number, kind, [(i, name) for i, name in output])
+        kind, output = json.loads(self.java.plan(plan))
+        return Operator(plan, kind, [(i, name) for i, name in output])
 
     def expression(self, e: Any) -> Node:
         """An expression with all below it."""

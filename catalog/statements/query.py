@@ -62,6 +62,7 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
 
     What the text may not contain, and what is refused in words:
         A call in a persistent view or function: these store their text, and only a driver in which the pack is registered can read it.
+            `streamtime.compile` gives the text of a view that every session reads.
         A call in a GLOBAL TEMP view, or within BEGIN .. END. A TABLE argument that refers to the row of an outer query (`LATERAL`).
         Parameters in PARTITION BY or ORDER BY of a call; compute the expression in the TABLE argument.
 
@@ -254,7 +255,8 @@ class Run:
             what = f"global temporary {creates.lower()}" if temporary else f"persistent {creates.lower()}"
             refuse = (
                 f"a {what} stores its text, and a session that reads it does not know this call",
-                "Create a TEMP VIEW or a table; or call streamtime.register in the server's own process, and use spark.sql.",
+                "Create a TEMP VIEW or a table. Or a view of plain SQL, which every session reads: streamtime.compile gives its text. "
+                "Or call streamtime.register in the server's own process, and use spark.sql.",
             )
         if refuse:
             self._refuse(call, CallError(call.function, None, *refuse))
