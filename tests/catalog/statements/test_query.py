@@ -365,7 +365,7 @@ def case_call(number: int) -> str:
     )
 
 
-CASES = [case_call(number) for number in range(24)]
+CASES = [" UNION ALL ".join(case_call(number) for number in range(n, n + 8)) for n in range(0, 24, 8)]  # a query costs more than a case
 
 
 def random_text(seed: int) -> str:
