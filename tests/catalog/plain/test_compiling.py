@@ -15,90 +15,11 @@ import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from support import TESTS, nasty
+from support.plain_calls import ARRIVAL, CALLS, EVENT, FAR
 from support.plain_session import said
 
 import streamtime
 
-EVENT = "TABLE(nasty) PARTITION BY (s, k) ORDER BY t"
-ARRIVAL = "TABLE(nasty) PARTITION BY (s, k) ORDER BY off, time => 't'"
-ONE_CLOCK, CLOCKS = ", clock_by => ARRAY('s')", ", clock_by => ARRAY('s', 'c')"
-OUTPUTS = ("rows", "dropped", "all", "metrics")
-WHOLE = ("all", "metrics")
-RIGHT = "TABLE(prices) PARTITION BY (s, k) ORDER BY at"
-HOUR = "size => INTERVAL 1 HOUR"
-SUMS = "aggregates => 'count(*) AS n_rows, sum(v) AS total, avg(v) AS mean, min(t) AS low, max(v) AS high'"
-CALLS = [
-    *(f"DEDUPLICATE({EVENT}, output => '{o}')" for o in ("rows", "all")),
-    f"DEDUPLICATE({EVENT}, keep => 'last')",
-    f"DEDUPLICATE({EVENT}, keep => 'unique', output => 'all')",
-    *(f"DEDUPLICATE({ARRIVAL}, output => '{o}')" for o in ("rows", "metrics")),
-    f"DEDUPLICATE({ARRIVAL}, keep => 'last', clock_by => ARRAY('c'), output => 'all')",
-    *(f"DEDUPLICATE({EVENT}, within => INTERVAL 3 SECONDS, output => '{o}')" for o in WHOLE),
-    *(
-        f"DEDUPLICATE({EVENT}, within => INTERVAL {n}, keep => '{k}', output => 'all')"
-        for n, k in (
-            ("0.000002 SECONDS", "first"),
-            ("1 SECOND", "last"),
-            ("5 SECONDS", "unique"),
-        )
-    ),
-    f"DEDUPLICATE({EVENT}, within => INTERVAL 2 SECONDS, refresh => true, output => 'all')",
-    "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY t, within => INTERVAL 2 SECONDS)",
-    *(f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 3 SECONDS, output => '{o}')" for o in WHOLE),
-    *(
-        f"DEDUPLICATE({ARRIVAL}, within => INTERVAL {n}, keep => '{k}', refresh => {r}{c}, output => 'all')"
-        for n, k, r, c in (
-            ("0 SECONDS", "first", "false", ""),
-            ("1 HOUR", "last", "false", ""),
-            ("5 SECONDS", "unique", "false", ONE_CLOCK),
-            ("5 SECONDS", "unique", "true", ""),
-            ("2 SECONDS", "first", "true", ""),
-            ("2 SECONDS", "last", "true", CLOCKS),
-            ("5 SECONDS", "unique", "false", CLOCKS),
-            ("1 HOUR", "first", "false", CLOCKS),
-        )
-    ),
-    *(
-        f"DEDUPLICATE({o}, within => INTERVAL 9 SECONDS, offset => 'v', refresh => {r}, output => 'all')"
-        for o, r in ((ARRIVAL, "false"), (ARRIVAL, "true"), (EVENT, "false"))
-    ),
-    "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY (off DESC, id), time => 't')",
-    *(f"DISTINCT_IN_WINDOW({EVENT}, {HOUR}, slide => INTERVAL 20 MINUTES, output => '{o}')" for o in ("rows", "all")),
-    f"DISTINCT_IN_WINDOW({ARRIVAL}, {HOUR}, grace => INTERVAL 10 MINUTES)",
-    *(
-        f"DISTINCT_IN_WINDOW({ARRIVAL}, size => INTERVAL 5 SECONDS, slide => INTERVAL 2 SECONDS, grace => INTERVAL 1 SECOND, output => '{o}')"
-        for o in WHOLE
-    ),
-    f"DISTINCT_IN_WINDOW({EVENT}, gap => INTERVAL 5 SECONDS)",
-    *(f"SESSIONIZE({EVENT}, gap => INTERVAL 5 SECONDS, output => '{o}')" for o in ("rows", "all")),
-    f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 5 SECONDS, output => 'all')",
-    *(f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 5 SECONDS, grace => INTERVAL 2 SECONDS, output => '{o}')" for o in OUTPUTS),
-    *(
-        f"SESSIONIZE({ARRIVAL}, gap => INTERVAL {gap}, grace => INTERVAL {grace}{c}, output => 'all')"
-        for gap, grace, c in (("0 SECONDS", "0 SECONDS", ""), ("1 SECOND", "0 SECONDS", ONE_CLOCK), ("3 SECONDS", "1 HOUR", CLOCKS))
-    ),
-    *(
-        f"VERSIONS({ARRIVAL}, deleted => 'gone', grace => INTERVAL 1 SECOND, retention => INTERVAL 9 SECONDS, output => '{o}')"
-        for o in WHOLE
-    ),
-    f"VERSIONS({ARRIVAL}, clock_by => ARRAY('s', 'c'), grace => INTERVAL 1 SECOND, output => 'all')",
-    *(
-        f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', at_end => '{e}', output => '{o}')"
-        for e, o in (("hold", "rows"), ("emit", "rows"), ("hold", "dropped"), ("emit", "all"))
-    ),
-    f"SUPPRESS_UNTIL_CLOSE({ARRIVAL.replace('off', 'd')}, window_end => 'u', output => 'all')",
-    *(f"VERSIONS({EVENT}, deleted => 'gone'{more})" for more in ("", ", output => 'dropped'")),
-    f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', grace => INTERVAL 10 MINUTES)",
-    f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit')",
-    f"WINDOW_UPDATES({ARRIVAL}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit', grace => INTERVAL 10 MINUTES)",
-    f"AS_OF_JOIN({EVENT}, {RIGHT})",
-    *(f"AS_OF_JOIN({EVENT}, {RIGHT}, output => '{o}')" for o in ("all", "metrics")),
-    *(
-        f"AS_OF_JOIN({EVENT}, {RIGHT}, join_type => 'left', direction => '{d}', tolerance => INTERVAL 1 HOUR, deleted => 'price = 3', "
-        f"ties => 'first', allow_exact => {exact})"
-        for d, exact in (("backward", "true"), ("forward", "false"), ("nearest", "true"))
-    ),
-]
 STATEMENTS = {
     "a CTE, an alias, an aggregate": f"WITH rows_1 AS (SELECT * FROM nasty WHERE v > 0), input_1 AS (SELECT 1 AS one) "
     f"SELECT d.k, count(*) AS n, max(one) FROM DEDUPLICATE({EVENT.replace('nasty', 'rows_1')}) AS d, input_1 GROUP BY d.k",
@@ -315,21 +236,7 @@ def test_wrong_calls_say_what_they_say_everywhere(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(
     "call",
-    [
-        f"DEDUPLICATE({EVENT}, within => INTERVAL 3 SECONDS, output => 'all')",
-        f"DEDUPLICATE({EVENT}, within => INTERVAL 100000 DAYS, keep => 'last', output => 'all')",
-        f"DEDUPLICATE({EVENT}, within => INTERVAL 10 SECONDS, keep => 'unique')",
-        f"DEDUPLICATE({ARRIVAL}, output => 'dropped')",
-        f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 10 SECONDS, output => 'all')",
-        f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 100000 DAYS, keep => 'last', refresh => true, output => 'all')",
-        f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 9 SECONDS, clock_by => ARRAY('c'), output => 'all')",
-        f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 9 SECONDS, grace => INTERVAL 1 SECOND, output => 'all')",
-        f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 100000 DAYS, grace => INTERVAL 100000 DAYS)",
-        f"SESSIONIZE({EVENT}, gap => INTERVAL 100000 DAYS)",
-        f"VERSIONS({ARRIVAL}, grace => INTERVAL 5 SECONDS, output => 'all')",
-        f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 9 SECONDS, output => 'all')",
-        f"WINDOW_UPDATES({EVENT}, {HOUR}, aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit')",
-    ],
+    FAR,
 )
 def test_plain_sql_holds_to_the_ends_of_timestamp(spark: SparkSession, call: str) -> None:
     nasty.near_and_far(spark, 41)
