@@ -300,7 +300,10 @@ class AnalyzerDoor:
 
     def _session(self) -> SparkSession:
         """The session that is analysing: each client of a server has its own."""
-        active = self.active()
+        return self.session_of(self.active())
+
+    def session_of(self, active: Any) -> SparkSession:
+        """A session of the JVM, as PySpark has it."""
         key = active.sessionUUID()
         if key not in self.sessions:
             if len(self.sessions) >= MOST_SESSIONS:  # a server's sessions come and go, and must not be kept alive from here

@@ -18,6 +18,7 @@ import re
 from typing import Any
 
 from py4j.java_gateway import set_field
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from streamtime.door import janino
@@ -26,6 +27,7 @@ from streamtime.sql.syntax import as_of_rewrite
 from streamtime.sql.syntax.as_of_clauses import Refusal
 from streamtime.sql.syntax.as_of_rewrite import rewrite
 from streamtime.sql.syntax.tokens import offset, place
+from streamtime.statements import views
 from streamtime.statements.hints import SPECS, of_clauses, of_syntax, too_deep
 from streamtime.statements.unkeyed import with_single_partition
 
@@ -40,18 +42,29 @@ import java.lang.reflect.Proxy;
 import java.util.function.BiFunction;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkThrowable;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.internal.SessionState;
+import scala.Option;
 import scala.collection.mutable.Buffer;
 
 public class AsOfParsers extends scala.runtime.AbstractFunction2 {
     volatile Pattern mentioned;
     volatile BiFunction rewrite;  // (text, parameters) to null, a Throwable, or (rewritten text, text without what was rewritten)
     volatile BiFunction explain;  // (text, error) to null, or the error to throw in its place
+    volatile Pattern view;
+    volatile String setting;
+    volatile BiFunction plain;  // (text of a view, session) to null, a Throwable, or the text without calls
 
     public void explain(BiFunction explain) {
         this.explain = explain;
+    }
+
+    public void plain(String view, String setting, BiFunction plain) {
+        this.view = Pattern.compile(view, Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
+        this.setting = setting;
+        this.plain = plain;
     }
 
     public void open(String mentioned, BiFunction rewrite) {
@@ -97,6 +110,7 @@ public class AsOfParsers extends scala.runtime.AbstractFunction2 {
 
     public void close() {
         this.explain = null;
+        this.plain = null;
         this.rewrite = null;  // the parsers of sessions opened in between only pass on from now on
     }
 
@@ -117,6 +131,12 @@ class AsOfParser implements InvocationHandler {
     }
 
     public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+        Object view = this.parsers.plain != null && isOurs(method, arguments) ? plainView((String) arguments[0]) : null;
+        if (view instanceof Throwable) throw (Throwable) view;
+        if (view != null) {
+            arguments = (Object[]) arguments.clone();
+            arguments[0] = view;
+        }
         try {
             return method.invoke(this.inner, arguments);
         } catch (InvocationTargetException failed) {
@@ -140,6 +160,13 @@ class AsOfParser implements InvocationHandler {
         String name = method.getName();
         if (!name.startsWith("parsePlan") && !name.startsWith("parseQuery")) return false;
         return this.parsers.mentioned.matcher((String) arguments[0]).find();
+    }
+
+    private Object plainView(String text) {
+        Option session = SparkSession.getActiveSession();
+        if (session.isEmpty() || !this.parsers.view.matcher(text).find()) return null;
+        Option asked = ((SparkSession) session.get()).conf().getOption(this.parsers.setting);
+        return asked.isEmpty() ? null : asked(this.parsers.plain, text, session.get());
     }
 
     private static boolean isSyntax(Throwable error) {
@@ -181,6 +208,7 @@ class AsOfParser implements InvocationHandler {
 MENTIONED = rf"{as_of_rewrite.MENTIONED}|\b(?:{'|'.join(SPECS)})\b"
 LOOSE = "_LEGACY_ERROR_TEMP_0064"  # several items in a clause of a table argument, without parentheses
 WORD = re.compile(r"\w*")
+PLACE = re.compile(r"; line (\d+) pos (\d+)")
 
 
 class Asked:
@@ -246,6 +274,19 @@ class Explain(Asked):
         return made(error.command(), start, condition, parameters, error.getQueryContext())
 
 
+class PlainView(Asked):
+    """From the text of a view and the session to the text without calls, where the session asks for plain SQL."""
+
+    def answer(self, text: str, session: Any) -> Any:
+        """None to leave the text as it is, an exception to throw in its place, or the other text."""
+        try:
+            return views.as_plain(self.door.session_of(session), text)
+        except AnalysisException as error:
+            message, found = str(error), PLACE.search(str(error))
+            at = offset(text, int(found[1]), int(found[2])) if found else 0
+            return _parse_exception(self.door, text, PLACE.sub("", message), at)
+
+
 class ParserDoor:
     """Puts the parser into sessions: the one at hand, and every later one of this driver."""
 
@@ -255,6 +296,8 @@ class ParserDoor:
         self.explain = Explain(door)
         self.parsers.open(MENTIONED, self.rewrite)
         self.parsers.explain(self.explain)
+        self.view = PlainView(door)
+        self.parsers.plain(views.VIEW, views.SETTING, self.view)
         self.extensions: list[Any] = []  # those of each application that this process has run
 
     def has(self, spark: SparkSession) -> bool:

@@ -7,12 +7,13 @@ argument is printed, an operator at a time (`streamtime.plain.printer`): so ther
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import NullType
 
 from streamtime.door.inputs import Inputs
 from streamtime.plain.printer import Printer, Unprintable
@@ -21,12 +22,14 @@ from streamtime.sparks import spark_version
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Table, Value
-from streamtime.sql.syntax.tokens import Span
+from streamtime.sql.syntax.tokens import Span, blank
+from streamtime.statements import views
 from streamtime.statements.calls import Call, Malformed, Rows, Statement, spoken
-from streamtime.statements.query import SPECS, Run, is_remote, with_calls
+from streamtime.statements.query import SPECS, Run, is_named, is_remote, with_calls
 from streamtime.version import VERSION
 
 QUERY = re.compile(r"\s*(\(|(SELECT|WITH|FROM|VALUES|TABLE|MAP|REDUCE)\b)", re.IGNORECASE)
+PROBES = (None, 1, "1")  # values of parameters in a TABLE argument, whose columns are asked for
 DOORS = "Run it where the pack is: spark.sql in a driver that registered it, or streamtime.query over Spark Connect."
 
 
@@ -39,12 +42,12 @@ def compile(  # noqa: A001 - a verb that users guess
 
     Args:
         spark: a session with a JVM. Nothing is read: what must be known of the tables are their columns, which the session's catalog has.
-        text: one statement, or several with semicolons between them. What is not a call stays as it is, parameters included; a TABLE
-            argument has none, since it is looked at here.
+        text: one statement, or several with semicolons between them. What is not a call stays as it is, parameters included. Those in a
+            TABLE argument pass through, too, where no column's type depends on them; options and keys are no parameters.
         tables: columns of tables that this session does not have, as CREATE TABLE takes them: `{"clicks": "user_id STRING, ts TIMESTAMP"}`.
-            Or by name: `{"clicks": {"user_id": "STRING", "ts": "TIMESTAMP"}}`; or a DB-API connection, which is asked: `{"clicks":
+            Or by name: `{"shop.clicks": {"user_id": "STRING", "ts": "TIMESTAMP"}}`; or a DB-API connection, which is asked: `{"clicks":
             connection}` runs DESCRIBE TABLE. Or the path of a JSON file with such an object. They stand in front of the session's own,
-            for this text alone, and have no schema in their names.
+            for this text alone. Names are those of the text, with their schemas; no two end in the same name.
         check: have Spark plan the plain text, too, in this session with these tables. Needs values for parameters, so there may be none.
 
     Returns:
@@ -65,9 +68,10 @@ def compile(  # noqa: A001 - a verb that users guess
     if is_remote(spark):
         fix = "Compile in a local session, with the columns of the tables: streamtime.compile(spark, text, tables={'t': 'k STRING, ..'})."
         raise CallError("compile", "`spark`", "expected a session with a JVM, got one of Spark Connect", fix)
+    qualified = set[tuple[str, ...]]()
     if tables:
-        spark = with_tables(spark, tables)
-    pieces = [_Compiling(spark, Statement(with_calls(spark, piece))).text() for piece in spoken(text)]
+        spark, qualified = with_tables(spark, tables)
+    pieces = [_Compiling(spark, with_calls(spark, piece), qualified).text() for piece in spoken(text)]
     for piece in pieces if check else ():
         plan = spark.sql(f"EXPLAIN {piece}").head()[0]  # type: ignore[index]
         if plan.startswith("Error occurred during query planning"):
@@ -75,11 +79,18 @@ def compile(  # noqa: A001 - a verb that users guess
     return pieces[0] if len(pieces) == 1 else ";\n".join(piece.strip() for piece in pieces)
 
 
+views.compilers.append(compile)
+
+
 class _Compiling(Run):
     """One statement."""
 
-    def __init__(self, spark: SparkSession, statement: Statement) -> None:
+    def __init__(self, spark: SparkSession, text: str, qualified: Collection[tuple[str, ...]]) -> None:
+        self.written = text
+        self.starts, unqualified = _without_schemas(Statement(text), qualified)
+        statement = Statement(unqualified)
         super().__init__(spark, statement, None)
+        self.open = [t for t in statement.tokens if t.text == "?" or is_named(text, t)]  # parameters
         gateway: Any = spark.sparkContext._gateway
         jvm: Any = gateway.jvm
         words = {t.name for t in statement.tokens}
@@ -96,6 +107,10 @@ class _Compiling(Run):
         except Malformed:
             self.sql(self.statement.text, [whole])  # Spark's parser says what is wrong
             raise
+        for call in calls:
+            for option in (o for o in call.options if self._parameters_in([o.span])):
+                fix = "Write its value: what a call becomes depends on it."
+                self._refuse(call, CallError(call.function, f"`{option.name}`", "a parameter cannot stand here", fix))
         self.place(calls, self._placed)
         return self._rendered(whole)
 
@@ -113,7 +128,7 @@ class _Compiling(Run):
     def _commented(self, call: Call, df: DataFrame) -> str:
         """The query that a call is, below what it was."""
         query = self.printer.query(df)
-        said = " ".join(self.statement.text[slice(*call.span)].split())
+        said = " ".join(self.written[slice(*call.span)].split())
         inputs = [f"{f.name} {f.dataType.simpleString()}" for rows in call.tables for f in self.inputs[rows.inside].schema]
         comment = f"streamtime {VERSION}: {said}\n     over ({', '.join(inputs)})".replace("/*", "/ *").replace("*/", "* /")
         return f"(\n  /* {comment} */\n{query}\n)"
@@ -122,16 +137,58 @@ class _Compiling(Run):
         """A piece of the statement, with the outermost calls in it compiled."""
         made, at = "", span[0]
         for start, end in self.outermost([span]):
-            made += self.statement.text[at:start] + self.compiled.get((start, end), self.frames[start, end][0])
+            made += self.written[at:start] + self.compiled.get((start, end), self.frames[start, end][0])
             at = end
-        return made + self.statement.text[at : span[1]]
+        return made + self.written[at : span[1]]
 
     def _rows(self, call: Call, rows: Rows) -> DataFrame:
         """The columns of a TABLE argument without its rows: a reference to a CTE, whose text is the argument's."""
-        df = self.inputs[rows.inside] = super()._rows(call, rows)
+        df = self.inputs[rows.inside] = self._read(call, rows)
         plan: Any = df._jdf.queryExecution().analyzed()
         if plan.isStreaming():
             raise CallError(call.function.upper(), "TABLE", "this call has no plain SQL: it needs state, on a stream", DOORS)
-        text, cte = self._rendered(rows.inside).strip(), self.references.new_id()
+        start, end = rows.inside
+        text, cte = self._rendered((self.starts.get(start, start), end)).strip(), self.references.new_id()
         self.printer.sources[cte] = f"(\n        {text}\n      )" if QUERY.match(text) else text
         return DataFrame(self.dataset.ofRows(self.spark._jsparkSession, self.references.empty(plan, cte)), self.spark)
+
+    def _read(self, call: Call, rows: Rows) -> DataFrame:
+        """What a TABLE argument comes to. Where there are parameters, for values of several types, which may change no column's type."""
+        if not (named := self._parameters_in(rows.query)):
+            return super()._rows(call, rows)
+        found, refused = list[DataFrame](), list[AnalysisException]()
+        for value in PROBES:
+            self.args = dict.fromkeys(named, value) if named[0] != "?" else [value for t in self.open]
+            self.positional = {t.start: value for t in self.open if t.text == "?"}
+            try:
+                found.append(super()._rows(call, rows))
+            except AnalysisException as error:
+                refused.append(error)
+        self.args = None
+        if not found:
+            raise refused[0]
+        kinds = [[(f.name, f.dataType) for f in df.schema] for df in found]
+        for one, *others in zip(*kinds, strict=True):
+            if one[1] == NullType() or any(other != one for other in others):
+                problem = f"the type of column `{one[0]}` is that of a parameter, which is not known"
+                raise CallError(call.function, "TABLE", problem, "Say the type: CAST(:day AS DATE).")
+        return found[0]
+
+    def _parameters_in(self, spans: Sequence[Span]) -> list[str]:
+        """The names of parameters in pieces of the statement, `?` where they have none."""
+        return [t.text for t in self.open if any(start <= t.start < end for start, end in spans)]
+
+
+def _without_schemas(statement: Statement, qualified: Collection[tuple[str, ...]]) -> tuple[dict[int, int], str]:
+    """The text with blanks where these names have their schemas; and where such a name began, by where its last part does."""
+    starts, text, at = dict[int, int](), statement.text, 0
+    while at < len(statement.tokens):
+        end = statement.name_end(at) if statement.tokens[at].name is not None else at + 1
+        own = tuple(t.name for t in statement.tokens[at:end:2])
+        known = max((q for q in qualified if own[: len(q)] == q), key=len, default=())
+        if known:
+            first, last = statement.tokens[at], statement.tokens[at + 2 * len(known) - 2]
+            starts[last.start] = first.start
+            text = text[: first.start] + blank(text[first.start : last.start]) + text[last.start :]
+        at = end
+    return starts, text

@@ -18,6 +18,7 @@ from streamtime.sql.syntax.text import literal, quoted
 THE_SAME = re.compile(r"SELECT \* FROM (\w+)")
 TRANSPARENT = ("Alias", "KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero")
 NOT_SQL = ("TryEval", "StaticInvoke", "Invoke", "PythonUDF", "ScalaUDF", "NewInstance", "PythonUDAF", "OuterReference")
+KERNELS = ("MapInArrow", "MapInPandas", "ArrowEvalPython", "FlatMapGroupsInArrow", "FlatMapGroupsInPandas")
 TRYING = {"Add": "try_add", "Subtract": "try_subtract", "Multiply": "try_multiply", "Divide": "try_divide", "Remainder": "try_mod"}
 
 
@@ -62,6 +63,8 @@ class Printer:
             return self._relation(self._trees.operator(plan.jvm.plan()))
         if plan.kind == "CTERelationRef":
             return self._source(plan)
+        if plan.kind in KERNELS:
+            raise Unprintable("a kernel, which runs in Python")
         if plan.kind not in OPERATORS:
             raise Unprintable(f"an operator, {plan.kind}, that SQL cannot say")
         role, printer = OPERATORS[plan.kind]

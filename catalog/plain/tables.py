@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streamtime.sql.call.errors import CallError, gist
+from streamtime.sql.call.names import parts
 from streamtime.sql.syntax.text import quoted
 
 EXAMPLE = "tables={'clicks': 'user_id STRING, ts TIMESTAMP'}"
@@ -28,18 +29,33 @@ Columns = str | Mapping[str, str] | Connection
 Tables = Mapping[str, Columns] | str | os.PathLike[str]
 
 
-def with_tables(spark: SparkSession, tables: Tables) -> SparkSession:
-    """A session like this one, with its settings and views, where each table is a view of these columns, without rows. Raises CallError."""
-    spark = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+def with_tables(spark: SparkSession, tables: Tables) -> tuple[SparkSession, set[tuple[str, ...]]]:
+    """A session like this one, with its settings and views, where each table is a view of these columns, without rows. Raises CallError.
+
+    And the names in lower case of those that have a schema: their views have the last part alone, since a view has none.
+    """
+    spark, qualified, known = (
+        SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession()),
+        set[tuple[str, ...]](),
+        dict[str, str](),
+    )
     for name, columns in (tables if isinstance(tables, Mapping) else read(tables)).items():
-        if "." in name:
-            fix = "Write the plain name in the statement, and say USE of its schema where the plain text runs."
-            raise CallError("compile", "`tables`", f"`{name}` has a schema; a table given by its columns has none", fix)
+        names = parts(name)
+        if not names:
+            fix = "Write it as in the statement: clicks, shop.clicks or main.shop.clicks; other characters go in backquotes."
+            raise CallError("compile", "`tables`", f"`{name}` is no name of a table", fix)
+        last = names[-1].lower()
+        if last in known:
+            fix = "Compile what reads one of them apart from what reads the other."
+            raise CallError("compile", "`tables`", f"`{known[last]}` and `{name}` end in one name, `{names[-1]}`", fix)
+        known[last] = name
+        if len(names) > 1:
+            qualified.add(tuple(n.lower() for n in names))
         try:
-            spark.createDataFrame([], _ddl(name, columns)).createOrReplaceTempView(quoted(name))
+            spark.createDataFrame([], _ddl(name, names, columns)).createOrReplaceTempView(quoted(names[-1]))
         except PySparkException as error:
             raise _unclear(name, f"Spark does not take its columns: {gist(error)}") from None
-    return spark
+    return spark, qualified
 
 
 def read(path: str | os.PathLike[str]) -> Mapping[str, Columns]:
@@ -54,27 +70,27 @@ def read(path: str | os.PathLike[str]) -> Mapping[str, Columns]:
     return found
 
 
-def _ddl(name: str, columns: Columns) -> str:
+def _ddl(name: str, names: list[str], columns: Columns) -> str:
     """As CREATE TABLE takes them."""
     if isinstance(columns, str):
         return columns
     if not isinstance(columns, Mapping):
-        columns = _described(name, columns)
+        columns = _described(name, names, columns)
     if not columns or not all(isinstance(kind, str) for kind in columns.values()):
         raise _unclear(name, "it should have names and types of columns")
     return ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
 
 
-def _described(name: str, connection: Any) -> dict[str, str]:
+def _described(name: str, names: list[str], connection: Any) -> dict[str, str]:
     """What DESCRIBE says of a table: columns, and after an empty line or a heading what they are partitioned by."""
     if not callable(getattr(connection, "cursor", None)):
         raise _unclear(name, f"a {type(connection).__name__} is neither text, nor a mapping, nor a connection")
-    cursor = connection.cursor()
+    cursor, table = connection.cursor(), ".".join(map(quoted, names))
     try:
-        cursor.execute(f"DESCRIBE TABLE {quoted(name)}")
+        cursor.execute(f"DESCRIBE TABLE {table}")
         rows: Iterable[tuple[Any, ...]] = cursor.fetchall()
     except Exception as error:  # every driver has its own
-        raise CallError("compile", "`tables`", f"DESCRIBE TABLE {quoted(name)} fails: {gist(error)}") from error
+        raise CallError("compile", "`tables`", f"DESCRIBE TABLE {table} fails: {gist(error)}") from error
     finally:
         cursor.close()
     columns = dict[str, str]()

@@ -35,7 +35,7 @@ from streamtime.sql.syntax import as_of_rewrite
 from streamtime.sql.syntax.as_of_clauses import Refusal
 from streamtime.sql.syntax.tokens import Span, Token, blank
 from streamtime.sql.tables.classes import refuse_foreign
-from streamtime.statements import constants, hints, qualifiers
+from streamtime.statements import constants, hints, qualifiers, views
 from streamtime.statements.calls import Call, Item, Malformed, Rows, Statement, spoken
 
 SPECS = {s.name.lower(): s for s in FUNCTIONS}
@@ -62,7 +62,8 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
 
     What the text may not contain, and what is refused in words:
         A call in a persistent view or function: these store their text, and only a driver in which the pack is registered can read it.
-            `streamtime.compile` gives the text of a view that every session reads.
+            After `SET streamtime.views = plain` a view stores plain SQL, which every session reads; over Spark Connect,
+            `streamtime.compile` gives the text of such a view.
         A call in a GLOBAL TEMP view, or within BEGIN .. END. A TABLE argument that refers to the row of an outer query (`LATERAL`).
         Parameters in PARTITION BY or ORDER BY of a call; compute the expression in the TABLE argument.
 
@@ -89,7 +90,8 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
     given = iter(args) if isinstance(args, list) else None
     result: DataFrame | None = None
     for piece in spoken(text):
-        run = Run(spark, Statement(with_calls(spark, piece)), args)
+        view = None if is_remote(spark) else views.as_plain(spark, piece)
+        run = Run(spark, Statement(with_calls(spark, piece) if view is None else view), args)
         if given is not None:
             run.positional = {t.start: value for t, value in zip((t for t in run.statement.tokens if t.text == "?"), given, strict=False)}
         with hints.explained(run.statement.text):
@@ -170,7 +172,7 @@ class Run:
             return self.args
         made = [t for span in spans for t in self.statement.within([span]) if not any(a <= t.start < b for a, b in self.frames)]
         if isinstance(self.args, dict):
-            names = {t.text for t in made if _is_named(self.statement.text, t)}
+            names = {t.text for t in made if is_named(self.statement.text, t)}
             return {name: value for name, value in self.args.items() if name in names} or None
         return [self.positional[t.start] for t in made if t.start in self.positional] or None
 
@@ -237,7 +239,7 @@ class Run:
     def _expression(self, call: Call, clause: str, item: Item) -> Expression:
         source = self.statement.text
         text = source[slice(*item.span)]
-        if any(t.text == "?" or _is_named(source, t) for t in self.statement.within([item.span])):
+        if any(t.text == "?" or is_named(source, t) for t in self.statement.within([item.span])):
             raise CallError(call.function, clause, f"a parameter cannot stand here (`{text}`)", "Compute it in the TABLE argument.")
         return Expression(text, lambda: F.expr(blank(source[: item.span[0]]) + text))
 
@@ -255,8 +257,8 @@ class Run:
             what = f"global temporary {creates.lower()}" if temporary else f"persistent {creates.lower()}"
             refuse = (
                 f"a {what} stores its text, and a session that reads it does not know this call",
-                "Create a TEMP VIEW or a table. Or a view of plain SQL, which every session reads: streamtime.compile gives its text. "
-                "Or call streamtime.register in the server's own process, and use spark.sql.",
+                "Create a TEMP VIEW or a table. Or a view of plain SQL, which every session reads: say SET streamtime.views = plain "
+                "before; over Spark Connect, streamtime.compile gives its text. Or register the pack in the server's process.",
             )
         if refuse:
             self._refuse(call, CallError(call.function, None, *refuse))
@@ -297,6 +299,6 @@ def _unique() -> str:
     return f"streamtime_{uuid.uuid4().hex}"
 
 
-def _is_named(source: str, token: Token) -> bool:
+def is_named(source: str, token: Token) -> bool:
     """Whether it is the name of a parameter, `:name`."""
     return token.kind == "word" and source[token.start - 1 : token.start] == ":" and source[token.start - 2 : token.start] != "::"

@@ -171,7 +171,8 @@ def test_beside_tables_that_are_given_the_sessions_views_and_settings_stay(spark
         ({"clicks": {}}, "table `clicks`: it should have names and types of columns"),
         ({"clicks": {"user_id": 1}}, "table `clicks`: it should have names and types of columns"),
         ({"clicks": 7}, "table `clicks`: a int is neither text, nor a mapping, nor a connection"),
-        ({"shop.clicks": "k INT"}, "`shop.clicks` has a schema; a table given by its columns has none"),
+        ({"shop.clicks": "k INT", "Clicks": "k INT"}, "`shop.clicks` and `Clicks` end in one name, `Clicks`"),
+        ({"my clicks": "k INT"}, "`my clicks` is no name of a table"),
         ("nowhere.json", "no JSON in nowhere.json: "),
     ],
 )
@@ -189,20 +190,66 @@ def test_a_file_without_an_object_and_a_warehouse_without_the_table_are_refused(
     with pytest.raises(ValueError, match=r"DESCRIBE TABLE `nowhere` fails: .*TABLE_OR_VIEW_NOT_FOUND"):
         streamtime.compile(spark, "SELECT 1", tables={"nowhere": warehouse})
     assert warehouse.asked[-1] == "closed"
+    with pytest.raises(ValueError, match=r"DESCRIBE TABLE `main`.`no where` fails"):
+        streamtime.compile(spark, "SELECT 1", tables={"main.`no where`": warehouse})
 
 
-def test_a_view_of_plain_sql_is_read_without_the_pack(spark: SparkSession, schema: str) -> None:
-    spark.sql(f"CREATE TABLE {schema}.clicks AS SELECT id % 3 AS user_id, timestamp_seconds(id) AS ts FROM range(9)")
-    call = f"DEDUPLICATE(TABLE({schema}.clicks) PARTITION BY user_id ORDER BY ts)"
-    spark.sql(streamtime.compile(spark, f"CREATE VIEW {schema}.first_clicks AS SELECT * FROM {call}"))
-    other = spark.newSession()
-    streamtime.unregister(spark)
-    try:
-        assert other.table(f"{schema}.first_clicks").count() == 3
-        with pytest.raises(AnalysisException, match="Could not resolve `DEDUPLICATE`"):
-            other.sql(f"SELECT * FROM {call}")
-    finally:
-        streamtime.register(spark)
+def test_tables_of_a_schema_keep_their_names_in_the_text(spark: SparkSession, schema: str) -> None:
+    spark.sql(f"CREATE TABLE {schema}.clicks AS SELECT id % 3 AS user_id, timestamp_seconds(id) AS ts, 'p' AS page FROM range(9)")
+    named = f"SELECT d.user_id FROM DEDUPLICATE(TABLE({schema}.Clicks) PARTITION BY user_id ORDER BY ts) d JOIN {schema}.clicks ON d.ts = clicks.ts"
+    asked = f"TABLE(SELECT c.*, {schema}.x.y, clicks.page AS other FROM {schema}.`clicks` JOIN {schema}.clicks c USING (ts) JOIN x AS {schema} ON true)"
+    queried = f"SELECT * FROM DEDUPLICATE({asked} PARTITION BY user_id ORDER BY ts)"
+    spark.sql("SELECT named_struct('y', 1) AS x").createOrReplaceTempView("x")
+    columns = {f"{schema}.clicks": CLICKS["clicks"].replace("user_id STRING", "user_id BIGINT")}
+    for text in (named, queried):
+        made = streamtime.compile(spark, text, tables=columns)
+        assert made.count(f"{schema}.") == text.count(f"{schema}.") + text.split("(", 1)[1].count(
+            f"{schema}.", 0, text.index("PARTITION") - 20
+        )
+        assert said(spark.sql(made)) == said(spark.sql(text))
+    spark.catalog.dropTempView("x")
+
+
+@pytest.mark.parametrize(
+    ("inside", "args"),
+    [
+        ("SELECT * FROM nasty WHERE v > :least AND s <> :s", {"least": 0, "s": 2}),
+        ("SELECT *, CAST(:least AS INT) + v AS more FROM nasty LIMIT :most", {"least": 2, "most": 30}),
+        ("SELECT * FROM nasty WHERE v > ?", [1]),
+    ],
+)
+def test_parameters_of_a_table_argument_pass_through(spark: SparkSession, inside: str, args: Any) -> None:
+    nasty.view(spark, nasty.scenarios(3, 9))
+    ordered = inside.replace("FROM nasty LIMIT", "FROM (SELECT * FROM nasty ORDER BY id) LIMIT")
+    text = f"SELECT * FROM DEDUPLICATE(TABLE({ordered}) PARTITION BY (s, k) ORDER BY t)"
+    made = streamtime.compile(spark, text)
+    assert said(spark.sql(made, args=args)) == said(spark.sql(text, args=args))
+    assert spark.sql(made, args=args).count() > 3
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            "DEDUPLICATE(TABLE(SELECT *, :x AS y FROM clicks) PARTITION BY user_id ORDER BY ts)",
+            "TABLE: the type of column `y` is that of a parameter",
+        ),
+        (
+            "DEDUPLICATE(TABLE(SELECT *, coalesce(?, 1) AS y FROM clicks) PARTITION BY user_id ORDER BY ts)",
+            "Say the type: CAST(:day AS DATE).",
+        ),
+        (
+            "DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => :w)",
+            "`within`: a parameter cannot stand here. Write its value",
+        ),
+        ("DEDUPLICATE(TABLE(clicks) PARTITION BY :k ORDER BY ts)", "PARTITION BY: a parameter cannot stand here (`:k`)"),
+        ("DEDUPLICATE(TABLE(SELECT * FROM clicks WHERE nobody = :k) PARTITION BY user_id ORDER BY ts)", "`nobody` cannot be resolved"),
+    ],
+)
+def test_parameters_that_decide_what_a_call_is_are_refused(spark: SparkSession, call: str, says: str) -> None:
+    with pytest.raises(AnalysisException) as refused:
+        streamtime.compile(spark, f"SELECT * FROM {call}", tables=CLICKS)
+    assert says in str(refused.value)
 
 
 @pytest.mark.parametrize(

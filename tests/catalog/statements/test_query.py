@@ -298,7 +298,7 @@ def test_statements_that_write(spark: SparkSession, events: None, schema: str) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"CREATE VIEW v AS SELECT * FROM {CALL}", "Or a view of plain SQL, which every session reads: streamtime.compile gives its text."),
+        (f"CREATE VIEW v AS SELECT * FROM {CALL}", "Or a view of plain SQL, which every session reads: say SET streamtime.views = plain before;"),
         (f"CREATE OR REPLACE VIEW v AS SELECT * FROM {CALL}", "DEDUPLICATE: a persistent view stores its text, and a session that reads it does not"),
         (f"CREATE GLOBAL TEMPORARY VIEW v AS SELECT * FROM {CALL}", "DEDUPLICATE: a global temporary view stores its text"),
         (f"CREATE FUNCTION f() RETURNS INT RETURN SELECT count(*) FROM {CALL}", "DEDUPLICATE: a persistent function stores its text"),
