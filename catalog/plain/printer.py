@@ -16,9 +16,15 @@ from streamtime.plain.trees import Node, Operator, Trees
 from streamtime.sql.syntax.text import literal, quoted
 
 THE_SAME = re.compile(r"SELECT \* FROM (\w+)")
+LOWEST = -(2**63)
 TRANSPARENT = ("Alias", "KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero")
 NOT_SQL = ("TryEval", "StaticInvoke", "Invoke", "PythonUDF", "ScalaUDF", "NewInstance", "PythonUDAF", "OuterReference")
 KERNELS = ("MapInArrow", "MapInPandas", "ArrowEvalPython", "FlatMapGroupsInArrow", "FlatMapGroupsInPandas")
+PARTS = {  # of a time or an interval, whose names are no functions
+    "SecondWithFraction": "SECOND",
+    **{f"ExtractANSIInterval{unit}s": unit.upper() for unit in ("Year", "Month", "Day", "Hour", "Minute", "Second")},
+}
+PRECEDING = re.compile(r"-(\d+)L? FOLLOWING")
 TRYING = {"Add": "try_add", "Subtract": "try_subtract", "Multiply": "try_multiply", "Divide": "try_divide", "Remainder": "try_mod"}
 
 
@@ -227,6 +233,8 @@ class Printer:
             return "NULL" if e.type == "VOID" else f"CAST(NULL AS {e.type})"
         if e.type == "STRING":
             return literal(e.value)
+        if e.type == "BIGINT" and int(e.value) == LOWEST:  # few parsers read it
+            return f"({LOWEST + 1}L - 1L)"
         if e.type == "TIMESTAMP":  # its text would mean another moment in another time zone
             return f"timestamp_micros({e.value}L)"
         return e.sql()
@@ -241,6 +249,9 @@ class Printer:
         if len(texts) != 2:
             raise Unprintable("raise_error with parameters")
         return f"raise_error({texts[1]})"
+
+    def _part(self, e: Node) -> str:
+        return f"extract({PARTS[e.kind]} FROM {self._expression(e.children[0])})"
 
     def _named_struct(self, e: Node) -> str:
         return f"named_struct({', '.join(self._expression(c) for c in e.children)})"
@@ -299,7 +310,8 @@ class Printer:
         by = [self._expression(k) for k in keys if k.kind != "SortOrder"]
         order = [self._expression(k) for k in keys if k.kind == "SortOrder"]
         parts = [f"PARTITION BY {', '.join(by)}"] * bool(by) + [f"ORDER BY {', '.join(order)}"] * bool(order)
-        return f"{text} OVER ({' '.join([*parts, *([] if offset else [frame.sql()])])})"
+        rows = [] if offset else [PRECEDING.sub(r"\1 PRECEDING", frame.sql())]
+        return f"{text} OVER ({' '.join([*parts, *rows])})"
 
 
 OPERATORS: dict[str, tuple[str, Callable[[Printer, Operator], str]]] = {  # what their CTEs are called, and who prints them
@@ -329,4 +341,5 @@ EXPRESSIONS: dict[str, Callable[[Printer, Node], str]] = {
     "ScalarSubquery": Printer._subquery,
     "AggregateExpression": Printer._aggregated,
     "WindowExpression": Printer._over,
+    **dict.fromkeys(PARTS, Printer._part),
 }

@@ -160,7 +160,8 @@ def _folded(frame: Frame, asked: Intervals) -> DataFrame:
     )
     verdict = f"struct({row} AS {quoted(ROW)}, so_far.at AS {quoted(KEPT_AT)}, so_far.row AS {quoted(OWNER)})"
     start = {"at": "CAST(NULL AS BIGINT)", "source": f"get({quoted(FOUND)}, -1).{quoted(SOURCE)}", "row": "CAST(NULL AS INT)"}
-    none = f"CAST(array() AS ARRAY<STRUCT<{quoted(ROW)}: INT, {quoted(KEPT_AT)}: BIGINT, {quoted(OWNER)}: INT>>)"
+    unknown = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in ((ROW, "INT"), (KEPT_AT, "BIGINT"), (OWNER, "INT")))
+    none = f"slice(array(struct({unknown})), 1, 0)"
     verdicts = fold(start, moved, f"{alive} AND NOT {again}", f"array({verdict})", none)
     its = {i: f"{PREFIX}its_{i}" for i in (*asked.identity, ROW)}
     told = found.select(*keys, F.explode(expression(verdicts)).alias("one")).select(*keys, "one.*").withColumnsRenamed(its)

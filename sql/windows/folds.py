@@ -31,9 +31,9 @@ def fold(start: dict[str, str], moved: str, gives: str, items: str, none: str, r
     full = f"{gives} AND size(so_far.now) >= {AT_ONCE}"
     done = f"if({full}, concat(so_far.done, array(so_far.now)), so_far.done) AS done"
     now = f"if({gives}, if({full}, {items}, concat(so_far.now, {items})), so_far.now) AS now"
-    at_last = f"so_far -> flatten(concat(so_far.done, array(so_far.now{f', {rest}' if rest else ''})))"
     step = f"(so_far, one) -> struct({moved}, {done}, {now})"
-    return f"aggregate(sort_array({quoted(FOUND)}), struct({', '.join(state)}), {step}, {at_last})"
+    folded = f"aggregate(sort_array({quoted(FOUND)}), struct({', '.join(state)}), {step})"
+    return let("so_far", folded, f"flatten(concat(so_far.done, array(so_far.now{f', {rest}' if rest else ''})))")
 
 
 def let(name: str, value: str, text: str) -> str:

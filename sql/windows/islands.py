@@ -96,7 +96,7 @@ def _sessions(gap: int, grace: int) -> str:
     """SQL text for the sessions that rows make, with the numbers of their rows in arrays of arrays. Those that are closed are items."""
     at, since, row = (f"one.{quoted(name)}" for name in (AT, SINCE, ROW))
     closes = minus(minus(since, gap), grace)
-    none = "CAST(array() AS ARRAY<STRUCT<low: BIGINT, high: BIGINT, rows: ARRAY<ARRAY<INT>>>>)"
+    none = "slice(array(struct(0L AS low, 0L AS high, array(array(0)) AS rows)), 1, 0)"
     touches = f"x.high >= {closes} AND x.low <= {plus(at, gap)} AND x.high >= {minus(at, gap)}"
     numbers = f"array(array({row}))"
     longer = f"concat(slice(r, 1, size(r) - 1), array(concat(element_at(r, -1), array({row}))))"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from support import nasty
+
 EVENT = "TABLE(nasty) PARTITION BY (s, k) ORDER BY t"
 ARRIVAL = "TABLE(nasty) PARTITION BY (s, k) ORDER BY off, time => 't'"
 ONE_CLOCK, CLOCKS = ", clock_by => ARRAY('s')", ", clock_by => ARRAY('s', 'c')"
+LOCAL = "TABLE(SELECT *, CAST(t AS TIMESTAMP_NTZ) AS n FROM nasty) PARTITION BY (s, k) ORDER BY off, time => 'n'"
+DAYS = "TABLE(SELECT *, CAST(t AS DATE) AS day FROM nasty) PARTITION BY (s, k) ORDER BY day"
 OUTPUTS = ("rows", "dropped", "all", "metrics")
 WHOLE = ("all", "metrics")
 RIGHT = "TABLE(prices) PARTITION BY (s, k) ORDER BY at"
@@ -47,8 +51,10 @@ DEDUPLICATE = [
         for o, r in ((ARRIVAL, "false"), (ARRIVAL, "true"), (EVENT, "false"))
     ),
     "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY (off DESC, id), time => 't')",
+    *(f"DEDUPLICATE({rows}, within => INTERVAL 2 DAYS, output => 'all')" for rows in (LOCAL, DAYS)),
 ]
 DISTINCT = [
+    *(f"DISTINCT_IN_WINDOW({rows}, {HOUR}, output => 'all')" for rows in (LOCAL, DAYS)),
     *(f"DISTINCT_IN_WINDOW({EVENT}, {HOUR}, slide => INTERVAL 20 MINUTES, output => '{o}')" for o in ("rows", "all")),
     f"DISTINCT_IN_WINDOW({ARRIVAL}, {HOUR}, grace => INTERVAL 10 MINUTES)",
     *(
@@ -123,3 +129,14 @@ FAR_SUPPRESS = [
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 9 SECONDS, output => 'all')",
 ]
 FAR = [*FAR_DEDUPLICATE, *FAR_SESSIONIZE, *FAR_VERSIONS, *FAR_WINDOWS, *FAR_SUPPRESS]
+STATEMENTS = {
+    "a CTE, an alias, an aggregate": f"WITH rows_1 AS (SELECT * FROM nasty WHERE v > 0), input_1 AS (SELECT 1 AS one) "
+    f"SELECT d.k, count(*) AS n, max(one) FROM DEDUPLICATE({EVENT.replace('nasty', 'rows_1')}) AS d, input_1 GROUP BY d.k",
+    "nested, joined": f"SELECT x.id, y.id AS other FROM DEDUPLICATE(TABLE(SELECT * FROM DEDUPLICATE({ARRIVAL}) WHERE v IS NOT NULL) "
+    f"PARTITION BY (s, v) ORDER BY t) x LEFT JOIN SESSIONIZE({EVENT}, gap => INTERVAL 1 SECOND) y ON x.id = y.id AND y.t = y.session_start",
+    "AS OF": "SELECT o.id, p.price, o.k FROM nasty o ASOF JOIN prices p MATCH_CONDITION (o.t >= p.at) ON o.k = p.k AND o.s = p.s WHERE o.v > 1",
+    "a pipe": f"FROM DEDUPLICATE({EVENT}) |> WHERE v = 1 |> SELECT id",
+    "odd names": "SELECT * FROM DEDUPLICATE({}, time => {})".format(
+        nasty.Names(nasty.ODD).clauses(["s", "k"], ["off", "id DESC"], "odd"), nasty.Names(nasty.ODD).option("{t}")
+    ),
+}

@@ -15,22 +15,10 @@ import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from support import TESTS, nasty
-from support.plain_calls import ARRIVAL, CALLS, EVENT, FAR
+from support.plain_calls import CALLS, FAR, STATEMENTS
 from support.plain_session import said
 
 import streamtime
-
-STATEMENTS = {
-    "a CTE, an alias, an aggregate": f"WITH rows_1 AS (SELECT * FROM nasty WHERE v > 0), input_1 AS (SELECT 1 AS one) "
-    f"SELECT d.k, count(*) AS n, max(one) FROM DEDUPLICATE({EVENT.replace('nasty', 'rows_1')}) AS d, input_1 GROUP BY d.k",
-    "nested, joined": f"SELECT x.id, y.id AS other FROM DEDUPLICATE(TABLE(SELECT * FROM DEDUPLICATE({ARRIVAL}) WHERE v IS NOT NULL) "
-    f"PARTITION BY (s, v) ORDER BY t) x LEFT JOIN SESSIONIZE({EVENT}, gap => INTERVAL 1 SECOND) y ON x.id = y.id AND y.t = y.session_start",
-    "AS OF": "SELECT o.id, p.price, o.k FROM nasty o ASOF JOIN prices p MATCH_CONDITION (o.t >= p.at) ON o.k = p.k AND o.s = p.s WHERE o.v > 1",
-    "a pipe": f"FROM DEDUPLICATE({EVENT}) |> WHERE v = 1 |> SELECT id",
-    "odd names": "SELECT * FROM DEDUPLICATE({}, time => {})".format(
-        nasty.Names(nasty.ODD).clauses(["s", "k"], ["off", "id DESC"], "odd"), nasty.Names(nasty.ODD).option("{t}")
-    ),
-}
 
 
 @pytest.fixture(scope="module")

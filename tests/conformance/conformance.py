@@ -1,0 +1,158 @@
+"""Which engines give what the calls give: `python3 run.py conformance`.
+
+Compiles the cases, runs the plain SQL on each engine, in a process that has nothing of the pack, and compares columns and rows. Prints a table
+of functions and engines, and what an engine could not do. `--write` puts it into docs/conformance.md.
+
+--engines spark-4.2,spark-4.0,sail,duckdb   which; all of them without it
+--connect module:function                   an engine of yours that speaks Spark SQL: a function that gives a DB-API connection, in UTC
+--only DEDUPLICATE                          statements with this text alone
+--bundle FOLDER                             keep cases, tables and results there, to run them elsewhere
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+SAIL = ("pysail==0.7.2", "pyspark[connect]==4.1.1", "pandas>=2.2,<3", "pyarrow>=18")
+ENGINES = ("spark-4.2", "spark-4.0", "sail", "duckdb")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="run.py conformance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--connect", default="")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--bundle", default="")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    engines = [e for e in options.engines.split(",") if e]
+    if unknown := [e for e in engines if e not in ENGINES]:
+        print(f"There is no engine {unknown[0]}; there are {', '.join(ENGINES)}, and --connect for yours.", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(options.bundle or temporary).resolve()
+        cases, refused = bundled(folder, options.only)
+        certificates = [certificate(cases, ran(engine, folder)) for engine in engines]
+        if options.connect:
+            certificates.append(certificate(cases, ran("own", folder, options.connect)))
+    text = report(cases, refused, certificates)
+    print(text)
+    if options.write:
+        (ROOT / "docs" / "conformance.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+def bundled(folder: Path, only: str) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """The cases, written into a folder; and how many statements of each function have no plain SQL."""
+    import bundle
+
+    import streamtime
+
+    (folder / "tables").mkdir(parents=True, exist_ok=True)
+    spark = streamtime.session(cores=2, memory="2g", settings={"spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "UTC"})
+    print("[Compiling the cases, and running the calls ..]", file=sys.stderr, flush=True)
+    made = bundle.made(spark, folder, only)
+    spark.stop()
+    return json.loads((folder / "cases.json").read_text(encoding="utf-8")), {name: len(texts) for name, texts in made.refused.items()}
+
+
+def ran(engine: str, folder: Path, connect: str = "") -> dict[str, Any]:
+    """What an engine makes of a bundle."""
+    results = folder / f"{connect.replace(':', '.') or engine}.json"
+    kind = engine.partition("-")[0]
+    subprocess.run(
+        [python(engine), HERE / "engine.py", kind, folder, results, *([connect] if connect else [])], check=True, stdout=sys.stderr
+    )
+    return dict(json.loads(results.read_text(encoding="utf-8")))
+
+
+def python(engine: str) -> Path | str:
+    """The Python that has an engine."""
+    sys.path.insert(0, str(ROOT))
+    import run
+
+    if engine.startswith("spark-"):
+        return run.on_spark(engine.removeprefix("spark-"))
+    if engine != "sail":
+        return sys.executable
+    folder = ROOT / ".venv-sail"
+    found = folder / "bin" / "python"
+    if not (folder / "installed").exists():
+        venv.create(folder, with_pip=True)
+        subprocess.run([found, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *SAIL], check=True, stdout=sys.stderr)
+        (folder / "installed").touch()
+    return found
+
+
+def certificate(cases: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> dict[str, Any]:
+    """Which cases an engine passed, and what became of the others."""
+    failed = {}
+    for case in cases:
+        found = results["found"].get(case["name"], {"error": "did not run"})
+        if "error" in found:
+            failed[case["name"]] = found["error"]
+        elif found["columns"] and found["columns"] != case["columns"]:
+            failed[case["name"]] = f"other columns: {found['columns']}"
+        elif found["rows"] != case["rows"]:
+            failed[case["name"]] = f"other rows: {len(found['rows'])} in place of {len(case['rows'])}" + first_difference(
+                case["rows"], found["rows"]
+            )
+    return {"engine": results["engine"], "failed": failed}
+
+
+def first_difference(wanted: list[Any], found: list[Any]) -> str:
+    known = {json.dumps(row) for row in found}
+    missing = next((row for row in wanted if json.dumps(row) not in known), None)
+    return "" if missing is None else f", {json.dumps(missing)} is missing"
+
+
+def report(cases: Sequence[Mapping[str, Any]], refused: Mapping[str, int], certificates: Sequence[Mapping[str, Any]]) -> str:
+    """A table of functions and engines, as Markdown, and below it what failed."""
+    functions = sorted({case["function"] for case in cases} | set(refused))
+    lines = [
+        "# Engines that run the plain SQL of our calls",
+        "",
+        "Made by `python3 run.py conformance --write`: each case is a call over rows as bad as they get (NULL in every role, ties, years 1 to 9999),",
+        "or a statement of the conversations in `tests/golden`. Its plain SQL ran on each engine, in a process without the pack. It passes where",
+        "columns and rows are those of the call. DuckDB's SQL is another: sqlglot translates the text, and macros say what it leaves. Databricks: not run there.",
+        "",
+        f"{len(cases)} cases, {datetime.now(UTC):%Y-%m-%d}. Run it on an engine of yours: `python3 run.py conformance --connect module:function`.",
+        "",
+        "| function | " + " | ".join(c["engine"] for c in certificates) + " | has no plain SQL |",
+        "|---" * (len(certificates) + 2) + "|",
+    ]
+    for function in functions:
+        mine = [case["name"] for case in cases if case["function"] == function]
+        passed = [f"{sum(name not in c['failed'] for name in mine)} of {len(mine)}" for c in certificates]
+        lines.append(f"| `{function}` | " + " | ".join(passed) + f" | {refused.get(function, 0) or ''} |")
+    for one in certificates:
+        reasons: dict[str, list[str]] = {}
+        for name, reason in one["failed"].items():
+            reasons.setdefault(shortened(reason), []).append(name)
+        if reasons:
+            lines += ["", f"## What {one['engine']} lacks", "", "| cases | what it said |", "|---|---|"]
+            lines += [
+                f"| {len(names)}, e.g. {names[0]} | {reason} |" for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1]))
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def shortened(reason: str) -> str:
+    text = reason.replace("|", "\\|").replace("`", "'")
+    return text if len(text) <= 160 else text[:160].rsplit(" ", 1)[0] + " .."
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(HERE), str(HERE.parent)]
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""Runs the texts of a bundle on one engine, which has neither the pack nor its tests: `engine.py NAME BUNDLE RESULTS [module:function]`.
+
+Results are rows for each case, or the first line of the error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import rows
+
+Rows = list[list[str | None]]
+Run = Callable[[str], tuple[str, Rows]]  # a text to the columns and the rows of its result
+Engine = tuple[str, Run, Callable[[str, Path], None]]  # its name and version, how it runs a text, how a table becomes known by a name
+
+
+MACROS = (  # what sqlglot leaves to DuckDB as it is, in its own words
+    "spark_partition_id() AS 0",
+    "monotonically_increasing_id() AS nextval('rows_seen')",
+    "get(items, place) AS list_extract(items, place + 1)",
+    "safe_subtract(a, b) AS TRY(a - b)",
+    "safe_add(a, b) AS TRY(a + b)",
+    "timestamp_micros(n) AS make_timestamptz(n)",
+    "unix_micros(t) AS epoch_us(t)",
+    "unix_date(d) AS d - DATE '1970-01-01'",
+    "pmod(a, b) AS ((a % b) + b) % b",
+    "shiftleft(a, n) AS a << n",
+    "shiftright(a, n) AS a >> n",
+    "array_compact(items) AS list_filter(items, lambda x: x IS NOT NULL)",
+)
+
+
+class Blocked:
+    """Nothing of the pack is here."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name.split(".")[0] == "streamtime":
+            raise ModuleNotFoundError("streamtime is not here")
+
+
+@contextmanager
+def spark(_: str) -> Iterator[Engine]:
+    """PySpark as it is."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
+    builder = builder.config("spark.sql.shuffle.partitions", "3").config("spark.driver.host", "127.0.0.1").config("spark.log.level", "OFF")
+    session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+    yield f"Spark {session.version}", _through(session), _views(session)
+    session.stop()
+
+
+@contextmanager
+def sail(_: str) -> Iterator[Engine]:
+    """Sail: speaks Spark SQL over Spark Connect, without a JVM."""
+    from importlib.metadata import version
+
+    from pysail.spark import SparkConnectServer
+    from pyspark.sql import SparkSession
+
+    server = SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    session = SparkSession.builder.remote(f"sc://127.0.0.1:{server.listening_address[1]}").getOrCreate()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    yield f"Sail {version('pysail')}", _through(session), _views(session)
+    session.stop()
+    server.stop()
+
+
+@contextmanager
+def duckdb(_: str) -> Iterator[Engine]:
+    """DuckDB, whose SQL is another: sqlglot translates, and a few macros say the rest."""
+    import duckdb as engine
+    import sqlglot
+
+    views: dict[str, str] = {}
+
+    def opened() -> Any:
+        connection = engine.connect()
+        for statement in (
+            "SET TimeZone = 'UTC'",
+            "CREATE SEQUENCE rows_seen",
+            *(f"CREATE MACRO {macro}" for macro in MACROS),
+            *views.values(),
+        ):
+            connection.execute(statement)
+        return connection
+
+    connections = [opened()]
+
+    def run(text: str) -> tuple[str, Rows]:
+        try:
+            translated = sqlglot.transpile(text, read="spark", write="duckdb", unsupported_level=sqlglot.ErrorLevel.IGNORE)[0]
+            return "", rows.of_table(connections[0].execute(translated).to_arrow_table())
+        except (engine.InternalException, engine.FatalException):  # after which it takes nothing more
+            connections[0] = opened()
+            raise
+
+    def known(name: str, path: Path) -> None:
+        views[name] = f"CREATE OR REPLACE TEMP VIEW \"{name}\" AS SELECT * FROM read_parquet('{path}/*.parquet')"
+        connections[0].execute(views[name])
+
+    yield f"DuckDB {engine.__version__}", run, known
+
+
+@contextmanager
+def own(connect: str) -> Iterator[Engine]:
+    """Any engine that speaks Spark SQL, by a function that gives a DB-API connection. Its session should have the time zone UTC."""
+    module, _, function = connect.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    connection = getattr(importlib.import_module(module), function or "connect")()
+
+    def run(text: str) -> tuple[str, Rows]:
+        cursor = connection.cursor()
+        cursor.execute(text)
+        found = rows.of_rows(cursor.fetchall())
+        cursor.close()
+        return "", found
+
+    def known(name: str, path: Path) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"CREATE OR REPLACE TEMPORARY VIEW `{name}` AS {path.with_suffix('.sql').read_text(encoding='utf-8')}")
+        cursor.close()
+
+    yield connect, run, known
+    connection.close()
+
+
+def _through(session: Any) -> Run:
+    def run(text: str) -> tuple[str, Rows]:
+        df = session.sql(text)
+        return df.schema.simpleString(), rows.of_table(df.toDF(*[f"c{i}" for i in range(len(df.columns))]).toArrow())
+
+    return run
+
+
+def _views(session: Any) -> Callable[[str, Path], None]:
+    def known(name: str, path: Path) -> None:
+        columns = path.with_suffix(".ddl").read_text(encoding="utf-8")
+        session.read.schema(columns).parquet(str(path)).createOrReplaceTempView(name)
+
+    return known
+
+
+ENGINES = {"spark": spark, "sail": sail, "duckdb": duckdb, "own": own}
+
+
+def gist(error: Exception) -> str:
+    """The first line that says something, of what is behind an error of the JVM where PySpark does not say it."""
+    cause = getattr(error, "java_exception", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    text = str(error) if cause is None else str(cause.toString())
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+
+
+def main(kind: str, bundle: Path, results: Path, connect: str = "") -> None:
+    found: dict[str, Any] = {}
+    cases = json.loads((bundle / "cases.json").read_text(encoding="utf-8"))
+    with ENGINES[kind](connect) as (name, run, known):
+        places: dict[str, str] = {}
+        for number, case in enumerate(cases, 1):
+            if sys.stderr.isatty():
+                print(f"\r[{name}: {number} of {len(cases)} ..]", end="", file=sys.stderr, flush=True)
+            try:
+                for table, place in case["tables"].items():
+                    if places.get(table) != place:
+                        known(table, bundle / "tables" / place)
+                        places[table] = place
+                columns, its = run(case["text"])
+                found[case["name"]] = {"columns": columns, "rows": its}
+            except Exception as error:  # whatever the engine has
+                found[case["name"]] = {"error": gist(error)}
+            results.write_text(json.dumps({"engine": name, "found": found}), encoding="utf-8")
+    print(f"\r[{name}: {len(cases)} cases]" + " " * 20, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.meta_path.insert(0, Blocked())  # type: ignore[arg-type]
+    sys.path.insert(0, str(Path(__file__).parent))
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:])
+    sys.stdout.flush()
+    os._exit(0)  # servers in threads do not keep us

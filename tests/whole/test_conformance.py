@@ -1,0 +1,116 @@
+"""run.py conformance: what an engine gives is compared with what the calls give, and whatever differs is told."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from support import ROOT, nasty
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[types.SimpleNamespace]:
+    """The scripts, which stand in a folder of their own."""
+    folder = str(ROOT / "tests" / "conformance")
+    sys.path.insert(0, folder)
+    import bundle
+    import conformance
+    import engine
+    import rows
+
+    yield types.SimpleNamespace(bundle=bundle, conformance=conformance, engine=engine, rows=rows)
+    sys.path.remove(folder)
+
+
+class Cursor:
+    def __init__(self, spark: SparkSession, wrong: bool) -> None:
+        self.spark, self.wrong = spark, wrong
+
+    def execute(self, text: str) -> None:
+        self.df = self.spark.sql(text)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        found = [tuple(row) for row in self.df.collect()]
+        return found[1:] if self.wrong else found
+
+    def close(self) -> None:
+        pass
+
+
+def test_an_engine_of_ones_own_gets_a_certificate(
+    spark: SparkSession, tools: types.SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tables").mkdir()
+    nasty.view(spark, [r for r in nasty.scenarios(5, 9) if r["t"] is None or abs(r["t"]) < 10**16])
+    made = tools.bundle.Bundle(spark, tmp_path)
+    made.add("mine", "SELECT id, reason FROM DEDUPLICATE(TABLE(nasty) PARTITION BY (s, k) ORDER BY t, output => 'all')")
+    made.add("mine", "SELECT * FROM VERSIONS(TABLE(nasty) PARTITION BY (s, k) ORDER BY t)")
+    made.add("mine", "SELECT * FROM nasty")
+    made.add(
+        "mine", "SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(nasty) PARTITION BY s ORDER BY t, max_records => 2, when_full => 'spill')"
+    )
+    made.write()
+    assert [case.function for case in made.cases] == ["DEDUPLICATE", "VERSIONS"]
+    assert len(made.refused["SUPPRESS_UNTIL_TIME_LIMIT"]) == 1
+    cases = json.loads((tmp_path / "cases.json").read_text())
+    assert len(cases[0]["rows"]) > 30
+    spark.catalog.dropTempView("nasty")
+    for wrong in (False, True):
+        connection = types.SimpleNamespace(cursor=lambda wrong=wrong: Cursor(spark, wrong), close=lambda: None)
+        monkeypatch.setitem(sys.modules, "my_engine", types.SimpleNamespace(connect=lambda connection=connection: connection))
+        tools.engine.main("own", tmp_path, tmp_path / "results.json", "my_engine:connect")
+        results = json.loads((tmp_path / "results.json").read_text())
+        certificate = tools.conformance.certificate(cases, results)
+        assert certificate["engine"] == "my_engine:connect"
+        assert set(certificate["failed"]) == ({"mine 1", "mine 2"} if wrong else set())
+        text = tools.conformance.report(cases, {"SESSIONIZE": 3}, [certificate])
+        assert f"| `VERSIONS` | {0 if wrong else 1} of 1 |  |" in text
+        assert "| `SESSIONIZE` | 0 of 0 | 3 |" in text
+        assert ("What my_engine:connect lacks" in text) is wrong
+    spark.catalog.dropTempView("nasty")
+
+
+def test_columns_and_errors_count_too(tools: types.SimpleNamespace) -> None:
+    case = {"name": "a", "columns": "struct<k:int>", "rows": [["1"]]}
+    for found, says in (
+        ({"columns": "struct<k:bigint>", "rows": [["1"]]}, "other columns: struct<k:bigint>"),
+        ({"columns": "struct<k:int>", "rows": [["2"]]}, 'other rows: 1 in place of 1, ["1"] is missing'),
+        ({"error": "no such function"}, "no such function"),
+        (None, "did not run"),
+    ):
+        results = {"engine": "e", "found": {} if found is None else {"a": found}}
+        assert tools.conformance.certificate([case], results)["failed"] == {"a": says}
+    assert tools.conformance.certificate([case], {"engine": "e", "found": {"a": {"columns": "", "rows": [["1"]]}}})["failed"] == {}
+
+
+def test_rows_read_the_same_from_arrow_and_from_a_cursor(tools: types.SimpleNamespace) -> None:
+    utc = datetime.UTC
+    moments = [datetime.datetime(1, 1, 1, tzinfo=utc), datetime.datetime(9999, 12, 31, 23, 59, 59, 999999, utc), None]
+    values: dict[str, list[Any]] = {
+        "moment": moments,
+        "local": [None if m is None else m.replace(tzinfo=None) for m in moments],
+        "day": [datetime.date(1, 1, 1), datetime.date(9999, 12, 31), None],
+        "double": [0.1 + 0.2, float("nan"), None],
+        "decimal": [decimal.Decimal("1.50"), decimal.Decimal("100"), None],
+        "flag": [True, False, None],
+        "text": ["a", "", None],
+        "many": [[1, None], [], None],
+        "length": [datetime.timedelta(microseconds=1), datetime.timedelta(days=-1), None],
+    }
+    columns = dict(values) | {
+        "moment": pa.array(moments, pa.timestamp("us", "UTC")),
+        "local": pa.array(values["local"], pa.timestamp("us")),
+    }
+    found = tools.rows.of_table(pa.table(columns))
+    assert found == tools.rows.of_rows(zip(*values.values(), strict=True))
+    assert found[0] == [None] * 9
+    assert ["-62135596800000000", "-62135596800000000", "-719162", "0.3", "1.5", "true", "a", '["1", null]', "1"] in found
