@@ -6,10 +6,12 @@ import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
+from support import as_plain
 from support.doors import LOCAL
 from support.jvm import JAVA_OPTIONS, answers_at_once, code_cache, no_process_for_a_file
 from support.streams import Source
@@ -20,8 +22,20 @@ from streamtime.sql.udtf import handler
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)  # for every JVM that a test starts: most live for seconds
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--plain", action="store_true", help="run calls as the plain SQL that they compile to, where there is one")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if config.getoption("--plain"):
+        counts, reasons = as_plain.COUNTS, as_plain.REASONS.most_common(12)
+        terminalreporter.write_line(f"As plain SQL: {counts['plain']} statements. As they are, for want of it: {counts['as is']}.")
+        for reason, times in reasons:
+            terminalreporter.write_line(f"{times:6} {reason}")
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     import streamtime
 
     folder = tmp_path_factory.mktemp("spark")
@@ -37,6 +51,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     answers_at_once(session)
     no_process_for_a_file(session)
+    if request.config.getoption("--plain"):
+        as_plain.calls_as_plain_sql(session)
     yield session
     said = code_cache(session)
     session.stop()
