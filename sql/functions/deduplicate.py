@@ -186,7 +186,7 @@ def _plainly(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
         frame = with_stream_time(frame, F.when(frame.has_time, time), clock_by, call["keep"] == "last")
         clock, falls = STREAM_TIME, not {c.name for c in clock_by} <= {k.name for k in frame.keys}
     if call["output"] == "rows":
-        frame = frame.only(frame.has_time)
+        frame = frame.with_df(frame.df.where(frame.has_time)) if frame.in_time_order else frame.only(frame.has_time)
     frame, identity = frame.comparable(frame.keys)
     frame, offset = frame.comparable(frame.extras.get("offset", ()))
     within = HIGHEST if call["within"] is None else call["within"]

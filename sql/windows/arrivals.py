@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.rows.frame import Frame
 
-AT, SINCE, SOURCE, ROW, OWNER = (f"{PREFIX}{name}" for name in ("at", "since", "source", "row", "owner"))
+AT, NONE, SINCE, SOURCE, ROW, OWNER = (f"{PREFIX}{name}" for name in ("at", "none", "since", "source", "row", "owner"))
 LARGEST, SEEN, FIRST, OPENS, FURTHER = (f"{PREFIX}{name}" for name in ("largest", "seen", "first", "opens", "further"))
 KEPT_SINCE, KEPT_AT, KEPT_SOURCE = (f"{PREFIX}kept_{name}" for name in ("since", "at", "source"))
 NEAR_SINCE, NEAR_AT, NEAR_SOURCE = (f"{PREFIX}near_{name}" for name in ("since", "at", "source"))
@@ -61,7 +61,8 @@ def with_kept(frame: Frame, clock: str, asked: Intervals, into: str) -> Frame:
     rows = frame.df.withColumns({AT: _number(frame, frame.time.name, asked), SINCE: _number(frame, clock, asked)})
     rows = rows.withColumn(SOURCE, _source(asked.offset))
     keys = [*map(named, asked.identity)]  # alone, so that what follows finds rows where they are; those that take no part come last
-    each = Window.partitionBy(*keys).orderBy(named(AT).isNull(), *frame.sort(reverse=asked.reverse))
+    rows = rows.withColumn(NONE, named(AT).isNull())  # a column, so that windows one after the other find rows sorted
+    each = Window.partitionBy(*keys).orderBy(named(NONE), *frame.sort(reverse=asked.reverse))
     if asked.refresh and not asked.offset and not asked.falls:
         rows = _refreshed(rows, each.rowsBetween(Window.unboundedPreceding, -1), asked)
     elif asked.refresh or asked.falls:
@@ -107,7 +108,8 @@ def _chained(frame: Frame, each: WindowSpec, asked: Intervals) -> DataFrame:
     opens = expression(f"{quoted(FIRST)} AND ({quoted(LARGEST)} IS NULL OR {quoted(SINCE)} > {plus(quoted(LARGEST), within)})")
     rows = rows.withColumn(OPENS, opens)
     rows = rows.withColumns(_latest(OPENS, running, asked, (KEPT_SINCE, KEPT_AT, KEPT_SOURCE)))
-    again = frame.with_df(rows).only(expression(f"{quoted(FIRST)} AND {quoted(SINCE)} > {plus(quoted(KEPT_AT), within)}")).df
+    expired = expression(f"{quoted(FIRST)} AND {quoted(SINCE)} > {plus(quoted(KEPT_AT), within)}")
+    again = rows.where(expired & frame.seen_whole()) if frame.in_time_order else frame.with_df(rows).only(expired).df
     found = again.groupBy(*keys, named(KEPT_AT), named(KEPT_SINCE)).agg(collected(SINCE, AT, *([SOURCE] if asked.offset else [])))
     expired = f"one.{quoted(SINCE)} > {plus('so_far.last', within)}"
     start = {"last": quoted(KEPT_AT)}
