@@ -190,7 +190,7 @@ def _plainly(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     frame, identity = frame.comparable(frame.keys)
     frame, offset = frame.comparable(frame.extras.get("offset", ()))
     within = HIGHEST if call["within"] is None else call["within"]
-    asked = arrivals.Intervals(identity, offset, within, call["keep"], bool(call["refresh"]), falls)
+    asked = arrivals.Intervals([*dict.fromkeys(identity)], offset, within, call["keep"], bool(call["refresh"]), falls)
     return arrivals.with_kept(frame, clock, asked, KEPT), named(clock)
 
 

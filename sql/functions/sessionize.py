@@ -154,6 +154,7 @@ def _sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, 
 
 def _plainly(call: Bound, frame: Frame, identity: Sequence[str], time: Column, replayed: bool) -> Frame:
     """The same of Spark's own operators."""
+    identity = list(dict.fromkeys(identity))
     if not replayed:
         return islands.with_bounds(frame, identity, time, call["gap"], (START, END))
     falls = not {c.name for c in frame.extras.get("clock_by", ())} <= {k.name for k in frame.keys}

@@ -6,6 +6,7 @@ from support import nasty
 
 EVENT = "TABLE(nasty) PARTITION BY (s, k) ORDER BY t"
 ARRIVAL = "TABLE(nasty) PARTITION BY (s, k) ORDER BY off, time => 't'"
+TWICE = ARRIVAL.replace("(s, k)", "(s, k, s)")  # a key that is given twice
 ONE_CLOCK, CLOCKS = ", clock_by => ARRAY('s')", ", clock_by => ARRAY('s', 'c')"
 LOCAL = "TABLE(SELECT *, CAST(t AS TIMESTAMP_NTZ) AS n FROM nasty) PARTITION BY (s, k) ORDER BY off, time => 'n'"
 DAYS = "TABLE(SELECT *, CAST(t AS DATE) AS day FROM nasty) PARTITION BY (s, k) ORDER BY day"
@@ -48,7 +49,7 @@ DEDUPLICATE = [
     ),
     *(
         f"DEDUPLICATE({o}, within => INTERVAL 9 SECONDS, offset => 'v', refresh => {r}, output => 'all')"
-        for o, r in ((ARRIVAL, "false"), (ARRIVAL, "true"), (EVENT, "false"))
+        for o, r in ((ARRIVAL, "false"), (TWICE, "true"), (EVENT, "false"))
     ),
     "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY (off DESC, id), time => 't')",
     *(f"DEDUPLICATE({rows}, within => INTERVAL 2 DAYS, output => 'all')" for rows in (LOCAL, DAYS)),
@@ -66,7 +67,7 @@ DISTINCT = [
 SESSIONIZE = [
     *(f"SESSIONIZE({EVENT}, gap => INTERVAL 5 SECONDS, output => '{o}')" for o in ("rows", "all")),
     f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 5 SECONDS, output => 'all')",
-    *(f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 5 SECONDS, grace => INTERVAL 2 SECONDS, output => '{o}')" for o in OUTPUTS),
+    *(f"SESSIONIZE({TWICE}, gap => INTERVAL 5 SECONDS, grace => INTERVAL 2 SECONDS, output => '{o}')" for o in OUTPUTS),
     *(
         f"SESSIONIZE({ARRIVAL}, gap => INTERVAL {gap}, grace => INTERVAL {grace}{c}, output => 'all')"
         for gap, grace, c in (("0 SECONDS", "0 SECONDS", ""), ("1 SECOND", "0 SECONDS", ONE_CLOCK), ("3 SECONDS", "1 HOUR", CLOCKS))
