@@ -1,4 +1,4 @@
-"""An analysed plan of Spark's as SQL text: a CTE for each operator.
+"""An analysed plan of Spark's as SQL text: a CTE for each operator, but for windows and filters, which stand in the next one.
 
 Most expressions print themselves, around the text of their children. Those that print what no parser takes, or what means something else in
 another session, are here, each in a method.
@@ -79,6 +79,12 @@ class Printer:
             child = self._child(child)
         return child
 
+    def _inside(self, plan: Operator) -> str:
+        """What has the rows of an operator, behind FROM: windows and filters without a CTE of their own, for the same reason."""
+        if plan.kind == "Filter":
+            return self._filter(plan).removeprefix("SELECT * FROM ")
+        return f"({self._window(plan)})" if plan.kind == "Window" else self._relation(plan)
+
     def _source(self, plan: Operator) -> str:
         text, names = self.sources[plan.jvm.cteId()], [name for _, name in plan.output]
         columns = self._fresh(plan.output, ())
@@ -120,17 +126,17 @@ class Printer:
 
     def _project(self, plan: Operator) -> str:
         child = self._wider(plan)
-        source = self._relation(child)
+        source = self._inside(child)
         return f"SELECT {self._listed(plan.jvm.projectList(), child)} FROM {source}"
 
     def _aggregate(self, plan: Operator) -> str:
-        source = self._relation(self._wider(plan))
+        source = self._inside(self._wider(plan))
         by = ", ".join(self._list(plan.jvm.groupingExpressions()))
         return f"SELECT {self._listed(plan.jvm.aggregateExpressions(), None)} FROM {source}" + (f" GROUP BY {by}" if by else "")
 
     def _window(self, plan: Operator) -> str:
         child, wider = self._child(plan), self._wider(plan)
-        source = self._relation(wider)
+        source = self._inside(wider)
         columns = self._columns(child)
         front = "*" if columns == self._columns(wider) else ", ".join(map(quoted, columns))
         return f"SELECT {front}, {self._listed(plan.jvm.windowExpressions(), None, columns)} FROM {source}"
@@ -241,6 +247,9 @@ class Printer:
         inner = self._expression(e.children[0])
         return inner if e.type == "VOID" else f"{'TRY_' if e.tries else ''}CAST({inner} AS {e.type})"
 
+    def _seconds(self, e: Node) -> str:
+        return f"extract(SECOND FROM {self._expression(e.children[0])})"
+
     def _raise_error(self, e: Node) -> str:
         parameters = e.children[1]
         texts = [self._expression(c) for c in parameters.children] if parameters.kind == "CreateMap" else []
@@ -335,4 +344,5 @@ EXPRESSIONS: dict[str, Callable[[Printer, Node], str]] = {
     "ScalarSubquery": Printer._subquery,
     "AggregateExpression": Printer._aggregated,
     "WindowExpression": Printer._over,
+    "SecondWithFraction": Printer._seconds,
 }

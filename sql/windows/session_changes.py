@@ -56,10 +56,10 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     frame = frame.only(takes_part)
     steps = with_steps(frame, changing.identity, call["gap"], call["grace"], totals, final)
     if final:
-        rows = steps.df.where(named(STANDS)).withColumn("change_seq", F.size(_caused()).cast("bigint") - 1)
-        return emitted(call, _laid_out(call, rows, changing, results, (quoted(START), quoted(END), "false")), frame, named(clock), None)
-    rows = _numbered(steps, changing)
-    return _laid_out(call, rows, changing, results, tuple(f"{quoted(CHANGE)}.{field}" for field in ("low", "high", "gone")))
+        change, seq = (quoted(START), quoted(END), "false"), F.size(_caused()).cast("bigint") - 1
+        return emitted(call, _laid_out(call, steps.df.where(named(STANDS)), changing, results, change, seq), frame, named(clock), None)
+    change, seq = tuple(f"{quoted(CHANGE)}.{field}" for field in ("low", "high", "gone")), named(SO_FAR) - named(SINCE) + named(TURN)
+    return _laid_out(call, _numbered(steps, changing), changing, results, change, seq)
 
 
 def _caused() -> Column:
@@ -73,7 +73,7 @@ def _caused() -> Column:
 
 
 def _numbered(frame: Frame, changing: Changing) -> DataFrame:
-    """A row for each change, numbered over those of a key that share the ORDER BY columns."""
+    """A row for each change, with how many there were before its row, and before the key's rows that share the ORDER BY columns."""
     each = Window.partitionBy(*map(named, changing.identity)).orderBy(*frame.sort())
     rows = frame.df.withColumns({CAUSED: _caused(), COUNT: F.coalesce(F.size(_caused()), F.lit(0))})
     begins = F.row_number().over(each) == 1
@@ -84,11 +84,10 @@ def _numbered(frame: Frame, changing: Changing) -> DataFrame:
     before = each.rowsBetween(Window.unboundedPreceding, -1)
     rows = rows.withColumns({BEGINS: begins, SO_FAR: F.coalesce(F.sum(named(COUNT)).over(before), F.lit(0).cast("bigint"))})
     since = F.last(F.when(named(BEGINS), named(SO_FAR)), ignorenulls=True).over(each.rowsBetween(Window.unboundedPreceding, 0))
-    rows = rows.withColumn(SINCE, since).where(~named(LATE)).select("*", F.posexplode(named(CAUSED)).alias(TURN, CHANGE))
-    return rows.withColumn("change_seq", named(SO_FAR) - named(SINCE) + named(TURN))
+    return rows.withColumn(SINCE, since).where(~named(LATE)).select("*", F.posexplode(named(CAUSED)).alias(TURN, CHANGE))
 
 
-def _laid_out(call: Bound, rows: DataFrame, changing: Changing, results: dict[str, str], change: Sequence[str]) -> DataFrame:
+def _laid_out(call: Bound, rows: DataFrame, changing: Changing, results: dict[str, str], change: Sequence[str], seq: Column) -> DataFrame:
     """The columns of a change (rule C10); `change` is SQL text for its bounds, and whether it is a delete."""
     fields, bounds, (low, high, gone) = changing.fields, changing.updates.layout.bounds, change
     kind = fields[-len(AFTER)].dataType
@@ -97,7 +96,7 @@ def _laid_out(call: Bound, rows: DataFrame, changing: Changing, results: dict[st
         made[name] = F.when(~expression(gone), expression(text))
     made["window_close"] = expression(moment(plus(high, call["gap"] + call["grace"] + 1), kind))
     made["change_type"] = F.when(expression(gone), "delete").otherwise("upsert")
-    made["change_time"] = made[bounds[1]]
+    made |= {"change_time": made[bounds[1]], "change_seq": seq}
     return rows.select(*[made.get(f.name, named(f.name)).alias(f.name, metadata=f.metadata) for f in fields])
 
 

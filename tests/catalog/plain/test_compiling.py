@@ -209,10 +209,10 @@ def test_a_view_of_plain_sql_is_read_without_the_pack(spark: SparkSession, schem
     ("call", "says"),
     [
         (
-            "DISTINCT_IN_WINDOW(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', gap => INTERVAL 1 HOUR)",
+            "SESSION_UPDATES(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', gap => INTERVAL 1 HOUR, "
+            "aggregates => 'sum(CAST(page AS DECIMAL(38, 9))) AS total')",
             "needs a kernel, which runs in Python",
         ),
-        ("SESSION_UPDATES(TABLE(clicks) PARTITION BY user_id ORDER BY ts, gap => INTERVAL 1 HOUR, aggregates => 'count(*) AS n')", "needs"),
         ("SUPPRESS_UNTIL_TIME_LIMIT(TABLE(clicks) PARTITION BY user_id ORDER BY ts, wait => INTERVAL 1 HOUR)", "needs"),
         ("DEDUPLICATE(TABLE(flow) PARTITION BY value ORDER BY timestamp)", "needs state, on a stream"),
     ],
