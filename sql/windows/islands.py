@@ -38,7 +38,8 @@ AT, BEFORE, AFTER, SINCE, LATE, ROW, FIRST, LAST = (
 WAS_START, WAS_END, START, END, FOLDED, STANDS = (
     f"{PREFIX}{name}" for name in ("was_start", "was_end", "start", "end", "folded", "stands")
 )
-STEP = {ROW: "one.row", LATE: "one.late", WAS_START: "one.was_low", WAS_END: "one.was_high", START: "one.low", END: "one.high"}
+ONE = f"{PREFIX}one"
+STEP = {ROW: "row", LATE: "late", WAS_START: "was_low", WAS_END: "was_high", START: "low", END: "high"}
 
 
 @dataclass(frozen=True)
@@ -164,12 +165,12 @@ def with_steps(
     rows = _risen(rows.withColumn(FOLDED, fell), [*keys, named(FIRST)], order, gap, grace, totals)
     columns = dict.fromkeys([ROW, SINCE, AT, *(c for t in totals for c in t.columns)])
     some = frame.with_df(rows).only(named(FOLDED)).df.groupBy(*keys, named(FIRST)).agg(collected(*columns))
-    told = some.select(*keys, named(FIRST), F.explode(expression(_steps(gap, grace, totals, final))).alias("one"))
+    told = some.select(*keys, named(FIRST), F.explode(expression(_steps(gap, grace, totals, final))).alias(ONE))
     its = {name: f"{PREFIX}its_{name}" for name in (*identity, FIRST, *STEP, *(t.name for t in totals))}
     told = told.select(
         *[named(name).alias(its[name]) for name in (*identity, FIRST)],
-        *[expression(text).alias(its[name]) for name, text in STEP.items()],
-        *[expression(f"one.s{i}").alias(its[t.name]) for i, t in enumerate(totals)],
+        *[named(ONE).getField(field).alias(its[name]) for name, field in STEP.items()],
+        *[named(ONE).getField(f"s{i}").alias(its[t.name]) for i, t in enumerate(totals)],
     )
     same = functools.reduce(operator.and_, (named(name) == named(its[name]) for name in (*identity, FIRST, ROW)))
     rows = rows.join(told, same, "left")  # not null-safe on purpose: a row with a null key or time takes no part

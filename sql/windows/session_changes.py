@@ -75,7 +75,7 @@ def _caused() -> Column:
 def _numbered(frame: Frame, changing: Changing) -> DataFrame:
     """A row for each change, with how many there were before its row, and before the key's rows that share the ORDER BY columns."""
     each = Window.partitionBy(*map(named, changing.identity)).orderBy(*frame.sort())
-    rows = frame.df.withColumns({CAUSED: _caused(), COUNT: F.coalesce(F.size(_caused()), F.lit(0))})
+    rows = frame.df.withColumns({CAUSED: _caused(), COUNT: F.greatest(F.size(_caused()), F.lit(0))})
     begins = F.row_number().over(each) == 1
     for name in changing.updates.layout.ordered:
         begins = begins | ~named(name).eqNullSafe(F.lag(named(name)).over(each))
