@@ -79,6 +79,8 @@ MUTATIONS = [
     Mutation("W6: a final row that is grouped closes `grace` after its end", "sql/windows/grouped.py", 'plus(quoted(END), call["grace"])', "plus(quoted(END), 0)", "tests/sql/windows/test_grouped.py -k slow"),
     Mutation("D1: in plain SQL, too, a duplicate at the edge of the interval is dropped", "sql/windows/arrivals.py", "{quoted(SINCE)} <= {plus(quoted(KEPT_AT), within)}", "{quoted(SINCE)} < {plus(quoted(KEPT_AT), within)}", "tests/catalog/plain -k ends_of"),
     Mutation("W3: in plain SQL, too, a session that ends where it closes takes a row", "sql/windows/islands.py", "touches = f\"x.high >= {closes}", "touches = f\"x.high > {closes}", "tests/catalog/plain -k one_clock"),
+    Mutation("W5: in plain SQL, too, what merges is deleted in order of its end", "sql/windows/islands.py", "for x, y in ((1, 0), (0, 1))", "for x, y in ((0, 1), (1, 0))", "tests/catalog/plain -k ends_of"),
+    Mutation("W5: in plain SQL, too, a session that is its row's time alone deletes none", "sql/windows/session_changes.py", " OR ({low} = {at} AND {high} = {at})", "", "tests/catalog/plain -k ends_of"),
     Mutation("D6: in plain SQL, too, a late row is not remembered", "sql/windows/arrivals.py", "early = f\"{quoted(AT)} >= {minus(quoted(SINCE), within)}\"\n    rows", "early = \"true\"\n    rows", "tests/catalog/plain -k one_clock"),
     Mutation("S2: in plain SQL, stream time before a row leaves the row out", "sql/rows/clock.py", "last=-1)", "last=0)", "tests/catalog/plain -k ends_of"),
     Mutation("plain SQL: try_subtract is no subtraction", "catalog/plain/printer.py", "in TRYING and e.tries:", "in TRYING and e.type:", "tests/catalog/plain -k ends_of"),

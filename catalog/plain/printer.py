@@ -1,4 +1,4 @@
-"""An analysed plan of Spark's as SQL text: a CTE for each operator.
+"""An analysed plan of Spark's as SQL text: a CTE for each operator, but for windows and filters, which stand in the next one.
 
 Most expressions print themselves, around the text of their children. Those that print what no parser takes, or what means something else in
 another session, are here, each in a method.
@@ -81,6 +81,19 @@ class Printer:
     def _child(self, plan: Operator) -> Operator:
         return self._trees.operator(plan.jvm.child())
 
+    def _wider(self, plan: Operator) -> Operator:
+        """The child, or what it only leaves columns out of: each CTE that a text is deep takes the analyzer one of its hundred turns."""
+        child = self._child(plan)
+        while child.kind == "Project" and all(e.kind == "AttributeReference" for e in self._trees.expressions(child.jvm.projectList())):
+            child = self._child(child)
+        return child
+
+    def _inside(self, plan: Operator) -> str:
+        """What has the rows of an operator, behind FROM: windows and filters without a CTE of their own, for the same reason."""
+        if plan.kind == "Filter":
+            return self._filter(plan).removeprefix("SELECT * FROM ")
+        return f"({self._window(plan)})" if plan.kind == "Window" else self._relation(plan)
+
     def _source(self, plan: Operator) -> str:
         text, names = self.sources[plan.jvm.cteId()], [name for _, name in plan.output]
         columns = self._fresh(plan.output, ())
@@ -121,19 +134,21 @@ class Printer:
         return [self._expression(e) for e in self._trees.expressions(seq)]
 
     def _project(self, plan: Operator) -> str:
-        child = self._child(plan)
-        source = self._relation(child)
+        child = self._wider(plan)
+        source = self._inside(child)
         return f"SELECT {self._listed(plan.jvm.projectList(), child)} FROM {source}"
 
     def _aggregate(self, plan: Operator) -> str:
-        source = self._relation(self._child(plan))
+        source = self._inside(self._wider(plan))
         by = ", ".join(self._list(plan.jvm.groupingExpressions()))
         return f"SELECT {self._listed(plan.jvm.aggregateExpressions(), None)} FROM {source}" + (f" GROUP BY {by}" if by else "")
 
     def _window(self, plan: Operator) -> str:
-        child = self._child(plan)
-        source = self._relation(child)
-        return f"SELECT *, {self._listed(plan.jvm.windowExpressions(), None, self._columns(child))} FROM {source}"
+        child, wider = self._child(plan), self._wider(plan)
+        source = self._inside(wider)
+        columns = self._columns(child)
+        front = "*" if columns == self._columns(wider) else ", ".join(map(quoted, columns))
+        return f"SELECT {front}, {self._listed(plan.jvm.windowExpressions(), None, columns)} FROM {source}"
 
     def _listed(self, expressions: Any, child: Operator | None, taken: Sequence[str] = ()) -> str:
         """A SELECT list; `*` for all columns of the child in front, where they are."""

@@ -69,7 +69,7 @@ from typing import TYPE_CHECKING
 
 from streamtime.sql.call.spec import GAP, Example, Local, Spec
 from streamtime.sql.udtf import judges
-from streamtime.sql.windows import changes
+from streamtime.sql.windows import changes, session_changes
 from streamtime.sql.windows.reports import sessions
 from streamtime.udfs.updates.changes import ChangeColumns, Updates
 from streamtime.udfs.updates.session_updates import SessionUpdates
@@ -89,7 +89,7 @@ def kernel(call: Bound, layout: ChangeColumns) -> Updates:
 
 def plan(call: Bound) -> DataFrame:
     """SESSION_UPDATES as a DataFrame."""
-    return changes.plan(call, BOUNDS, kernel, sessions, ("gap",))
+    return changes.plan(call, BOUNDS, kernel, sessions, ("gap",), session_changes.plainly)
 
 
 SPEC = Spec(

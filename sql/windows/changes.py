@@ -110,8 +110,9 @@ def plan(
     kernel: Callable[[Bound, ChangeColumns], Updates],
     report: Callable[[Bound, Frame, tuple[str, str]], DataFrame],
     options: Sequence[str],
+    plainly: Callable[[Bound, Changing], DataFrame | None] = lambda _call, _changing: None,
 ) -> DataFrame:
-    """The changes of a call, or its final rows, or a report of its input rows."""
+    """The changes of a call, or its final rows, or a report of its input rows. `plainly` is the plan of Spark's own operators, if any."""
     asked = parse(call)
     frame = prepare(
         call,
@@ -140,7 +141,10 @@ def plan(
     needed = [*(ordered if beside else carried), frame.time.name, *(t.kernel.column for t in aggregates if t.kernel.column)]
     frame, identity = frame.comparable(frame.keys)
     changing = Changing(frame, identity, kernel(call, layout), carried, needed, fields)
-    return _streaming(call, changing, options) if stream else _in_batch(call, changing)
+    if stream:
+        return _streaming(call, changing, options)
+    plain = None if call.kernels else plainly(call, changing)
+    return _in_batch(call, changing) if plain is None else plain
 
 
 def _in_batch(call: Bound, changing: Changing) -> DataFrame:

@@ -14,10 +14,11 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX
 from streamtime.sql.rows.outcome import lateness, refuse_clash
-from streamtime.sql.rows.typed import microseconds, moment
+from streamtime.sql.rows.typed import event_time, microseconds, moment
 from streamtime.sql.stream.buckets import CLOCK, REASON
 from streamtime.sql.stream.plan import KeyState, Needs, judged
 from streamtime.sql.syntax.text import HIGHEST, floor_div, plus, quoted
+from streamtime.sql.windows import islands
 from streamtime.sql.windows.membership import END, START, moments
 from streamtime.udfs.sessions.steps import EDGES, SessionSteps
 
@@ -70,6 +71,9 @@ def explained_sessions(call: Bound, frame: Frame, identity: Sequence[str], time:
 
 def stepped(frame: Frame, identity: Sequence[str], time: Column, clock: Column, kernel: SessionSteps) -> Frame:
     """With what each row did to the sessions of its key: `LATE`, and the times of `steps`. A row with a null `time` takes no part."""
+    if not frame.kernels:
+        told = islands.with_steps(frame, identity, kernel.gap, kernel.grace)
+        return told.with_df(told.df.withColumns({f.name: expression(event_time(quoted(f.name), f.dataType)) for f in steps(frame)}))
     returns = T.StructType([T.StructField("late", T.BooleanType()), *(T.StructField(edge, frame.time.type) for edge in EDGES)])
     columns = [time, clock, *map(named, identity)]
     df = kernels.with_column(frame.by_key(identity, frame.sort()), SESSION, kernel, columns, returns)

@@ -11,8 +11,9 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.typed import microseconds, moment
+from streamtime.sql.rows.typed import event_time, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, minus, plus, quoted
+from streamtime.sql.windows import islands
 from streamtime.udfs.sessions.rules import ASIDE, LATE, OPENED, FirstInSession
 
 if TYPE_CHECKING:
@@ -88,6 +89,11 @@ def closed(frame: Frame, clock: str, grace: int) -> Column:
 def in_sessions(frame: Frame, takes_part: Column, clock: Column, identity: list[str], gap: int, grace: int) -> Frame:
     """Each row with its session's bounds right after it, and in `VERDICT` what it did: null (opened one), 'duplicate', or 'late'."""
     kind = frame.time.type
+    if not frame.kernels:
+        rows = islands.with_steps(frame, identity, gap, grace).df
+        bounds = {edge: expression(event_time(quoted(edge), kind)) for edge in (START, END)}
+        did = F.when(named(islands.LATE), "late").when(named(islands.WAS_END).isNotNull(), "duplicate")
+        return frame.with_df(rows.withColumns(bounds | {VERDICT: did}))
     returns = T.StructType().add("verdict", T.ByteType()).add("start", kind).add("end", kind)
     time = F.when(takes_part, frame.time.column)
     columns = [time, clock, *map(named, identity)]

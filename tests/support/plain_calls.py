@@ -63,6 +63,7 @@ DISTINCT = [
         for o in WHOLE
     ),
     f"DISTINCT_IN_WINDOW({EVENT}, gap => INTERVAL 5 SECONDS)",
+    *(f"DISTINCT_IN_WINDOW({ARRIVAL}, gap => INTERVAL 2 SECONDS, grace => INTERVAL 2 SECONDS, output => '{o}')" for o in ("rows", "all")),
 ]
 SESSIONIZE = [
     *(f"SESSIONIZE({EVENT}, gap => INTERVAL 5 SECONDS, output => '{o}')" for o in ("rows", "all")),
@@ -71,6 +72,10 @@ SESSIONIZE = [
     *(
         f"SESSIONIZE({ARRIVAL}, gap => INTERVAL {gap}, grace => INTERVAL {grace}{c}, output => 'all')"
         for gap, grace, c in (("0 SECONDS", "0 SECONDS", ""), ("1 SECOND", "0 SECONDS", ONE_CLOCK), ("3 SECONDS", "1 HOUR", CLOCKS))
+    ),
+    *(
+        f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 2 SECONDS{more}, output => 'explain')"
+        for more in ("", f", grace => INTERVAL 2 SECONDS{CLOCKS}")
     ),
 ]
 VERSIONS = [
@@ -95,7 +100,19 @@ WINDOWS = [
     f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit')",
     f"WINDOW_UPDATES({ARRIVAL}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit', grace => INTERVAL 10 MINUTES)",
 ]
-SESSIONS: list[str] = []  # of SESSION_UPDATES
+BOTH = "gap => INTERVAL 2 SECONDS, grace => INTERVAL 1 SECOND"
+ORDERED = (
+    "aggregates => 'count(v) AS n, sum(d) AS total, avg(CAST(v AS DECIMAL(10, 2))) AS mean, first(v) AS f, last(v) AS l, "
+    "collect_list(v) AS each'"
+)
+SESSIONS = [  # of SESSION_UPDATES
+    f"SESSION_UPDATES({EVENT}, {BOTH}, {ORDERED})",
+    f"SESSION_UPDATES({ARRIVAL}, {BOTH}, {SUMS})",
+    f"SESSION_UPDATES({ARRIVAL}, {BOTH}, {ORDERED}{CLOCKS})",
+    f"SESSION_UPDATES({EVENT}, {BOTH}, {SUMS}, emit => 'final')",
+    f"SESSION_UPDATES({ARRIVAL}, {BOTH}, {ORDERED}, emit => 'final', at_end => 'emit')",
+    *(f"SESSION_UPDATES({ARRIVAL}, {BOTH}, {SUMS}, output => '{o}')" for o in WHOLE),
+]
 SUPPRESS = [
     *(
         f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', at_end => '{e}', output => '{o}')"
@@ -120,6 +137,13 @@ FAR_SESSIONIZE = [
     f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 100000 DAYS, grace => INTERVAL 100000 DAYS)",
     f"SESSIONIZE({EVENT}, gap => INTERVAL 100000 DAYS)",
 ]
+FAR_DISTINCT = [
+    f"DISTINCT_IN_WINDOW({ARRIVAL}, gap => INTERVAL 100000 DAYS, output => 'all')",
+]
+FAR_SESSIONS = [
+    f"SESSION_UPDATES({ARRIVAL}, gap => INTERVAL 9 SECONDS, grace => INTERVAL 100000 DAYS, {ORDERED})",
+    f"SESSION_UPDATES({ARRIVAL}, gap => INTERVAL 100000 DAYS, {SUMS}, emit => 'final', at_end => 'emit')",
+]
 FAR_VERSIONS = [
     f"VERSIONS({ARRIVAL}, grace => INTERVAL 5 SECONDS, output => 'all')",
 ]
@@ -129,7 +153,7 @@ FAR_WINDOWS = [
 FAR_SUPPRESS = [
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 9 SECONDS, output => 'all')",
 ]
-FAR = [*FAR_DEDUPLICATE, *FAR_SESSIONIZE, *FAR_VERSIONS, *FAR_WINDOWS, *FAR_SUPPRESS]
+FAR = [*FAR_DEDUPLICATE, *FAR_DISTINCT, *FAR_SESSIONIZE, *FAR_SESSIONS, *FAR_VERSIONS, *FAR_WINDOWS, *FAR_SUPPRESS]
 STATEMENTS = {
     "a CTE, an alias, an aggregate": f"WITH rows_1 AS (SELECT * FROM nasty WHERE v > 0), input_1 AS (SELECT 1 AS one) "
     f"SELECT d.k, count(*) AS n, max(one) FROM DEDUPLICATE({EVENT.replace('nasty', 'rows_1')}) AS d, input_1 GROUP BY d.k",

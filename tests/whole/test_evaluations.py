@@ -48,7 +48,11 @@ PLAIN = {  # as plain SQL, where no kernel runs: at most, for Spark may share wh
     f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 1 HOUR, grace => INTERVAL 10 MINUTES)": 4,
     f"DISTINCT_IN_WINDOW({ARRIVAL}, size => INTERVAL 1 HOUR, output => 'all')": 2,
     f"SESSIONIZE({EVENT}, gap => INTERVAL 1 HOUR)": 1,
+    f"DISTINCT_IN_WINDOW({ARRIVAL}, gap => INTERVAL 1 HOUR, output => 'all')": 4,
     f"WINDOW_UPDATES({EVENT}, {WINDOW}, emit => 'final')": 1,
+    f"SESSION_UPDATES({EVENT}, {SESSION})": 1,
+    f"SESSION_UPDATES({EVENT}, {SESSION}, emit => 'final')": 2,
+    f"SESSION_UPDATES({ARRIVAL}, {SESSION})": 4,
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'ts', grace => INTERVAL 10 MINUTES)": 2,
 }
 

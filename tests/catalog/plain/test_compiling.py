@@ -244,10 +244,10 @@ def test_parameters_that_decide_what_a_call_is_are_refused(spark: SparkSession, 
     ("call", "says"),
     [
         (
-            "DISTINCT_IN_WINDOW(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', gap => INTERVAL 1 HOUR)",
+            "SESSION_UPDATES(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', gap => INTERVAL 1 HOUR, "
+            "aggregates => 'sum(CAST(page AS DECIMAL(38, 9))) AS total')",
             "needs a kernel, which runs in Python",
         ),
-        ("SESSION_UPDATES(TABLE(clicks) PARTITION BY user_id ORDER BY ts, gap => INTERVAL 1 HOUR, aggregates => 'count(*) AS n')", "needs"),
         ("SUPPRESS_UNTIL_TIME_LIMIT(TABLE(clicks) PARTITION BY user_id ORDER BY ts, wait => INTERVAL 1 HOUR)", "needs"),
         ("DEDUPLICATE(TABLE(flow) PARTITION BY value ORDER BY timestamp)", "needs state, on a stream"),
     ],
