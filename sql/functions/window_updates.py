@@ -84,7 +84,7 @@ from typing import TYPE_CHECKING
 from streamtime.sql.call.kinds import Duration
 from streamtime.sql.call.spec import Example, Local, Option, Spec
 from streamtime.sql.udtf import judges
-from streamtime.sql.windows import changes
+from streamtime.sql.windows import changes, window_changes
 from streamtime.sql.windows.changes import check as check_aggregates
 from streamtime.sql.windows.membership import check_slide
 from streamtime.sql.windows.reports import time_windows
@@ -121,7 +121,7 @@ def kernel(call: Bound, layout: ChangeColumns) -> Updates:
 
 def plan(call: Bound) -> DataFrame:
     """WINDOW_UPDATES as a DataFrame."""
-    return changes.plan(call, BOUNDS, kernel, time_windows, ("size", "slide", "difference"))
+    return changes.plan(call, BOUNDS, kernel, time_windows, ("size", "slide", "difference"), window_changes.plainly)
 
 
 SPEC = Spec(

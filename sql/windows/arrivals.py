@@ -108,8 +108,8 @@ def _chained(frame: Frame, each: WindowSpec, asked: Intervals) -> DataFrame:
     opens = expression(f"{quoted(FIRST)} AND ({quoted(LARGEST)} IS NULL OR {quoted(SINCE)} > {plus(quoted(LARGEST), within)})")
     rows = rows.withColumn(OPENS, opens)
     rows = rows.withColumns(_latest(OPENS, running, asked, (KEPT_SINCE, KEPT_AT, KEPT_SOURCE)))
-    expired = expression(f"{quoted(FIRST)} AND {quoted(SINCE)} > {plus(quoted(KEPT_AT), within)}")
-    again = rows.where(expired & frame.seen_whole()) if frame.in_time_order else frame.with_df(rows).only(expired).df
+    over = expression(f"{quoted(FIRST)} AND {quoted(SINCE)} > {plus(quoted(KEPT_AT), within)}")
+    again = rows.where(over & frame.seen_whole()) if frame.in_time_order else frame.with_df(rows).only(over).df
     found = again.groupBy(*keys, named(KEPT_AT), named(KEPT_SINCE)).agg(collected(SINCE, AT, *([SOURCE] if asked.offset else [])))
     expired = f"one.{quoted(SINCE)} > {plus('so_far.last', within)}"
     start = {"last": quoted(KEPT_AT)}
