@@ -56,7 +56,8 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     if final:
         change, seq = (quoted(START), quoted(END), "false"), F.size(_caused()).cast("bigint") - 1
         return emitted(call, _laid_out(call, steps.df.where(named(STANDS)), changing, results, change, seq), frame, named(clock), None)
-    change, seq = tuple(f"{quoted(CHANGE)}.{field}" for field in ("low", "high", "gone")), named(SO_FAR) - named(SINCE) + named(TURN)
+    change = f"{quoted(CHANGE)}.low", f"{quoted(CHANGE)}.high", f"{quoted(CHANGE)}.gone"
+    seq = named(SO_FAR) - named(SINCE) + named(TURN)
     return _laid_out(call, _numbered(steps, changing), changing, results, change, seq)
 
 

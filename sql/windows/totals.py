@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import expression, has_collation, named, orderable
+from streamtime.sql.rows.columns import has_collation, named, orderable
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.windows.islands import AT, Total
 
@@ -83,23 +83,21 @@ def _sum(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising
         if isinstance(kind, T.DoubleType):
             total = F.sum(column).over(window)
         elif decimal:
-            whole = F.try_sum(column).over(window).try_cast(of)
-            total = F.when(n > 0, F.coalesce(whole, expression(wrong)))
+            total = F.try_sum(column).over(window).try_cast(of)
         else:
-            total = _of_longs(column, window, expression(wrong))
+            total = _of_longs(column, window)
         return F.struct(n.alias("n"), total.alias("total"))
 
     total = Total(name, (one.column,), pair, f"CAST(named_struct('n', 0L, 'total', {zero}) AS {pair})", added, merged, running)
-    value = f"{state}.total"
+    value = f"{state}.total" if isinstance(kind, T.DoubleType) else fits(f"{state}.total")
     if one.function == "avg":
         value = f"{value} / CAST({state}.n AS {'DECIMAL(10,0)' if decimal else 'DOUBLE'})"
     return total, f"if({state}.n = 0L, NULL, CAST({value} AS {result.simpleString()}))"
 
 
-def _of_longs(column: Column, window: WindowSpec, wrong: Column) -> Column:
-    """A sum of BIGINTs so far: upper and lower halves are added up apart, so that only what they come to can be too large."""
+def _of_longs(column: Column, window: WindowSpec) -> Column:
+    """A sum of BIGINTs so far, null where it does not fit: upper and lower halves are added up apart."""
     mask = F.lit(2**32 - 1).cast("bigint")
     high, low = F.sum(F.shiftright(column, 32)).over(window), F.sum(column.bitwiseAND(mask)).over(window)
     above = high + F.shiftright(low, 32)
-    whole = F.shiftleft(above, 32).bitwiseOR(low.bitwiseAND(mask))
-    return F.when(high.isNotNull(), F.when(above.between(-(2**31), 2**31 - 1), whole).otherwise(wrong))
+    return F.when(above.between(-(2**31), 2**31 - 1), F.shiftleft(above, 32).bitwiseOR(low.bitwiseAND(mask)))
