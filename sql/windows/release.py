@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from streamtime.sql.rows.columns import expression, named, together
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import RANGE, Ranges
-from streamtime.sql.rows.typed import microseconds
+from streamtime.sql.rows.typed import LAST_DAY, microseconds
 from streamtime.sql.syntax.text import floor_div, quoted
 from streamtime.sql.windows.first_reach import FIRST, FOUND, MOST_STEPS, REACHED, STEP, filled, newest_closed
 
@@ -44,6 +44,9 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, clock: Column, steps: tu
         c.name for c in frame.extras.get("clock_by", ()) if not isinstance(c.type, T.NullType)
     ]  # a join never finds a VOID, not by <=>
     clock_by = {f"{CLOCK}_{i}": name for i, name in enumerate(dict.fromkeys(known))}
+    if isinstance(frame.time.type, T.DateType):  # which goes further than any TIMESTAMP
+        day = F.greatest(F.least(F.unix_date(clock), F.lit(LAST_DAY)), F.lit(-LAST_DAY))
+        clock = F.when(clock.isNotNull(), F.date_from_unix_date(day))
     moment = clock.cast(rows.schema["window_close"].dataType).alias(MOMENT)
     return released_by(call, rows, frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], moment), clock_by, steps)
 

@@ -49,7 +49,8 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
         return None
     made, results = states
     final = call["emit"] == "final"
-    seq = F.lit(0).cast("bigint") if final else _numbered(rows, changing, keys)
+    same = [named(NUMBER)] if final else _shared(rows, changing)  # a final row's number is among the changes of one row
+    seq = F.row_number().over(Window.partitionBy(*keys, *same).orderBy(named(NUMBER), named(START))).cast("bigint") - 1
     made |= {LATEST: F.max(rows.time.column).over(each.rowsBetween(Window.unboundedPreceding, 0)), SEQ: seq}
     if not final:
         return rows.df.withColumns(made).select(*_laid_out(call, rows, changing, results))
@@ -88,25 +89,21 @@ def _by_time(rows: Frame, one: Aggregate, so_far: WindowSpec) -> Column:
     return (F.min_by if one.function == "first" else F.max_by)(value, F.struct(*place)).over(so_far)
 
 
-def _numbered(rows: Frame, changing: Changing, keys: list[Column]) -> Column:
-    """How many changes there were before, of rows of the key with the same ORDER BY columns; NaN is not the same as NaN."""
+def _shared(rows: Frame, changing: Changing) -> list[Column]:
+    """What is the same of a key's changes that are numbered together: the ORDER BY columns; no NaN is the same as another."""
     same = []
     for name in changing.updates.layout.ordered:
         same.append(named(name))
         if isinstance(rows.df.schema[name].dataType, (T.FloatType, T.DoubleType)):
             same.append(F.when(F.isnan(named(name)), named(NUMBER)))
-    return F.row_number().over(Window.partitionBy(*keys, *same).orderBy(named(NUMBER), named(START))).cast("bigint") - 1
+    return same
 
 
 def _laid_out(call: Bound, rows: Frame, changing: Changing, results: dict[str, str]) -> list[Column]:
     """The columns of a change (rule C10)."""
     kind, bounds = moments(rows), changing.updates.layout.bounds
     closes = moment(plus(microseconds(quoted(END), kind), call["grace"]), kind)
+    latest = expression(moment(microseconds(quoted(LATEST), rows.time.type), kind)) if rows.time.type != kind else named(LATEST)
     made = dict(zip(bounds, (named(START), named(END)), strict=True)) | {name: expression(text) for name, text in results.items()}
-    made |= {
-        "window_close": expression(closes),
-        "change_type": F.lit("upsert"),
-        "change_time": named(LATEST).cast(kind),
-        "change_seq": named(SEQ),
-    }
+    made |= {"window_close": expression(closes), "change_type": F.lit("upsert"), "change_time": latest, "change_seq": named(SEQ)}
     return [made.get(f.name, named(f.name)).alias(f.name, metadata=f.metadata) for f in changing.fields]

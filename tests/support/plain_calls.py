@@ -10,11 +10,15 @@ TWICE = ARRIVAL.replace("(s, k)", "(s, k, s)")  # a key that is given twice
 ONE_CLOCK, CLOCKS = ", clock_by => ARRAY('s')", ", clock_by => ARRAY('s', 'c')"
 LOCAL = "TABLE(SELECT *, CAST(t AS TIMESTAMP_NTZ) AS n FROM nasty) PARTITION BY (s, k) ORDER BY off, time => 'n'"
 DAYS = "TABLE(SELECT *, CAST(t AS DATE) AS day FROM nasty) PARTITION BY (s, k) ORDER BY day"
+FAR_DAYS = DAYS.replace("ORDER BY day", "ORDER BY off, time => 'day'")
 OUTPUTS = ("rows", "dropped", "all", "metrics")
 WHOLE = ("all", "metrics")
 RIGHT = "TABLE(prices) PARTITION BY (s, k) ORDER BY at"
 HOUR = "size => INTERVAL 1 HOUR"
 SUMS = "aggregates => 'count(*) AS n_rows, sum(v) AS total, avg(v) AS mean, min(t) AS low, max(v) AS high'"
+
+HOPPING = "size => INTERVAL 5 SECONDS, slide => INTERVAL 2 SECONDS, grace => INTERVAL 1 SECOND"
+TOLD = "aggregates => 'first(v) AS one, last(v) AS other, collect_list(v) AS each, sum(d) AS doubles, avg(CAST(v AS DECIMAL(9,2))) AS mean, min(k) AS word'"
 
 DEDUPLICATE = [
     *(f"DEDUPLICATE({EVENT}, output => '{o}')" for o in ("rows", "all")),
@@ -96,6 +100,12 @@ AS_OF = [
     ),
 ]
 WINDOWS = [
+    f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS})",
+    f"WINDOW_UPDATES({ARRIVAL}, {HOPPING}, {SUMS}{CLOCKS})",
+    f"WINDOW_UPDATES({TWICE.replace('BY off', 'BY (d, off)')}, {HOPPING}, {TOLD})",
+    f"WINDOW_UPDATES({LOCAL}, {HOPPING}, {TOLD}, emit => 'final', at_end => 'emit')",
+    f"WINDOW_UPDATES({DAYS}, size => INTERVAL 400 DAYS, slide => INTERVAL 150 DAYS, {SUMS}, emit => 'final'{ONE_CLOCK})",
+    *(f"WINDOW_UPDATES({ARRIVAL}, {HOPPING}, {SUMS}, output => '{o}')" for o in ("metrics", "explain")),
     f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', grace => INTERVAL 10 MINUTES)",
     f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit')",
     f"WINDOW_UPDATES({ARRIVAL}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit', grace => INTERVAL 10 MINUTES)",
@@ -148,6 +158,8 @@ FAR_VERSIONS = [
     f"VERSIONS({ARRIVAL}, grace => INTERVAL 5 SECONDS, output => 'all')",
 ]
 FAR_WINDOWS = [
+    f"WINDOW_UPDATES({FAR_DAYS}, {HOPPING}, {SUMS}, emit => 'final', at_end => 'emit')",
+    f"WINDOW_UPDATES({LOCAL}, {HOPPING}, {TOLD})",
     f"WINDOW_UPDATES({EVENT}, {HOUR}, aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit')",
 ]
 FAR_SUPPRESS = [
