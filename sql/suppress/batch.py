@@ -147,15 +147,15 @@ def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> D
     if call["output"] == "rows" and not spreading:
         frame = frame.only(frame.has_time)  # a close may be dear to compute: the kernel leaves out what has none
     frame, clocks = frame.comparable(frame.extras.get("clock_by", ()))
-    changelog = _changelog(call, frame, until)
+    changes = _changelog(call, frame, until)
     if spreading:
-        _travelling(call, changelog.frame.df, [c.name for c in frame.columns])
-        return _reported(call, changelog.frame.with_df(spread(call, changelog, until, at_end(function, call))))
-    kernel = _kernel(function, call, changelog, until, clocks)
-    decided = _decided(changelog, kernel, _gathered(call, changelog, kernel))
+        _travelling(call, changes.frame.df, [c.name for c in frame.columns])
+        return _reported(call, changes.frame.with_df(spread(call, changes, until, at_end(function, call))))
+    kernel = _kernel(function, call, changes, until, clocks)
+    decided = _decided(changes, kernel, _gathered(call, changes, kernel))
     if call["output"] == "metrics":
         return _metrics(call, decided)
-    frame = changelog.frame.with_df(decided)
+    frame = changes.frame.with_df(decided)
     return explained(call, frame, until) if call["output"] == "explain" else _reported(call, frame)
 
 
