@@ -55,10 +55,9 @@ def compile(  # noqa: A001 - a verb that users guess
         same text over the same columns gives the same result, letter by letter. Columns and their types are those of today: compile
         again when they change.
 
-    What can be compiled is what Spark's own operators do: VERSIONS, AS_OF_JOIN without `arrival` and `history`, DEDUPLICATE, SESSIONIZE,
-    DISTINCT_IN_WINDOW over time windows, SUPPRESS_UNTIL_CLOSE without a bound, and `emit => 'final'` of WINDOW_UPDATES where rows are
-    grouped (its page says when). docs/plain.md has the table. The session in which the text runs should have the time zone and the ANSI
-    mode of this one.
+    What can be compiled is what Spark's own operators do: DEDUPLICATE, DISTINCT_IN_WINDOW, SESSIONIZE, VERSIONS, SESSION_UPDATES,
+    WINDOW_UPDATES over time windows, AS_OF_JOIN without `arrival` and `history`, SUPPRESS_UNTIL_CLOSE without a bound. docs/plain.md has
+    the table. The session in which the text runs should have the time zone and the ANSI mode of this one.
 
     Raises:
         AnalysisException: a call is wrong, as behind every door; or it needs a kernel, or a stream, which plain SQL has not. The message

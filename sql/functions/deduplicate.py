@@ -67,6 +67,7 @@ from pyspark.sql import types as T
 from streamtime.sql.call.kinds import Choice, Duration, Flag, Text
 from streamtime.sql.call.spec import COMMON, Example, Local, Option, Spec
 from streamtime.sql.call.values import Expression
+from streamtime.sql.plain import arrivals
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named, remembered
@@ -77,7 +78,6 @@ from streamtime.sql.stream.buckets import CLOCK
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
-from streamtime.sql.windows import arrivals
 from streamtime.udfs.arrays.groups import HIGHEST
 from streamtime.udfs.deduplicate import Deduplicate
 

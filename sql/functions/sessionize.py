@@ -82,6 +82,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration
 from streamtime.sql.call.spec import COMMON, GAP, OUTPUT, Example, Local, Option, Spec
+from streamtime.sql.plain import islands
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import direct, expression, named, sorted_by
@@ -93,7 +94,6 @@ from streamtime.sql.stream.buckets import CLOCK, REASON
 from streamtime.sql.stream.plan import KeyState, Leaving, Needs, is_stream, judged, released, unclocked, verdict
 from streamtime.sql.syntax.text import named_by, quoted
 from streamtime.sql.udtf import judges
-from streamtime.sql.windows import islands
 from streamtime.sql.windows.explain import explained_in_stream, explained_sessions, steps
 from streamtime.udfs.sessions.sessionize import Sessionize
 from streamtime.udfs.sessions.steps import SessionSteps

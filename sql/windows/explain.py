@@ -10,6 +10,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.plain import islands
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX
@@ -18,7 +19,6 @@ from streamtime.sql.rows.typed import event_time, microseconds, moment
 from streamtime.sql.stream.buckets import CLOCK, REASON
 from streamtime.sql.stream.plan import KeyState, Needs, judged
 from streamtime.sql.syntax.text import HIGHEST, floor_div, plus, quoted
-from streamtime.sql.windows import islands
 from streamtime.sql.windows.membership import END, START, moments
 from streamtime.udfs.sessions.steps import EDGES, SessionSteps
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.plain import islands
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import event_time, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, minus, plus, quoted
-from streamtime.sql.windows import islands
 from streamtime.udfs.sessions.rules import ASIDE, LATE, OPENED, FirstInSession
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.plain.islands import AT, END, LATE, STANDS, START, WAS_END, WAS_START, with_steps
+from streamtime.sql.plain.totals import total
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import moment
 from streamtime.sql.syntax.text import plus, quoted
-from streamtime.sql.windows.islands import AT, END, LATE, STANDS, START, WAS_END, WAS_START, with_steps
 from streamtime.sql.windows.membership import clocked
 from streamtime.sql.windows.release import emitted
-from streamtime.sql.windows.totals import total
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,13 +11,13 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.plain.totals import total
 from streamtime.sql.rows.columns import expression, has_collation, named, orderable
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.windows.membership import END, START, clocked, closed, moments, windowed
 from streamtime.sql.windows.release import emitted
-from streamtime.sql.windows.totals import total
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -38,7 +38,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     frame, size, slide = changing.frame, call["size"], call["slide"] or call["size"]
     takes_part = frame.has_time & frame.has_key
     frame, clock = clocked(frame, takes_part)
-    frame = frame.with_df(frame.df.where(takes_part)) if frame.in_time_order else frame.only(takes_part)
+    frame = frame.only(takes_part)
     keys = [*map(named, dict.fromkeys(changing.identity))]
     number = F.row_number().over(Window.partitionBy(*keys).orderBy(*frame.sort()))
     rows = windowed(frame.with_df(frame.df.withColumn(NUMBER, number)), F.lit(True), size, slide)

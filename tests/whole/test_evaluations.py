@@ -50,6 +50,8 @@ PLAIN = {  # as plain SQL, where no kernel runs: at most, for Spark may share wh
     f"SESSIONIZE({EVENT}, gap => INTERVAL 1 HOUR)": 1,
     f"DISTINCT_IN_WINDOW({ARRIVAL}, gap => INTERVAL 1 HOUR, output => 'all')": 4,
     f"WINDOW_UPDATES({EVENT}, {WINDOW}, emit => 'final')": 1,
+    f"WINDOW_UPDATES({EVENT}, {WINDOW})": 1,
+    f"WINDOW_UPDATES({ARRIVAL}, {WINDOW}, slide => INTERVAL 20 MINUTES)": 2,
     f"SESSION_UPDATES({EVENT}, {SESSION})": 1,
     f"SESSION_UPDATES({EVENT}, {SESSION}, emit => 'final')": 2,
     f"SESSION_UPDATES({ARRIVAL}, {SESSION})": 4,

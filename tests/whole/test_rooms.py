@@ -19,12 +19,13 @@ ROOMS = {
     "catalog/door": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, sql/udtf",
     "catalog/python": "catalog, catalog/statements, sql/call, sql/syntax, sql/tables",
     "catalog/statements": "catalog, sql/call, sql/rows, sql/syntax, sql/tables",
-    "sql/functions": "sql/udtf, sql/as_of, sql/suppress, sql/windows, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, "
+    "sql/functions": "sql/udtf, sql/as_of, sql/suppress, sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, "
     "udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
     "sql/udtf": "sql/suppress, sql/windows, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
     "sql/as_of": "sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs",
     "sql/suppress": "sql/windows, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs/arrays, udfs/suppress",
-    "sql/windows": "sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/sessions, udfs/updates",
+    "sql/windows": "sql/plain, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/sessions, udfs/updates",
+    "sql/plain": "sql/rows, sql/syntax, udfs/updates",
     "sql/stream": "sql/rows, sql/syntax, sql/call, udfs, udfs/arrays",
     "sql/tables": "sql/rows, sql/syntax, sql/call",
     "sql/rows": "sql/syntax, sql/call, udfs, udfs/arrays",

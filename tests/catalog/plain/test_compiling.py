@@ -297,7 +297,7 @@ def test_plain_sql_of_one_clock_with_late_rows(spark: SparkSession, call: str) -
     assert len(plain[1]) == 900
 
 
-@pytest.mark.parametrize("call", [c for c in CALLS if "output" not in c or "all" in c][::5])
+@pytest.mark.parametrize("call", [c for c in CALLS if "output" not in c or "all" in c][::9])
 def test_plain_sql_of_no_rows_gives_none(spark: SparkSession, call: str) -> None:
     nasty.view(spark, [])
     spark.sql("SELECT s, k, t AS at, v AS price, off FROM nasty").createOrReplaceTempView("prices")

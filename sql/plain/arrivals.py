@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from streamtime.sql.plain.folds import FOUND, collected, fold
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import event_time, microseconds
 from streamtime.sql.syntax.text import HIGHEST, minus, plus, quoted
-from streamtime.sql.windows.folds import FOUND, collected, fold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.plain.islands import AT, Total
 from streamtime.sql.rows.columns import has_collation, named, orderable
 from streamtime.sql.syntax.text import literal, quoted
-from streamtime.sql.windows.islands import AT, Total
 
 if TYPE_CHECKING:
     from collections.abc import Callable
