@@ -83,6 +83,10 @@ MUTATIONS = [
     Mutation("W5: in plain SQL, too, a session that is its row's time alone deletes none", "sql/windows/session_changes.py", " OR ({low} = {at} AND {high} = {at})", "", "tests/catalog/plain -k ends_of"),
     Mutation("D6: in plain SQL, too, a late row is not remembered", "sql/plain/arrivals.py", "early = f\"{quoted(AT)} >= {minus(quoted(SINCE), within)}\"\n    rows", "early = \"true\"\n    rows", "tests/catalog/plain -k one_clock"),
     Mutation("S2: in plain SQL, stream time before a row leaves the row out", "sql/rows/clock.py", "last=-1)", "last=0)", "tests/catalog/plain -k ends_of"),
+    Mutation("W1: in plain SQL, too, a window that is closed takes no row", "sql/windows/window_changes.py", ".where(~closed(rows, clock, call[\"grace\"]))", "", "tests/catalog/plain -k late_rows"),
+    Mutation("S3: in plain SQL, too, what is due at the end of time is never due", "sql/plain/places.py", " AND so_far.due < {HIGHEST}L", "", "tests/catalog/plain -k ends_of"),
+    Mutation("C10: in plain SQL, too, changes of one row are numbered", "sql/windows/window_changes.py", "same = [named(NUMBER)] if final", "same = [] if final", "tests/catalog/plain -k ends_of"),
+    Mutation("views of plain SQL: those that end with the session are left alone", "catalog/statements/views.py", 'words[:2] == ["CREATE", "VIEW"] or', '"VIEW" in words or', "tests/catalog/statements/test_views.py -k which_views"),
     Mutation("plain SQL: try_subtract is no subtraction", "catalog/plain/printer.py", "in TRYING and e.tries:", "in TRYING and e.type:", "tests/catalog/plain -k ends_of"),
     Mutation("C3: a close is reached by the first row of a later step, too", "sql/windows/first_reach.py", "F.min(named(FIRST)).over(falling)", "named(FIRST)", "tests/sql/windows/test_first_reach.py"),
     # arithmetic, order, keys

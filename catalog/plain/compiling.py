@@ -56,8 +56,8 @@ def compile(  # noqa: A001 - a verb that users guess
         again when they change.
 
     What can be compiled is what Spark's own operators do: DEDUPLICATE, DISTINCT_IN_WINDOW, SESSIONIZE, VERSIONS, SESSION_UPDATES,
-    WINDOW_UPDATES over time windows, AS_OF_JOIN without `arrival` and `history`, SUPPRESS_UNTIL_CLOSE without a bound. docs/plain.md has
-    the table. The session in which the text runs should have the time zone and the ANSI mode of this one.
+    WINDOW_UPDATES over time windows, AS_OF_JOIN without `arrival` and `history`, both functions of suppress without a bound. docs/plain.md
+    has the table. The session in which the text runs should have the time zone and the ANSI mode of this one.
 
     Raises:
         AnalysisException: a call is wrong, as behind every door; or it needs a kernel, or a stream, which plain SQL has not. The message

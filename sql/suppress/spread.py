@@ -14,6 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.plain import places
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import BEFORE, with_time_before
 from streamtime.sql.rows.columns import expression, named
@@ -75,6 +76,8 @@ def _placed(call: Bound, changelog: Changelog, until: Until, rows: DataFrame) ->
         return rows.withColumns({NEXT: following, DUE: expression(plus(close, until.after))})
     own = plus(quoted(AT), until.wait) if until.wait else f"least({quoted(AT)}, {HIGHEST - 1}L)"
     rows = rows.withColumns({NEXT: following, OWN: expression(own)})
+    if not frame.kernels:
+        return places.with_due(rows, [*changelog.identity, *apart], frame.sort(), BEFORE, OWN, DUE)
     return kernels.with_column(rows, DUE, Places(), [named(BEFORE), named(OWN), *key], T.LongType())
 
 

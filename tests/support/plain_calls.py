@@ -124,6 +124,9 @@ SESSIONS = [  # of SESSION_UPDATES
     *(f"SESSION_UPDATES({ARRIVAL}, {BOTH}, {SUMS}, output => '{o}')" for o in WHOLE),
 ]
 SUPPRESS = [
+    f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 3 SECONDS, deleted => 'gone', output => 'all')",
+    f"SUPPRESS_UNTIL_TIME_LIMIT({TWICE}, wait => INTERVAL 0.000002 SECONDS, at_end => 'hold', output => 'all')",
+    f"SUPPRESS_UNTIL_TIME_LIMIT({EVENT}, wait => INTERVAL 0 SECONDS)",
     *(
         f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', at_end => '{e}', output => '{o}')"
         for e, o in (("hold", "rows"), ("emit", "rows"), ("hold", "dropped"), ("emit", "all"))
@@ -163,6 +166,7 @@ FAR_WINDOWS = [
     f"WINDOW_UPDATES({EVENT}, {HOUR}, aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit')",
 ]
 FAR_SUPPRESS = [
+    f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL.replace('(s, k)', 'k')}, wait => INTERVAL 3 SECONDS, output => 'all')",
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 9 SECONDS, output => 'all')",
 ]
 FAR = [*FAR_DEDUPLICATE, *FAR_DISTINCT, *FAR_SESSIONIZE, *FAR_SESSIONS, *FAR_VERSIONS, *FAR_WINDOWS, *FAR_SUPPRESS]

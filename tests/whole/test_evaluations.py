@@ -56,6 +56,7 @@ PLAIN = {  # as plain SQL, where no kernel runs: at most, for Spark may share wh
     f"SESSION_UPDATES({EVENT}, {SESSION}, emit => 'final')": 2,
     f"SESSION_UPDATES({ARRIVAL}, {SESSION})": 4,
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'ts', grace => INTERVAL 10 MINUTES)": 2,
+    f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 10 MINUTES)": 4,
 }
 
 
