@@ -16,6 +16,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SAIL = ("pysail==0.7.2", "pyspark[connect]==4.1.1", "pandas>=2.2,<3", "pyarrow>=18")
+PATIENCE = 90  # seconds for a case
 ENGINES = ("spark-4.2", "spark-4.0", "sail", "duckdb")
 
 
@@ -68,13 +70,41 @@ def bundled(folder: Path, only: str) -> tuple[list[dict[str, Any]], dict[str, in
 
 
 def ran(engine: str, folder: Path, connect: str = "") -> dict[str, Any]:
-    """What an engine makes of a bundle."""
+    """What an engine makes of a bundle. One that gives no answer to a case is stopped, and goes on with the next."""
     results = folder / f"{connect.replace(':', '.') or engine}.json"
-    kind = engine.partition("-")[0]
-    subprocess.run(
-        [python(engine), HERE / "engine.py", kind, folder, results, *([connect] if connect else [])], check=True, stdout=sys.stderr
-    )
+    results.unlink(missing_ok=True)
+    names = [case["name"] for case in json.loads((folder / "cases.json").read_text(encoding="utf-8"))]
+    command = [
+        str(python(engine)),
+        str(HERE / "engine.py"),
+        engine.partition("-")[0],
+        str(folder),
+        str(results),
+        *([connect] if connect else []),
+    ]
+    while not answered(subprocess.Popen(command, stdout=sys.stderr), results):
+        known = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {"engine": engine, "found": {}}
+        stuck = next(name for name in names if name not in known["found"])
+        known["found"][stuck] = {"error": f"no answer within {PATIENCE} s"}
+        results.write_text(json.dumps(known), encoding="utf-8")
     return dict(json.loads(results.read_text(encoding="utf-8")))
+
+
+def answered(process: subprocess.Popen[bytes], results: Path) -> bool:
+    """Waits for an engine to end. False: it had nothing new for too long, and was stopped."""
+    before, since = None, time.monotonic()
+    while process.poll() is None:
+        time.sleep(1)
+        now = results.stat().st_mtime if results.exists() else None
+        if now != before:
+            before, since = now, time.monotonic()
+        if time.monotonic() - since > PATIENCE:
+            process.kill()
+            process.wait()
+            return False
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    return True
 
 
 def python(engine: str) -> Path | str:
@@ -104,7 +134,7 @@ def certificate(cases: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) 
             failed[case["name"]] = found["error"]
         elif found["columns"] and found["columns"] != case["columns"]:
             failed[case["name"]] = f"other columns: {found['columns']}"
-        elif found["rows"] != case["rows"]:
+        elif "rows" in found and found["rows"] != case["rows"]:
             failed[case["name"]] = f"other rows: {len(found['rows'])} in place of {len(case['rows'])}" + first_difference(
                 case["rows"], found["rows"]
             )

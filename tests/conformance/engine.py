@@ -1,6 +1,6 @@
 """Runs the texts of a bundle on one engine, which has neither the pack nor its tests: `engine.py NAME BUNDLE RESULTS [module:function]`.
 
-Results are rows for each case, or the first line of the error.
+Results are the columns of each case, and its rows where they are not those of the call; or the first line of the error.
 """
 
 from __future__ import annotations
@@ -162,23 +162,28 @@ def gist(error: Exception) -> str:
 
 
 def main(kind: str, bundle: Path, results: Path, connect: str = "") -> None:
-    found: dict[str, Any] = {}
+    """Runs what is not in the results yet: who started this may have stopped an engine that gave no answer."""
+    found: dict[str, Any] = json.loads(results.read_text(encoding="utf-8"))["found"] if results.exists() else {}
     cases = json.loads((bundle / "cases.json").read_text(encoding="utf-8"))
     with ENGINES[kind](connect) as (name, run, known):
         places: dict[str, str] = {}
-        for number, case in enumerate(cases, 1):
-            if sys.stderr.isatty():
-                print(f"\r[{name}: {number} of {len(cases)} ..]", end="", file=sys.stderr, flush=True)
+        for case in cases:
+            if case["name"] in found:
+                continue
             try:
                 for table, place in case["tables"].items():
                     if places.get(table) != place:
                         known(table, bundle / "tables" / place)
                         places[table] = place
                 columns, its = run(case["text"])
-                found[case["name"]] = {"columns": columns, "rows": its}
+                found[case["name"]] = {"columns": columns} | ({} if its == case["rows"] else {"rows": its})
             except Exception as error:  # whatever the engine has
                 found[case["name"]] = {"error": gist(error)}
-            results.write_text(json.dumps({"engine": name, "found": found}), encoding="utf-8")
+            part = results.with_suffix(".part")
+            part.write_text(json.dumps({"engine": name, "found": found}), encoding="utf-8")
+            part.replace(results)  # whole, whenever this is stopped
+            if sys.stderr.isatty():
+                print(f"\r[{name}: {len(found)} of {len(cases)} ..]", end="", file=sys.stderr, flush=True)
     print(f"\r[{name}: {len(cases)} cases]" + " " * 20, file=sys.stderr, flush=True)
 
 

@@ -65,6 +65,7 @@ def test_an_engine_of_ones_own_gets_a_certificate(
     assert len(cases[0]["rows"]) > 30
     spark.catalog.dropTempView("nasty")
     for wrong in (False, True):
+        (tmp_path / "results.json").unlink(missing_ok=True)
         connection = types.SimpleNamespace(cursor=lambda wrong=wrong: Cursor(spark, wrong), close=lambda: None)
         monkeypatch.setitem(sys.modules, "my_engine", types.SimpleNamespace(connect=lambda connection=connection: connection))
         tools.engine.main("own", tmp_path, tmp_path / "results.json", "my_engine:connect")
@@ -77,6 +78,24 @@ def test_an_engine_of_ones_own_gets_a_certificate(
         assert "| `SESSIONIZE` | 0 of 0 | 3 |" in text
         assert ("What my_engine:connect lacks" in text) is wrong
     spark.catalog.dropTempView("nasty")
+
+
+def test_an_engine_that_hangs_is_stopped_and_goes_on(tools: types.SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cases.json").write_text(json.dumps([{"name": name} for name in "abc"]))
+    (tmp_path / "engine.py").write_text(
+        "import json, pathlib, sys, time\n"
+        "results = pathlib.Path(sys.argv[3])\n"
+        "found = json.loads(results.read_text())['found'] if results.exists() else {}\n"
+        "for name in 'abc':\n"
+        "    if name not in found:\n"
+        "        time.sleep(600 if name == 'b' else 0)\n"
+        "        found[name] = {'columns': ''}\n"
+        "        results.write_text(json.dumps({'engine': 'slow', 'found': found}))\n"
+    )
+    monkeypatch.setattr(tools.conformance, "HERE", tmp_path)
+    monkeypatch.setattr(tools.conformance, "PATIENCE", 3)
+    found = tools.conformance.ran("duckdb", tmp_path)["found"]
+    assert found == {"a": {"columns": ""}, "b": {"error": "no answer within 3 s"}, "c": {"columns": ""}}
 
 
 def test_columns_and_errors_count_too(tools: types.SimpleNamespace) -> None:
