@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -72,7 +73,7 @@ class Bundle:
         (self.folder / "cases.json").write_text(json.dumps([asdict(case) for case in self.cases], indent=1), encoding="utf-8")
 
     def _tables(self, statement: str) -> dict[str, str]:
-        names = {t.name for t in Source(statement).tokens}
+        names = set(read(Source(statement)))
         return {t.name: self._saved(t.name) for t in self.spark.catalog.listTables() if t.isTemporary and t.name in names}
 
     def _saved(self, view: str) -> str:
@@ -85,6 +86,14 @@ class Bundle:
             folder.with_suffix(".ddl").write_text(ddl, encoding="utf-8")
             folder.with_suffix(".sql").write_text(values(self.spark, view), encoding="utf-8")
         return self.saved[view]
+
+
+def read(source: Source) -> Iterator[str | None]:
+    """The names that stand where a table does."""
+    for i, token in enumerate(source.tokens):
+        before = source.word(i - 1)
+        if before in ("FROM", "JOIN", "TABLE") or (before == "(" and source.word(i - 2) == "TABLE"):
+            yield token.name
 
 
 def values(spark: SparkSession, view: str) -> str:

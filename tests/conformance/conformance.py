@@ -26,7 +26,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SAIL = ("pysail==0.7.2", "pyspark[connect]==4.1.1", "pandas>=2.2,<3", "pyarrow>=18")
-PATIENCE = 90  # seconds for a case
+PATIENCE = 30  # seconds for a case
 ENGINES = ("spark-4.2", "spark-4.0", "sail", "duckdb")
 
 

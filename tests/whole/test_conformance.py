@@ -51,6 +51,7 @@ def test_an_engine_of_ones_own_gets_a_certificate(
 ) -> None:
     (tmp_path / "tables").mkdir()
     nasty.view(spark, [r for r in nasty.scenarios(5, 9) if r["t"] is None or abs(r["t"]) < 10**16])
+    spark.readStream.format("rate").load().createOrReplaceTempView("k")  # is no table of these statements, though a column
     made = tools.bundle.Bundle(spark, tmp_path)
     made.add("mine", "SELECT id, reason FROM DEDUPLICATE(TABLE(nasty) PARTITION BY (s, k) ORDER BY t, output => 'all')")
     made.add("mine", "SELECT * FROM VERSIONS(TABLE(nasty) PARTITION BY (s, k) ORDER BY t)")
@@ -64,6 +65,7 @@ def test_an_engine_of_ones_own_gets_a_certificate(
     cases = json.loads((tmp_path / "cases.json").read_text())
     assert len(cases[0]["rows"]) > 30
     spark.catalog.dropTempView("nasty")
+    spark.catalog.dropTempView("k")
     for wrong in (False, True):
         (tmp_path / "results.json").unlink(missing_ok=True)
         connection = types.SimpleNamespace(cursor=lambda wrong=wrong: Cursor(spark, wrong), close=lambda: None)
