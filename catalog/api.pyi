@@ -17,6 +17,7 @@ __all__ = [  # noqa: RUF022 - as on the shelf
     "as_of_join",
     "versions",
     "table_history",
+    "assign_tasks",
 ]
 
 def deduplicate(
@@ -539,6 +540,52 @@ def table_history(
     Returns:
         The table's columns, then `valid_from` TIMESTAMP, `valid_to` TIMESTAMP (of the commits; null: current),
             `from_version` BIGINT, `to_version` BIGINT.
+
+    Raises:
+        CallError: at once, where the call is wrong; it says what to write instead.
+    """
+
+def assign_tasks(
+    tasks: DataFrame,
+    members: DataFrame,
+    current: DataFrame | None = None,
+    *,
+    strategy: Literal["sticky", "high_availability"] = "sticky",
+    standbys: int = 0,
+    acceptable_lag: int = 10000,
+    max_warmups: int = 2,
+    handover: Literal["warm", "immediate"] = "warm",
+    preserve_active: bool = False,
+    tags: str | Sequence[str] | None = None,
+    rounds: int = 1,
+    output: Literal["rows", "explain", "metrics"] = "rows",
+    name: str | None = None,
+) -> DataFrame:
+    """Says which worker runs which task: shards, tenants or streaming queries over members, with as few moves as may be.
+
+    Args:
+        tasks: the table of tasks.
+        members: the table of members.
+        current: the table of current.
+        strategy: 'sticky': tasks stay where they are, as far as members stay balanced; 'high_availability': they are
+            dealt by their names. Default: 'sticky'.
+        standbys: how many standbys each task with state has. Default: 0.
+        acceptable_lag: by how many records a copy may lag and still take over at once. Default: 10000.
+        max_warmups: how many warm-ups may run at a time. Default: 2.
+        handover: 'warm': a task waits where it is until its new member has caught up; 'immediate': it moves at once.
+            Default: 'warm'.
+        preserve_active: tasks never leave a member that is alive. Default: False.
+        tags: columns of `members`, such as a zone or a rack: copies of a task lie apart by them. Default: none.
+        rounds: how many rounds to plan, if that many change anything. Default: 1.
+        output: 'rows': the plan; 'explain': with the reason for each row; 'metrics': numbers for each round. Default:
+            'rows'.
+        name: a label for the metrics. Default: none.
+
+    Returns:
+        `task` (as in `tasks`), `member` (as in `members`), `role` STRING (`active`, `standby`, `warmup`), `action`
+            STRING (`keep`, `assign`, `revoke`, `warm_up`, `promote`), `round` INT.
+        The same, then `lag` BIGINT (records; null: not known), `why` STRING.
+        `name` STRING, `round` INT, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.

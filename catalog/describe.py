@@ -41,10 +41,10 @@ def page(spec: Spec, run: Callable[[str], str]) -> str:
     if spec.options:
         rows = [f"| `{o.name}` | {o.kind.sql} | {_cell(o.default_text or 'none')} | {_cell(o.help)} |" for o in spec.options]
         parts += ["| option | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows)]
-    if spec.tables:
+    if spec.has_clauses:
         parts += [CLAUSES]
     parts += ["## Columns"]
-    before = "The input's columns, unchanged, then:\n\n" if spec.tables else ""
+    before = "The input's columns, unchanged, then:\n\n" if spec.has_clauses else ""
     parts += [before + "\n".join(f"- output {output}: {columns}" for output, columns in spec.adds.items())]
     parts += [semantics.strip(), "## Examples"]
     for example in spec.examples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from streamtime.sql.call.spec import Spec
 from streamtime.sql.functions import (
     as_of_join,
+    assign_tasks,
     deduplicate,
     distinct_in_window,
     function_catalog,
@@ -28,5 +29,6 @@ FUNCTIONS: tuple[Spec, ...] = (
     as_of_join.SPEC,
     versions.SPEC,
     table_history.SPEC,
+    assign_tasks.SPEC,
     function_catalog.spec(lambda: FUNCTIONS),
 )

@@ -263,7 +263,7 @@ class AnalyzerDoor:
                 plan = argument.plan()
                 cte = self.inputs.new_id()
                 plans.append((cte, plan))
-                tables.append(self._table(session, argument, plan, cte, became))
+                tables.append(self._table(session, argument, plan, cte, became, name))
                 refuse_foreign(tables[-1].df, spec.name)
             else:
                 options.append((name, self._value(spec, name, argument)))
@@ -311,7 +311,7 @@ class AnalyzerDoor:
             self.sessions[key] = SparkSession(SparkContext._active_spark_context, active)  # type: ignore[arg-type]
         return self.sessions[key]
 
-    def _table(self, session: SparkSession, argument: Any, plan: Any, cte: int, became: list[Operator]) -> Table:
+    def _table(self, session: SparkSession, argument: Any, plan: Any, cte: int, became: list[Operator], name: str | None) -> Table:
         def become(operators: Operator) -> DataFrame:
             became.append(operators)
             placeholder = self.inputs.empty(plan, cte)
@@ -320,7 +320,7 @@ class AnalyzerDoor:
         frame: Any = PlanFrame(session, plan, become, self.nodes)
         keys = tuple(self._expression(e) for e in items(argument.partitionByExpressions()))
         order = tuple(self._sort(e) for e in items(argument.orderByExpressions()))
-        return Table(frame, keys, order)
+        return Table(frame, keys, order, name)
 
     def _expression(self, expression: Any) -> Expression:
         return Expression(expression.sql(), lambda: Column(self.column(expression)))

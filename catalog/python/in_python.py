@@ -76,8 +76,8 @@ def inputs(spec: Spec) -> tuple[str, ...]:
 def written(spec: Spec) -> str:
     """How a call is written: with what it is over, and what it cannot do without."""
     required = [in_python(f"{o.name} => {o.example}") for o in spec.options if o.required and o.name not in spec.positional]
-    clauses = ['keys=["k"]', 'order_by=["ts"]'] if spec.tables else []
-    leading = [*inputs(spec), *map(json.dumps, spec.positional)]
+    clauses = ['keys=["k"]', 'order_by=["ts"]'] if spec.has_clauses else []
+    leading = [*(spec.required if spec.named else inputs(spec)), *map(json.dumps, spec.positional)]
     return f"Write it as {spec.name.lower()}({', '.join([*leading, *clauses, *required])})."
 
 

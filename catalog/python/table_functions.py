@@ -36,7 +36,7 @@ def table_function(spec: Spec) -> Callable[..., DataFrame]:
             over, leading, named = _over(spec, given, options)
             values = [*((None, v) for v in leading), *((_names(spec).get(n, n), v) for n, v in named.items())]
             read = [(n, _value(spec, n, v)) for n, v in values if v is not None]
-            tables = [Table(df) for df in over] if spec.tables else []
+            tables = [Table(df, name=name) for name, df in zip(inputs(spec), over, strict=True) if df is not None] if spec.tables else []
             for table in tables:
                 refuse_foreign(table.df, spec.name)
             return spec.plan(bind(spec, tables, read, over[0].sparkSession if spec.tables else over[0]))
@@ -53,20 +53,23 @@ def table_function(spec: Spec) -> Callable[..., DataFrame]:
 
 def signature(spec: Spec) -> inspect.Signature:
     """The signature: what a function is over, then its options."""
-    over = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, annotation=DataFrame if spec.tables else SparkSession) for n in inputs(spec)]
+    place, kind = Parameter.POSITIONAL_OR_KEYWORD, DataFrame if spec.tables else SparkSession
+    over = [Parameter(n, place, annotation=kind) for n in inputs(spec)]
+    for number in range(len(over) - spec.optional, len(over)):
+        over[number] = over[number].replace(default=None, annotation=kind | None)
     return inspect.Signature([*over, *(_parameter(spec, o) for o in _options(spec))], return_annotation=DataFrame)
 
 
 def documented(spec: Spec) -> str:
     """The docstring: the sentence, each option, and the columns of the result."""
     what = {0: "the session", 1: "the rows, in batch or as a stream"}.get(spec.tables)
-    lines = [f"{n}: {what or f'the rows of the {n} side'}." for n in inputs(spec)]
+    lines = [f"{n}: {what or (f'the table of {n}' if spec.named else f'the rows of the {n} side')}." for n in inputs(spec)]
     for option in _options(spec):
         text, default = in_python(option.help), in_python(option.default_text or "none")
         if _is_clause(spec, option):
             text, default = text.partition(", where ")[0], "none"
         lines.append(f"{spelled(option.name)}: {text}.{'' if _required(spec, option) else f' Default: {default}.'}")
-    if spec.tables:
+    if spec.has_clauses:
         before = "The input's columns, unchanged, then, as `output` says:"
         columns = [before, *(f"    {output}: {columns}." for output, columns in spec.adds.items())]
     else:
@@ -89,7 +92,7 @@ def _options(spec: Spec) -> list[Option]:
 
 
 def _is_clause(spec: Spec, option: Option) -> bool:
-    return bool(spec.tables) and option.name in CLAUSE_OPTIONS
+    return spec.has_clauses and option.name in CLAUSE_OPTIONS
 
 
 def _required(spec: Spec, option: Option) -> bool:
@@ -125,10 +128,12 @@ def _over(spec: Spec, given: tuple[Any, ...], options: dict[str, Any]) -> tuple[
             meant = next((n for n in named if n not in _names(spec) and did_you_mean(n, [name])), None)
             if meant:
                 raise CallError(spec.name, f"`{meant}`", "no such option", did_you_mean(meant, [name]))
+        if over.get(name) is None and name in spec.named[len(spec.required) :]:
+            continue
         _check_over(spec, name, over.get(name))
     if spec.tables and any(isinstance(v, DataFrame) for v in leading):
         raise CallError(spec.name, None, f"expected {spec.tables} DataFrame{'s' * (spec.tables > 1)}, got {len(given)}", written(spec))
-    return [over[name] for name in names], leading, named
+    return [over.get(name) for name in names], leading, named
 
 
 def _check_over(spec: Spec, name: str, value: Any) -> None:

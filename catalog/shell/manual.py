@@ -47,10 +47,10 @@ def page(spec: Spec, width: int = 80) -> str:
         for option in spec.options:
             parts.append(f"  {option.name}  {option.kind.sql}, " + ("required" if option.required else _default(option.default_text)))
             parts += _wrap(option.help + ".", width, "      ")
-    if spec.tables:
+    if spec.has_clauses:
         parts += ["", *_wrap(" ".join(CLAUSES.split()).replace("`", ""), width, "  ")]
     parts += ["", _heading("Columns"), ""]
-    if spec.tables:
+    if spec.has_clauses:
         parts.append("  The input's columns, unchanged, then:")
     for output, columns in spec.adds.items():
         parts += _wrap(f"- output {output}: {columns}".replace("`", ""), width, "  ", "    ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamtime.sql.syntax.tokens import Source, Span, statements, tokens
 
@@ -33,6 +33,7 @@ class Rows:
     is_name: bool
     keys: tuple[Item, ...]
     order: tuple[Item, ...]
+    name: str | None = None  # as in `tasks => TABLE(..)`
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class Statement(Source):
                 raise Malformed
             if is_table:
                 rows, open_list = self._rows(start, end, withs)
-                tables.append(rows)
+                tables.append(replace(rows, name=self.tokens[argument[0]].spelled) if named else rows)
             else:
                 name = self.tokens[argument[0]].spelled if named else None
                 options.append(Given(name, self.span(start, end)))

@@ -182,7 +182,7 @@ class Run:
         spec = SPECS[call.function.lower()]
         options = constants.values(self.statement, call, self.sql)
         try:
-            tables = [Table(self._rows(call, r), *self._clauses(call, r)) for r in call.tables]
+            tables = [Table(self._rows(call, r), *self._clauses(call, r), r.name) for r in call.tables]
             for table in tables:
                 refuse_foreign(table.df, spec.name)
             if spec.tables == len(tables) == 2:

@@ -24,9 +24,11 @@ def bind(
     as_inputs: Callable[[DataFrame, Sequence[Place], bool], DataFrame] = as_they_are,
 ) -> Bound:
     """Check the call against the SPEC. Raises CallError."""
-    if len(tables) != spec.tables:
+    tables = _in_their_places(spec, tables)
+    if not len(spec.required) <= len(tables) <= spec.tables:
         fix = f"Write it as {spec.name}({', '.join(spec.leading)})." if spec.leading else None
-        expected = f"expected {spec.tables or 'no'} TABLE argument{'s' * (spec.tables > 1)}, got {len(tables) or 'none'}"
+        count = f"{len(spec.required)} or {spec.tables}" if spec.optional else spec.tables or "no"
+        expected = f"expected {count} TABLE argument{'s' * (spec.tables > 1)}, got {len(tables) or 'none'}"
         raise CallError(spec.name, None, expected, fix)
     given: dict[str, Any] = {}
     places = iter(spec.positional)
@@ -57,6 +59,28 @@ def bind(
     return bound
 
 
+def _in_their_places(spec: Spec, tables: Sequence[Table]) -> Sequence[Table]:
+    """Tables that have names, in the order of the SPEC; those without take the places that are left."""
+    if not spec.named:
+        return tables
+    placed: dict[str, Table] = {}
+    for table in tables:
+        if table.name is not None and table.name.lower() not in spec.named:
+            fix = did_you_mean(table.name, spec.named) or f"Its tables are {listed(spec.named)}."
+            raise CallError(spec.name, f"`{table.name}`", "no such table", fix)
+        left = [name for name in spec.named if name not in placed]
+        name = table.name.lower() if table.name is not None else left[0] if left else ""
+        if not name:
+            return tables  # more than there are places: said when they are counted
+        if name in placed:
+            raise CallError(spec.name, f"`{name}`", "given twice", "Leave one out.")
+        placed[name] = table
+    for name in spec.required:
+        if name not in placed:
+            raise CallError(spec.name, f"`{name}`", "is required: a TABLE argument", f"Write it as {spec.name}({', '.join(spec.leading)}).")
+    return [placed[name] for name in spec.named if name in placed]
+
+
 def _read(spec: Spec, name: str, value: Value) -> Any:
     option = spec.option(name)
     assert option is not None
@@ -75,6 +99,8 @@ def _check_clauses(spec: Spec, table: Table, given: dict[str, Any]) -> None:
         ("keys", "PARTITION BY", table.partition_by),
         ("order_by", "ORDER BY", table.order_by),
     ):
+        if written and spec.named:
+            raise CallError(spec.name, f"`{table.name}`" if table.name else "TABLE", f"takes no {clause}", "Leave the clause out.")
         if written and given.get(option):
             raise CallError(spec.name, f"`{option}`", f"given both as {clause} and as an option", "Leave one out.")
     if spec.ordered and not table.order_by and not given.get("order_by"):

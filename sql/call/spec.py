@@ -75,6 +75,8 @@ class Spec:
     options: tuple[Option, ...] = ()
     positional: tuple[str, ...] = ()  # options that may stand without a name, first and in this order
     tables: int = 1
+    named: tuple[str, ...] = ()  # the names of its TABLE arguments, where they have names; such have no clauses
+    optional: int = 0  # how many of these, at the end, may be left out
     ordered: bool = True  # whether each TABLE argument must say its processing order
     adds: dict[str, str] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
@@ -88,18 +90,31 @@ class Spec:
     @property
     def inputs(self) -> tuple[str, ...]:
         """What a page calls the TABLE arguments."""
-        return ("left", "right") if self.tables == 2 else ("input",) * self.tables
+        return self.named or (("left", "right") if self.tables == 2 else ("input",) * self.tables)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Those that cannot be left out."""
+        return self.inputs[: self.tables - self.optional]
+
+    @property
+    def has_clauses(self) -> bool:
+        """Whether its TABLE arguments take PARTITION BY and ORDER BY, and its result begins with their columns."""
+        return bool(self.tables and not self.named)
 
     @property
     def leading(self) -> list[str]:
         """What a call begins with: its tables, and the options without a name."""
+        if self.named:
+            return [f"{name} => TABLE({name})" for name in self.required]
         return [f"TABLE({name}) PARTITION BY keys ORDER BY order" for name in self.inputs] + [f"'{name}'" for name in self.positional]
 
     @property
     def following(self) -> list[str]:
         """The options that have a name, each with its default, without those that stand for a clause of a table."""
         named = [o for o in self.options if o.name not in self.positional and not (self.tables and o.name in CLAUSE_OPTIONS)]
-        return [f"{o.name} => {o.default_text or o.kind.sql}" for o in named]
+        tables = [f"{name} => TABLE({name})" for name in self.named[len(self.required) :]]
+        return tables + [f"{o.name} => {o.default_text or o.kind.sql}" for o in named]
 
     def option(self, name: str) -> Option | None:
         """The option of that name, whatever its case."""

@@ -65,6 +65,7 @@ class Table:
     df: DataFrame
     partition_by: tuple[Expression, ...] = ()
     order_by: tuple[Sort, ...] = ()
+    name: str | None = None  # as in `tasks => TABLE(..)`
 
 
 Place = tuple[int, int]  # of a column: the number of its table, and its own

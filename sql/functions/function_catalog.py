@@ -38,8 +38,9 @@ def rows(specs: Sequence[Spec]) -> list[Row]:
     """The rows of FUNCTION_CATALOG."""
     found: list[Row] = []
     for s in specs:
+        clauses = " PARTITION BY .. ORDER BY .." if s.has_clauses else ""
         tables: list[Row] = [
-            (s.name, name, i, "TABLE", True, None, "TABLE(relation or query) PARTITION BY .. ORDER BY ..", s.rules)
+            (s.name, name, i, "TABLE", name in s.required, None, f"TABLE(relation or query){clauses}", s.rules)
             for i, name in enumerate(s.inputs)
         ]
         options: list[Row] = [

@@ -40,12 +40,14 @@ def test_the_catalog_lists_every_argument_of_every_registered_function(spark: Sp
 
 def test_the_python_api_has_the_options_of_the_spec(spark: SparkSession) -> None:
     names = {1: ["df"], 2: ["left", "right"]}
+    clauses = ["keys", "order_by"]
     for spec in FUNCTIONS:
         if not spec.tables:
             continue
         function = getattr(streamtime, spec.name.lower())
-        options = [o.name for o in spec.options if o.name not in ("keys", "order_by")]
-        assert [*inspect.signature(function).parameters] == [*names[spec.tables], "keys", "order_by", *options]
+        options = [o.name for o in spec.options if o.name not in clauses]
+        over = list(spec.named) or [*names[spec.tables], *clauses]
+        assert [*inspect.signature(function).parameters] == [*over, *options]
         assert spec.summary in function.__doc__
     df = spark.range(3).selectExpr("id AS k", "timestamp_seconds(id) AS ts")
     with pytest.raises(streamtime.CallError, match=r"deduplicate, `withn`: no such option. Did you mean `within`\?"):

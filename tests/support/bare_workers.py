@@ -19,16 +19,19 @@ class Blocked:
 sys.meta_path.insert(0, Blocked())
 """
 OPTIONS = {
-    "SESSIONIZE": "gap => INTERVAL 1 SECOND",
-    "SESSION_UPDATES": "gap => INTERVAL 1 SECOND, aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit'",
-    "WINDOW_UPDATES": "size => INTERVAL 3 SECONDS, aggregates => 'sum(off) AS n'",
-    "SUPPRESS_UNTIL_CLOSE": "window_end => 'closes'",
-    "SUPPRESS_UNTIL_TIME_LIMIT": "wait => INTERVAL 2 SECONDS",
-    "DEDUPLICATE": "within => INTERVAL 2 SECONDS",
-    "VERSIONS": "grace => INTERVAL 1 DAY",
-    "DISTINCT_IN_WINDOW": "size => INTERVAL 3 SECONDS",
-    "AS_OF_JOIN": "arrival => 'off'",
+    "SESSIONIZE": ", gap => INTERVAL 1 SECOND",
+    "SESSION_UPDATES": ", gap => INTERVAL 1 SECOND, aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit'",
+    "WINDOW_UPDATES": ", size => INTERVAL 3 SECONDS, aggregates => 'sum(off) AS n'",
+    "SUPPRESS_UNTIL_CLOSE": ", window_end => 'closes'",
+    "SUPPRESS_UNTIL_TIME_LIMIT": ", wait => INTERVAL 2 SECONDS",
+    "DEDUPLICATE": ", within => INTERVAL 2 SECONDS",
+    "VERSIONS": ", grace => INTERVAL 1 DAY",
+    "DISTINCT_IN_WINDOW": ", size => INTERVAL 3 SECONDS",
+    "AS_OF_JOIN": ", arrival => 'off'",
 }
+
+CLAUSES = "{}, keys => ARRAY('k'), order_by => ARRAY('ts')"
+NAMED = {"ASSIGN_TASKS": "tasks => TABLE(SELECT off AS task FROM t), members => TABLE(SELECT 1 AS member)"}
 
 
 def main() -> None:
@@ -43,8 +46,9 @@ def main() -> None:
             if door == "udtf":
                 streamtime.unregister(spark)
                 streamtime.register(spark, door="udtf")
-            for name, tables in ((f.name, f.tables) for f in FUNCTIONS if 0 < f.tables < (3 if door == "analyzer" else 2)):
-                call = f"{name}({', '.join(['TABLE(t)'] * tables)}, keys => ARRAY('k'), order_by => ARRAY('ts'), output => 'rows', {OPTIONS[name]})"
+            for name, tables in ((f.name, f.tables) for f in FUNCTIONS if f.tables and (door == "analyzer" or f.tables == 1)):
+                over = CLAUSES.format(", ".join(["TABLE(t)"] * tables))
+                call = f"{name}({NAMED.get(name, over)}, output => 'rows'{OPTIONS.get(name, '')})"
                 try:
                     print(door, name, spark.sql(f"SELECT * FROM {call}").count(), flush=True)
                 except Exception as error:

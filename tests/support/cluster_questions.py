@@ -59,6 +59,11 @@ STATEMENTS = {
         f"SELECT * FROM VERSIONS(TABLE(rows) {TURN}, grace => INTERVAL 4 SECONDS, output => 'puts')",
     ),
     "TABLE_HISTORY": ("SELECT k, v, from_version, to_version FROM TABLE_HISTORY('fed', keys => ARRAY('k'))",),
+    "ASSIGN_TASKS": (
+        "SELECT * FROM ASSIGN_TASKS(tasks => TABLE(SELECT off AS task FROM rows), members => TABLE(SELECT 'm' || id AS member FROM range(4)), "
+        "current => TABLE(SELECT off AS task, 'm' || n AS member, ts IS NULL AS late, n * 5000 AS lag FROM rows WHERE k = 'k1'), "
+        "standbys => 1, rounds => 9, output => 'explain')",
+    ),
     "FUNCTION_CATALOG": ("SELECT * FROM FUNCTION_CATALOG()",),
 }
 FED = (  # a Delta table with a history of commits

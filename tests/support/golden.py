@@ -16,6 +16,7 @@ FREE = (
     "VERSIONS",
     "TABLE_HISTORY",
     "AS_OF_JOIN",
+    "ASSIGN_TASKS",
 )
 
 

@@ -20,7 +20,7 @@ ROOMS = {
     "catalog/python": "catalog, catalog/statements, sql/call, sql/syntax, sql/tables",
     "catalog/statements": "catalog, sql/call, sql/rows, sql/syntax, sql/tables",
     "sql/functions": "sql/udtf, sql/as_of, sql/suppress, sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, "
-    "udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
+    "udfs, udfs/arrays, udfs/assignment, udfs/sessions, udfs/suppress, udfs/updates",
     "sql/udtf": "sql/suppress, sql/windows, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
     "sql/as_of": "sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs",
     "sql/suppress": "sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs/arrays, udfs/suppress",
@@ -37,6 +37,7 @@ ROOMS = {
     "udfs/updates": "udfs, udfs/arrays, udfs/sessions",
     "udfs": "udfs/arrays",
     "udfs/arrays": "",
+    "udfs/assignment": "",
 }
 PACKAGES = {"streamtime.sql": "sql", "streamtime.udfs": "udfs", "streamtime": "catalog"}
 ALONE = {  # what only these may have

@@ -1,0 +1,1 @@
+"""Who runs what: tasks over members, in as few moves as may be."""
