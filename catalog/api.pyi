@@ -564,9 +564,9 @@ def assign_tasks(
     """Says which worker runs which task: shards, tenants or streaming queries over members, with as few moves as may be.
 
     Args:
-        tasks: the table of tasks.
-        members: the table of members.
-        current: the table of current.
+        tasks: the tasks, with `task`, and maybe `stateful`, `cost`.
+        members: who can run them, with `member`, and maybe `threads`, `alive`, columns that `tags` names.
+        current: who has what now, with `task`, `member`, and maybe `role`, `lag`; none: nothing runs yet.
         strategy: 'sticky': tasks stay where they are, as far as members stay balanced; 'high_availability': they are
             dealt by their names. Default: 'sticky'.
         standbys: how many standbys each task with state has. Default: 0.

@@ -63,7 +63,7 @@ def signature(spec: Spec) -> inspect.Signature:
 def documented(spec: Spec) -> str:
     """The docstring: the sentence, each option, and the columns of the result."""
     what = {0: "the session", 1: "the rows, in batch or as a stream"}.get(spec.tables)
-    lines = [f"{n}: {what or (f'the table of {n}' if spec.named else f'the rows of the {n} side')}." for n in inputs(spec)]
+    lines = [f"{n}: {spec.named.get(n) or what or f'the rows of the {n} side'}." for n in inputs(spec)]
     for option in _options(spec):
         text, default = in_python(option.help), in_python(option.default_text or "none")
         if _is_clause(spec, option):
@@ -128,7 +128,7 @@ def _over(spec: Spec, given: tuple[Any, ...], options: dict[str, Any]) -> tuple[
             meant = next((n for n in named if n not in _names(spec) and did_you_mean(n, [name])), None)
             if meant:
                 raise CallError(spec.name, f"`{meant}`", "no such option", did_you_mean(meant, [name]))
-        if over.get(name) is None and name in spec.named[len(spec.required) :]:
+        if over.get(name) is None and name in spec.named and name not in spec.required:
             continue
         _check_over(spec, name, over.get(name))
     if spec.tables and any(isinstance(v, DataFrame) for v in leading):

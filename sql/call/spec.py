@@ -75,7 +75,9 @@ class Spec:
     options: tuple[Option, ...] = ()
     positional: tuple[str, ...] = ()  # options that may stand without a name, first and in this order
     tables: int = 1
-    named: tuple[str, ...] = ()  # the names of its TABLE arguments, where they have names; such have no clauses
+    named: dict[str, str] = field(
+        default_factory=dict
+    )  # its TABLE arguments, where they have names, and what each is; such have no clauses
     optional: int = 0  # how many of these, at the end, may be left out
     ordered: bool = True  # whether each TABLE argument must say its processing order
     adds: dict[str, str] = field(default_factory=dict)
@@ -90,7 +92,7 @@ class Spec:
     @property
     def inputs(self) -> tuple[str, ...]:
         """What a page calls the TABLE arguments."""
-        return self.named or (("left", "right") if self.tables == 2 else ("input",) * self.tables)
+        return tuple(self.named) or (("left", "right") if self.tables == 2 else ("input",) * self.tables)
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -113,7 +115,7 @@ class Spec:
     def following(self) -> list[str]:
         """The options that have a name, each with its default, without those that stand for a clause of a table."""
         named = [o for o in self.options if o.name not in self.positional and not (self.tables and o.name in CLAUSE_OPTIONS)]
-        tables = [f"{name} => TABLE({name})" for name in self.named[len(self.required) :]]
+        tables = [f"{name} => TABLE({name})" for name in self.inputs[len(self.required) :]]
         return tables + [f"{o.name} => {o.default_text or o.kind.sql}" for o in named]
 
     def option(self, name: str) -> Option | None:

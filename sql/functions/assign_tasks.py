@@ -224,7 +224,11 @@ SPEC = Spec(
     plan=plan,
     check=check,
     tables=3,
-    named=(TASKS, MEMBERS, CURRENT),
+    named={
+        TASKS: "the tasks, with `task`, and maybe `stateful`, `cost`",
+        MEMBERS: "who can run them, with `member`, and maybe `threads`, `alive`, columns that `tags` names",
+        CURRENT: "who has what now, with `task`, `member`, and maybe `role`, `lag`; none: nothing runs yet",
+    },
     optional=1,
     ordered=False,
     options=(
