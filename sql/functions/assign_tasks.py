@@ -27,9 +27,11 @@ m2 is new and idle, so one task moves there, and it is the one whose state m2 ha
   becomes the active one. `revoke`: a copy stops; carry these out first. Where an owner stays on as a standby, it has two rows, `revoke`
   as `active` and `assign` as `standby`. All rows but those of `revoke` are the table `current` of the next round.
 - **R1** `strategy => 'sticky'` leaves tasks where they are. Each member's quota is its `threads` times the tasks per thread, rounded
-  down. A task stays with its owner while that is within its quota; else it goes to a standby within its quota; what is left stays with
-  its owner, unless that is full and another has more room, and goes to the member with most room. So a member that leaves moves its own
-  tasks only, and one that joins takes no more than its share.
+  down. A task stays with its owner while that is within its quota; else it goes to a standby within its quota, or to a member within it
+  that has caught up; what is left stays with its owner, unless that is full and another has more room, and goes to the member with most
+  room. Of tasks that an owner has too many of, those go that another member with room can take over at once, then those that come last by
+  name. So a member that leaves moves its own tasks only, one that joins takes no more than its share, and one that comes back with its
+  state on disk has its tasks again without a warm-up.
 - **R3** `strategy => 'high_availability'` deals the tasks that have state round by round, and then evens them out over threads. Where a
   task should be depends on the names alone, and so many may move when a member comes or goes.
 - **R2** Nothing starts cold. A task with state whose owner is alive stays there until the member that is to have it has caught up: `lag`
@@ -64,8 +66,8 @@ The plan is a function of the set of rows (R5): it does not depend on their orde
 member has two copies of a task, and a plan that is carried out leads to one that keeps everything.
 
 Kafka Streams assigns in the same way, by its StickyTaskAssignor and HighAvailabilityTaskAssignor. Two things differ. Its sticky assignor
-moves at once, as `handover => 'immediate'` does. And of tasks that a member has too many of, those go that come last by name, which in
-Kafka depends on hash codes.
+moves at once and does not ask who has caught up, as with `handover => 'immediate'`. And of tasks that are alike the first by name is taken,
+which in Kafka depends on hash codes.
 
 ## State and memory
 

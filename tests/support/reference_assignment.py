@@ -81,11 +81,20 @@ class Plan:
         def within(m: Any) -> bool:
             return self.weight(self.actives(m)) < threads[m] * each
 
-        for t in self.tasks:
+        def heirs(t: Any) -> list[Any]:
+            owned = {m: {t for t in self.tasks if self.owner.get(t) == m} for m in self.members}
+            short = [m for m in self.members if self.weight(owned[m]) < threads[m] * each]
+            if self.rules.preserve or not self.rules.warm:
+                return []
+            if not self.tables.lags:
+                return [m for m in short if m in self.held[t]]
+            return [m for m in short if self.lag(t, m) < LONGEST and self.lag(t, m) <= self.rules.acceptable_lag]
+
+        for t in sorted(self.tasks, key=lambda t: (heirs(t) != [], t)):
             if t in self.owner and (self.rules.preserve or within(self.owner[t])):
                 self.place(t, self.owner[t], True)
         for t in self.tasks:
-            m = next((m for m in self.held[t] if within(m)), None)
+            m = next((m for m in self.held[t] + heirs(t) if within(m)), None)
             if t not in self.active and m is not None:
                 self.place(t, m, True)
         rest = [t for t in self.tasks if t not in self.active]

@@ -88,9 +88,11 @@ class _Movements:
         copies = self.copies
         source = self._lightest([m for m in self._caught_up(task) if not copies.holds(m, task)])
         if source == NONE:
-            lag = self.cluster.lag_of(task, destination)
-            before = (m for m in self.cluster.by_lag(task) if (self.cluster.lag_of(task, m), m) < (lag, destination))
-            source = next((m for m in before if not copies.holds(m, task)), NONE)
+            lags, lag = self.cluster.lag[task], self.cluster.lag_of(task, destination)
+            nearer = (m for m in lags if (lags[m], m) < (lag, destination) and not copies.holds(m, task))
+            source = min(nearer, key=lambda m: (lags[m], m), default=NONE)
+            if source == NONE and lag == UNKNOWN:
+                source = next((m for m in range(destination) if m not in lags and not copies.holds(m, task)), NONE)
         if source == NONE:
             return False
         copies.add(source, task)

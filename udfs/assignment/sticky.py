@@ -25,19 +25,41 @@ def _actives(cluster: Cluster, rules: Rules, by_name: bool) -> _Made:
     made = _Made(cluster)
     active, cost, tasks, threads = made.copies.active, made.copies.active_cost, range(len(cluster.stateful)), cluster.threads
     per_thread = sum(cluster.cost) // (sum(threads) * UNIT) * UNIT
-    for task in tasks:  # those that were active, up to each member's quota
+    heirs = _Heirs(cluster, rules, per_thread)
+    for task in sorted(tasks, key=lambda t: bool(heirs.of(t))):  # those that were active, up to each quota
         owner = cluster.owner[task]
         if owner != NONE and (rules.preserve or cost[owner] < threads[owner] * per_thread):
             made.activate(owner, task)
-    for task in tasks:  # those that had a standby
+    for task in tasks:  # those whose state lies elsewhere, first as a standby
         if active[task] == NONE:
-            held = (m for m in sorted(cluster.standbys[task]) if cost[m] < threads[m] * per_thread)
+            held = (m for m in (*sorted(cluster.standbys[task]), *heirs.of(task)) if cost[m] < threads[m] * per_thread)
             if (member := next(held, NONE)) != NONE:
                 made.activate(member, task)
     rest = [t for t in tasks if active[t] == NONE]
     for task in rest if by_name else _in_turn(made, rest, per_thread):
         made.activate(made.find(task, set(), None), task)
     return made
+
+
+class _Heirs:
+    """Members below their quota that could take a task over at once. Owners of too many give such tasks away before others."""
+
+    def __init__(self, cluster: Cluster, rules: Rules, per_thread: int) -> None:
+        owned = [0] * len(cluster.threads)
+        for task, owner in enumerate(cluster.owner):
+            if owner != NONE:
+                owned[owner] += cluster.cost[task]
+        self.cluster, self.rules = cluster, rules
+        below = (m for m, cost in enumerate(owned) if cost < cluster.threads[m] * per_thread)
+        self.short = set(below) if rules.warm and not rules.preserve else set[int]()
+
+    def of(self, task: int) -> list[int]:
+        """Those that have caught up, by their names."""
+        if not self.short:
+            return []
+        copies, lags = self.cluster.standbys[task], self.cluster.lag[task]
+        ready = [m for m, lag in lags.items() if self.rules.caught_up(lag)] if self.cluster.lags_known else copies
+        return sorted(m for m in ready if m in self.short)
 
 
 def _fewest_moves(cluster: Cluster) -> float:

@@ -196,6 +196,22 @@ def test_a_member_that_joins_takes_no_more_than_its_share() -> None:
     assert not [s for s in rounds if s.role == "active" and s.action == "assign"]  # no cold start
 
 
+@pytest.mark.parametrize("members", [2, 3, 5])
+def test_a_member_that_comes_back_with_its_state_has_its_tasks_at_once(members: int) -> None:
+    """A rolling bounce: no warm-ups, no cold start, and what the others had all along does not move."""
+    tables = settled(members * 4, members)
+    before = having(plan(tables), "active")
+    gone = carried_out(replace(tables, members={m: 1 for m in tables.members if m != "m001"}), plan(tables))
+    left = plan(gone)
+    on_disk = [(t, "m001", None, 9_999) for t in before["m001"]]
+    back = carried_out(replace(tables, members=tables.members), left)
+    after = plan(replace(back, current=[*back.current, *on_disk]))
+    assert having(after, "active") == before
+    assert not [s for s in after if s.action == "warm_up"]
+    behind = plan(replace(back, current=[*back.current, *((t, m, r, 10_001) for t, m, r, _ in on_disk)]))
+    assert [s.action for s in behind].count("warm_up") == 2
+
+
 def test_a_task_dearer_than_others_counts_for_more() -> None:
     tables = Tables({"big": True, **{f"t{i}": True for i in range(4)}}, {"m1": 1, "m2": 1}, cost={"big": 4.0})
     active = having(plan(tables), "active")
