@@ -68,9 +68,12 @@ INSERT OVERWRITE fleet.progress SELECT task, member, 0 FROM fleet.assignment WHE
 SELECT member, array_join(array_sort(collect_list(task)), ' ') AS runs FROM fleet.assignment WHERE role = 'active' GROUP BY member ORDER BY member;
 -- The history: who owned shard s6, from commit to commit?
 SELECT task, member, role, from_version, to_version FROM TABLE_HISTORY('fleet.assignment') WHERE task = 's6' ORDER BY from_version, member;
--- Who owned which shard when it was asked? Commits 4 and 9 of the table, by an AS OF join
-CREATE OR REPLACE TEMP VIEW owners AS SELECT * FROM TABLE_HISTORY('fleet.assignment', keys => ARRAY('task', 'member')) WHERE role = 'active';
-SELECT q.n, q.task, o.member FROM VALUES (4, 's6'), (9, 's6'), (9, 's1') AS q(n, task) LEFT JOIN owners o ON o.task = q.task AND o.from_version <= q.n AND coalesce(q.n < o.to_version, true) ORDER BY n, task;
+-- Who owned which shard when it was asked? An AS OF join by time, here 1 ms after the commits 4 and 9
+CREATE OR REPLACE TEMP VIEW questions AS SELECT DISTINCT from_version AS n, s.task, valid_from + INTERVAL 1 MILLISECOND AS at FROM TABLE_HISTORY('fleet.assignment') h CROSS JOIN VALUES ('s1'), ('s6') AS s(task) WHERE from_version IN (4, 9);
+SELECT q.n, q.task, a.member FROM questions q LEFT JOIN fleet.assignment FOR SYSTEM_TIME AS OF q.at a ON a.task = q.task AND a.role = 'active' ORDER BY n, task;
+CREATE OR REPLACE TEMP VIEW owners AS SELECT * FROM TABLE_HISTORY('fleet.assignment') WHERE role = 'active';
+SELECT q.n, q.task, o.member FROM questions q LEFT JOIN owners o ON o.task = q.task AND o.valid_from <= q.at AND coalesce(q.at < o.valid_to, true) ORDER BY n, task;
+SELECT q.n, q.task, o.member FROM AS_OF_JOIN(TABLE(SELECT * FROM questions q) PARTITION BY task ORDER BY at, TABLE(SELECT * FROM owners o) PARTITION BY task ORDER BY valid_from) ORDER BY q.n, q.task;
 -- what is wrong with a call is said when it is analysed
 SELECT * FROM ASSIGN_TASKS(tasks => TABLE(fleet.shards));
 SELECT * FROM ASSIGN_TASKS(members => TABLE(fleet.workers), tasks => TABLE(fleet.shards), current => TABLE(running), current => TABLE(running));
