@@ -12,6 +12,7 @@ The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"]
 from streamtime import api
 from streamtime.api import *  # noqa: F403 - one for each function
 from streamtime.door.registration import Registration, register, unregister
+from streamtime.picture import plot
 from streamtime.plain.compiling import compile  # noqa: A004 - as there
 from streamtime.session import session
 from streamtime.sparks import UnsupportedSparkError
@@ -28,6 +29,7 @@ __all__ = [
     "UnsupportedSparkError",
     "VersionedTable",
     "compile",
+    "plot",
     "query",
     "register",
     "session",

@@ -74,6 +74,8 @@ SELECT q.n, q.task, a.member FROM questions q LEFT JOIN fleet.assignment FOR SYS
 CREATE OR REPLACE TEMP VIEW owners AS SELECT * FROM TABLE_HISTORY('fleet.assignment') WHERE role = 'active';
 SELECT q.n, q.task, o.member FROM questions q LEFT JOIN owners o ON o.task = q.task AND o.valid_from <= q.at AND coalesce(q.at < o.valid_to, true) ORDER BY n, task;
 SELECT q.n, q.task, o.member FROM AS_OF_JOIN(TABLE(SELECT * FROM questions q) PARTITION BY task ORDER BY at, TABLE(SELECT * FROM owners o) PARTITION BY task ORDER BY valid_from) ORDER BY q.n, q.task;
+-- all of it, which docs/assignment.svg draws
+SELECT task, member, role, from_version, to_version FROM TABLE_HISTORY('fleet.assignment') ORDER BY task, from_version, member;
 -- what is wrong with a call is said when it is analysed
 SELECT * FROM ASSIGN_TASKS(tasks => TABLE(fleet.shards));
 SELECT * FROM ASSIGN_TASKS(members => TABLE(fleet.workers), tasks => TABLE(fleet.shards), current => TABLE(running), current => TABLE(running));
