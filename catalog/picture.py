@@ -50,7 +50,7 @@ def plot(df: DataFrame, *, title: str | None = None) -> Figure:
         needs = f"{listed(SHAPES['round'])}, as ASSIGN_TASKS gives them, or {listed(SHAPES['commit'])}, as TABLE_HISTORY does"
         raise ValueError(f"plot: expected the columns {needs}; there are {listed(df.columns)}.")
     rows = [tuple(row) for row in df.select(*SHAPES[kind]).collect()]
-    cells = _of_rounds(rows) if kind == "round" else _of_history(rows)
+    cells = _of_rounds(rows) if kind == "round" else of_history(rows)
     if not cells:
         raise ValueError("plot: there are no rows to draw.")
     return drawn(cells, kind, title)
@@ -60,7 +60,8 @@ def _of_rounds(rows: list[tuple[Any, ...]]) -> list[Cell]:
     return [Cell(str(task), at, str(member), role) for task, member, role, action, at in rows if action != "revoke"]
 
 
-def _of_history(rows: list[tuple[Any, ...]]) -> list[Cell]:
+def of_history(rows: list[tuple[Any, ...]]) -> list[Cell]:
+    """The copies at each commit at which one begins or ends."""
     commits = sorted({at for *_, begins, ends in rows for at in (begins, ends) if at is not None})
     return [
         Cell(str(task), at, str(member), role)
@@ -99,8 +100,8 @@ def drawn(cells: Iterable[Cell], kind: str, title: str | None = None) -> Figure:
         name = f"{cell.task} {cell.at} {cell.member} {cell.role}"
         if cell.role in (STANDBY, WARMUP):
             at = beside[cell.task, cell.at] = beside.get((cell.task, cell.at), 0) + 1
-            ring = {"markeredgecolor": color, "markeredgewidth": 2, "markerfacecolor": color if cell.role == STANDBY else "white"}
-            axes.plot(x + 0.5 - 0.22 * at, y, "o", markersize=6, gid=name, zorder=3, **ring)
+            face = color if cell.role == STANDBY else "white"
+            axes.plot(x + 0.5 - 0.22 * at, y, "o", mew=2, mec=color, mfc=face, markersize=6, gid=name, zorder=3)
         else:
             axes.barh(y, 0.96, left=x - 0.48, height=0.9, color=color, alpha=0.45, gid=name)
             axes.text(x - 0.42, y, cell.member[:6], va="center", fontsize=7)

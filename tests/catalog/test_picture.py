@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from support import ROOT, TESTS
 
 import streamtime
-from streamtime.picture import Cell, _of_history, drawn
+from streamtime.picture import Cell, drawn, of_history
 
 SVG = ROOT / "docs" / "assignment.svg"
 NAME = re.compile(r'<g id="(\S+) (\d+) (\S+) (active|standby|warmup)"')
@@ -26,7 +26,7 @@ def test_the_picture_in_the_docs_is_that_of_the_conversation() -> None:
     said = (TESTS / "golden" / "assign.out").read_text()
     answer = said.split("TABLE_HISTORY('fleet.assignment') ORDER BY task, from_version, member;\n")[1].split("\n\n")[0]
     rows = [line.split(" | ") for line in answer.splitlines()[1:]]
-    cells = _of_history([(t, m, r, int(begins), None if ends == "NULL" else int(ends)) for t, m, r, begins, ends in rows])
+    cells = of_history([(t, m, r, int(begins), None if ends == "NULL" else int(ends)) for t, m, r, begins, ends in rows])
     assert {c.role for c in cells} == {"active", "standby", "warmup"}
     for at in {c.at for c in cells}:
         assert sorted(c.task for c in cells if c.at == at and c.role == "active") == [f"s{n}" for n in range(1, 7)], (
