@@ -75,9 +75,8 @@ class Spec:
     options: tuple[Option, ...] = ()
     positional: tuple[str, ...] = ()  # options that may stand without a name, first and in this order
     tables: int = 1
-    named: dict[str, str] = field(
-        default_factory=dict
-    )  # its TABLE arguments, where they have names, and what each is; such have no clauses
+    # TABLE arguments that have names, and what each is; such have no clauses
+    named: dict[str, str] = field(default_factory=dict)
     optional: int = 0  # how many of these, at the end, may be left out
     ordered: bool = True  # whether each TABLE argument must say its processing order
     adds: dict[str, str] = field(default_factory=dict)

@@ -88,9 +88,10 @@ from streamtime.sql.call.kinds import Choice, Count, Flag, Refused, Texts
 from streamtime.sql.call.spec import NAME, Example, Option, Spec
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import named
+from streamtime.sql.rows.frame import ambiguous
 from streamtime.udfs.assignment.cluster import Rules
 from streamtime.udfs.assignment.planner import COLUMNS, PROBLEM, Planner
-from streamtime.udfs.assignment.reading import NOTHING
+from streamtime.udfs.assignment.reading import COPY, MEMBER, NOTHING, TASK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -98,7 +99,8 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.call.values import Value
 
-TASKS, MEMBERS, CURRENT = NAMED = ("tasks", "members", "current")
+TASKS, MEMBERS, CURRENT = "tasks", "members", "current"
+KINDS = {TASKS: TASK, MEMBERS: MEMBER, CURRENT: COPY}  # how the kernel tells the tables' rows apart
 STICKY = "sticky"
 NAMES = (T.StringType, T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BinaryType, T.NullType)
 OF_TABLE = {TASKS: ("task", "stateful", "cost"), MEMBERS: ("member", "threads", "alive"), CURRENT: ("task", "member", "role", "lag")}
@@ -147,7 +149,7 @@ def check(call: Bound) -> None:
 
 def plan(call: Bound) -> DataFrame:
     """ASSIGN_TASKS as a DataFrame."""
-    tables = dict(zip(NAMED, (t.df for t in call.tables), strict=False))
+    tables = dict(zip(call.spec.named, (t.df for t in call.tables), strict=False))
     for name, df in tables.items():
         if df.isStreaming:
             raise call.refuse(f"`{name}`", "is a stream: who runs what is planned over whole tables", "Plan in foreachBatch.")
@@ -155,12 +157,12 @@ def plan(call: Bound) -> DataFrame:
     kinds = {"kind": "int", **types, **{f: kind for f, (kind, _) in FIELDS.items()}, "tags": "array<string>"}
     rows = call.session.range(1).select(F.lit(NOTHING).alias("kind"), *[F.lit(None).cast(k).alias(f) for f, k in [*kinds.items()][1:]])
     given = set[str]()
-    for kind, (table, df) in enumerate(tables.items()):
+    for table, df in tables.items():
         found = _columns(call, table, df)
         given |= found.keys() & {"alive", "lag"}
-        columns = {"kind": F.lit(kind)} | {f: F.lit(FIELDS[f][1]) for f in OF_TABLE[table] if f in FIELDS} | found
+        columns = {"kind": F.lit(KINDS[table])} | {f: F.lit(FIELDS[f][1]) for f in OF_TABLE[table] if f in FIELDS} | found
         if table == MEMBERS:
-            columns["tags"] = F.array(*[_column(call, table, df, tag).cast("string") for tag in call["tags"] or ()])
+            columns["tags"] = F.array(*[named(df.columns[_place(call, table, df, tag)]).cast("string") for tag in call["tags"] or ()])
         rows = rows.unionAll(df.select(*[columns.get(f, F.lit(None)).cast(kinds[f]).alias(f) for f in kinds]))
     rules = Rules(
         available=call["strategy"] != STICKY,
@@ -183,23 +185,23 @@ def _columns(call: Bound, table: str, df: DataFrame) -> dict[str, Column]:
     found = {}
     for name in OF_TABLE[table]:
         if name not in FIELDS or call.names.among(name, df.columns):
-            column = _column(call, table, df, name)
+            place = _place(call, table, df, name)
             if name in FIELDS:
-                kind = df.select(column).schema[0].dataType
+                kind = df.schema[place].dataType
                 expected = EXPECTED[FIELDS[name][0]]
                 if not isinstance(kind, (*expected[1], T.NullType)):
                     raise call.refuse(f"`{table}`", f"expected {expected[0]} as `{name}`, got {kind.simpleString().upper()}", "Cast it.")
-            found[name] = column
+            found[name] = named(df.columns[place])
     return found
 
 
-def _column(call: Bound, table: str, df: DataFrame, name: str) -> Column:
-    """The column of that name."""
+def _place(call: Bound, table: str, df: DataFrame, name: str) -> int:
+    """Which column has that name."""
     places = call.names.among(name, df.columns)
     if len(places) == 1:
-        return named(df.columns[places[0]])
+        return places[0]
     if places:
-        raise call.refuse(f"`{table}`", f"column `{name}` is ambiguous", "Give the columns different names in the TABLE argument.")
+        raise ambiguous(call, f"`{table}`", name)
     fix = did_you_mean(name, df.columns) or f"The table has {listed(df.columns)}; rename one in the TABLE argument."
     raise call.refuse(f"`{table}`", f"has no column `{name}`", fix)
 
@@ -207,7 +209,7 @@ def _column(call: Bound, table: str, df: DataFrame, name: str) -> Column:
 def _type(call: Bound, tables: dict[str, DataFrame], name: str) -> T.DataType:
     """The type of a column that tells tasks or members apart: the same in each table that has it."""
     having = [table for table in tables if name in OF_TABLE[table]]
-    types = [tables[table].select(_column(call, table, tables[table], name)).schema[0].dataType for table in having]
+    types = [tables[table].schema[_place(call, table, tables[table], name)].dataType for table in having]
     for table, kind in zip(having, types, strict=True):
         if not isinstance(kind, NAMES):
             fix = "Cast it, such as CAST(id AS STRING), or to_json(id) of a struct."

@@ -220,7 +220,7 @@ def _resolve(call: Bound, columns: list[str], wanted: list[tuple[str, Expression
         name = plain(asked.text)
         places = call.names.among(name, originals)
         if len(places) > 1:
-            raise _ambiguous(call, role, name or "")
+            raise ambiguous(call, role, name or "")
         if places:
             names.append(columns[places[0]])
             continue
@@ -265,7 +265,7 @@ def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
         known = list(dict.fromkeys(call.tables[0].df.columns))
         said = parts(parameters.get("objectName", expression.text)) or [expression.text]
         if condition.startswith("AMBIGUOUS") or len(call.names.among(said[0], call.tables[0].df.columns)) > 1:
-            raise _ambiguous(call, role, ".".join(said)) from None
+            raise ambiguous(call, role, ".".join(said)) from None
         if condition.startswith("UNRESOLVED_COLUMN"):
             fix = did_you_mean(said[-1], known) or f"The input has {listed(known)}."
             raise CallError(call.spec.name, role, f"no column `{'.'.join(said)}` in the input", fix) from None
@@ -284,7 +284,8 @@ def _try(call: Bound, df: DataFrame, role: str, expression: Expression) -> None:
         raise CallError(call.spec.name, role, f"Spark cannot resolve `{expression.text}` over the input: {gist(error)}") from None
 
 
-def _ambiguous(call: Bound, role: str, name: str) -> CallError:
+def ambiguous(call: Bound, role: str, name: str) -> CallError:
+    """What is said where a name stands for several columns."""
     return call.refuse(role, f"column `{name}` is ambiguous", "Give the columns different names in the TABLE argument.")
 
 
