@@ -31,7 +31,8 @@ m2 is new and idle, so one task moves there, and it is the one whose state m2 ha
   that has caught up; what is left stays with its owner, unless that is full and another has more room, and goes to the member with most
   room. Of tasks that an owner has too many of, those go that another member with room can take over at once, then those that come last by
   name. So a member that leaves moves its own tasks only, one that joins takes no more than its share, and one that comes back with its
-  state on disk has its tasks again without a warm-up.
+  state on disk has its tasks again without a warm-up. Where costs differ, all stay first; those without an owner find a place, the dearest
+  first; and then the member furthest above its share gives to the one furthest below, as long as it does not get less than that one.
 - **R3** `strategy => 'high_availability'` deals the tasks that have state round by round, and then evens them out over threads. Where a
   task should be depends on the names alone, and so many may move when a member comes or goes.
 - **R2** Nothing starts cold. A task with state whose owner is alive stays there until the member that is to have it has caught up: `lag`

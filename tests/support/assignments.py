@@ -145,6 +145,8 @@ def some(random_: random.Random) -> tuple[Tables, Rules]:
         tags={m: tuple(random_.choice(["a", "b", "c", None]) for _ in range(ragged)) for m in members},
         lags=random_.random() < 0.9,
     )
+    if random_.random() < 0.2:
+        tables = replace(tables, cost={t: random_.choice([0.001, 1.0, 1.1, 7.3, 400.0]) for t in tasks})
     rules = Rules(
         available=random_.random() < 0.5,
         standbys=random_.choice([0, 0, 1, 2]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from streamtime.udfs.assignment.cluster import UNIT, Rules
@@ -74,12 +75,32 @@ class Plan:
                 if free:
                     self.place(t, self.find(t, apart or free), False)
 
-    def place_actives(self, by_name: bool) -> None:
+    def even_out(self, heirs: Any) -> None:
+        """Where costs differ: from the one furthest above its share to the one furthest below."""
         threads = self.tables.members
-        each = sum(self.cost.values()) // UNIT // sum(threads.values()) * UNIT
+        share = {m: Fraction(self.weight(set(self.tasks)) * threads[m], sum(threads.values())) for m in self.members}
+        givers = self.members
+        while givers:
+            above = {m: self.weight(self.actives(m)) - share[m] for m in self.members}
+            giver, taker = max(givers, key=lambda m: above[m]), min(self.members, key=lambda m: above[m])
+            fit = [t for t in self.tasks if t in self.actives(giver) and above[giver] - self.cost[t] >= above[taker] + self.cost[t]]
+            if not fit:
+                givers = [m for m in givers if m != giver]
+                continue
+            fit = [t for t in fit if taker in heirs(t)] or fit
+            off = {t: abs(above[giver] - self.cost[t]) for t in fit}
+            best = [t for t in fit if off[t] == min(off.values())]
+            self.active[best[-1]] = taker
+            self.pairs = {frozenset((t, other)) for t in self.tasks for other in self.having(self.active[t]) - {t}}
+            assert self.weight(self.actives(giver)) - share[giver] < above[giver]
 
-        def within(m: Any) -> bool:
-            return self.weight(self.actives(m)) < threads[m] * each
+    def place_actives(self, by_name: bool) -> None:
+        threads, differ = self.tables.members, len(set(self.cost.values())) > 1
+        step = 1 if differ else UNIT
+        each = sum(self.cost.values()) // step // sum(threads.values()) * step
+
+        def within(m: Any, t: Any) -> bool:
+            return self.weight(self.actives(m) | {t}) <= threads[m] * each
 
         def heirs(t: Any) -> list[Any]:
             owned = {m: {t for t in self.tasks if self.owner.get(t) == m} for m in self.members}
@@ -91,13 +112,13 @@ class Plan:
             return [m for m in short if self.lag(t, m) < LONGEST and self.lag(t, m) <= self.rules.acceptable_lag]
 
         for t in sorted(self.tasks, key=lambda t: (heirs(t) != [], t)):
-            if t in self.owner and (self.rules.preserve or within(self.owner[t])):
+            if t in self.owner and (self.rules.preserve or differ or within(self.owner[t], t)):
                 self.place(t, self.owner[t], True)
         for t in self.tasks:
-            m = next((m for m in self.held[t] + heirs(t) if within(m)), None)
+            m = next((m for m in self.held[t] + heirs(t) if within(m, t)), None)
             if t not in self.active and m is not None:
                 self.place(t, m, True)
-        rest = [t for t in self.tasks if t not in self.active]
+        rest = sorted((t for t in self.tasks if t not in self.active), key=lambda t: (-self.cost[t], t))
         if not by_name:
             new = [t for t in rest if t not in self.owner]
             owned = [t for t in rest if t in self.owner]
@@ -106,6 +127,8 @@ class Plan:
             rest = new[:room] + sorted(owned, key=lambda t: (-turn[t], t)) + new[room:]
         for t in rest:
             self.place(t, self.find(t, self.members), True)
+        if differ and not self.rules.preserve:
+            self.even_out(heirs)
 
     def place(self, task: Any, member: Any, active: bool) -> None:
         self.pairs |= {frozenset((task, other)) for other in self.having(member)}

@@ -11,9 +11,12 @@ from streamtime.udfs.assignment.cluster import NONE, UNIT, Apart, Cluster, Copie
 
 def sticky(cluster: Cluster, rules: Rules) -> Copies:
     """Active tasks, then standbys."""
-    made = _actives(cluster, rules, by_name=True)
-    if not rules.preserve and made.moves() > _fewest_moves(cluster):
-        made = _actives(cluster, rules, by_name=False)
+    if _differ(cluster.cost):
+        made = _by_cost(cluster, rules)
+    else:
+        made = _by_number(cluster, rules, by_name=True)
+        if not rules.preserve and made.moves() > _fewest_moves(cluster):
+            made = _by_number(cluster, rules, by_name=False)
     apart = Apart(cluster)
     for task, stateful in enumerate(cluster.stateful):
         if stateful and rules.standbys:
@@ -21,37 +24,100 @@ def sticky(cluster: Cluster, rules: Rules) -> Copies:
     return made.copies
 
 
-def _actives(cluster: Cluster, rules: Rules, by_name: bool) -> _Made:
-    made = _Made(cluster)
-    active, cost, tasks, threads = made.copies.active, made.copies.active_cost, range(len(cluster.stateful)), cluster.threads
-    per_thread = sum(cluster.cost) // (sum(threads) * UNIT) * UNIT
-    heirs = _Heirs(cluster, rules, per_thread)
-    for task in sorted(tasks, key=lambda t: bool(heirs.of(t))):  # those that were active, up to each quota
+def _by_number(cluster: Cluster, rules: Rules, by_name: bool) -> _Made:
+    """Where all tasks cost the same: each member keeps tasks up to its quota."""
+    made, quota = _Made(cluster), _quotas(cluster, UNIT)
+    load, cost, tasks = made.copies.active_cost, cluster.cost, range(len(cluster.stateful))
+    heirs = _Heirs(cluster, rules, quota)
+    for task in sorted(tasks, key=lambda t: bool(heirs.of(t))):
         owner = cluster.owner[task]
-        if owner != NONE and (rules.preserve or cost[owner] < threads[owner] * per_thread):
+        if owner != NONE and (rules.preserve or load[owner] + cost[task] <= quota[owner]):
             made.activate(owner, task)
-    for task in tasks:  # those whose state lies elsewhere, first as a standby
-        if active[task] == NONE:
-            held = (m for m in (*sorted(cluster.standbys[task]), *heirs.of(task)) if cost[m] < threads[m] * per_thread)
-            if (member := next(held, NONE)) != NONE:
-                made.activate(member, task)
-    rest = [t for t in tasks if active[t] == NONE]
-    for task in rest if by_name else _in_turn(made, rest, per_thread):
+    rest = _hand_on(made, heirs, quota)
+    for task in rest if by_name else _in_turn(made, rest, quota):
         made.activate(made.find(task, set(), None), task)
     return made
+
+
+def _by_cost(cluster: Cluster, rules: Rules) -> _Made:
+    """Where costs differ: all stay, tasks without an owner go where there is room, the dearest first, and then loads are evened out."""
+    made, quota = _Made(cluster), _quotas(cluster, 1)
+    heirs = _Heirs(cluster, rules, quota)
+    for task, owner in enumerate(cluster.owner):
+        if owner != NONE:
+            made.activate(owner, task)
+    for task in sorted(_hand_on(made, heirs, quota), key=lambda t: -cluster.cost[t]):
+        made.activate(made.find(task, set(), None), task)
+    if not rules.preserve:
+        _even(made, heirs)
+    return made
+
+
+def _hand_on(made: _Made, heirs: _Heirs, quota: list[int]) -> list[int]:
+    """Tasks whose state lies elsewhere go there, first to a standby, within its quota; the rest."""
+    load, cost, rest = made.copies.active_cost, made.cluster.cost, list[int]()
+    for task, owner in enumerate(made.copies.active):
+        if owner != NONE:
+            continue
+        ready = (*sorted(made.cluster.standbys[task]), *heirs.of(task))
+        if (member := next((m for m in ready if load[m] + cost[task] <= quota[m]), NONE)) != NONE:
+            made.activate(member, task)
+        else:
+            rest.append(task)
+    return rest
+
+
+def _even(made: _Made, heirs: _Heirs) -> None:
+    """From the member that is furthest above its share to the one furthest below, as long as it has not less than that one then.
+
+    First the tasks that can be taken over at once, then that which brings the giver nearest to its share, then the last by name.
+    """
+    copies, cost = made.copies, made.cluster.cost
+    total, threads = sum(cost), sum(made.cluster.threads)
+
+    def above(member: int) -> int:
+        return copies.active_cost[member] * threads - total * made.cluster.threads[member]
+
+    def suits(task: int) -> tuple[bool, int, int]:
+        less = above(giver) - cost[task] * threads
+        return (taker not in heirs.of(task), abs(less), -task)
+
+    most, least = (Lightest(len(made.cluster.threads), lambda m, sign=sign: (sign * above(m),)) for sign in (-1, 1))  # type: ignore[misc]
+    done = set[int]()
+    while (giver := most.pick(lambda m: m not in done)) != NONE:
+        taker = least.pick(lambda _: True)
+        gap = above(giver) - above(taker)
+        task = min((t for t in copies.actives[giver] if 2 * cost[t] * threads <= gap), key=suits, default=NONE)
+        if task == NONE:
+            done.add(giver)  # nor later: the one furthest below only comes nearer
+        else:
+            copies.deactivate(task)
+            copies.activate(taker, task)
+            for order in (most, least, made.lightest):
+                order.touch(giver, taker)
+
+
+def _quotas(cluster: Cluster, step: int) -> list[int]:
+    """What each member may keep: as much for each of its threads, a multiple of a step."""
+    per_thread = sum(cluster.cost) // (sum(cluster.threads) * step) * step
+    return [threads * per_thread for threads in cluster.threads]
+
+
+def _differ(values: list[int]) -> bool:
+    return len(set(values)) > 1
 
 
 class _Heirs:
     """Members below their quota that could take a task over at once. Owners of too many give such tasks away before others."""
 
-    def __init__(self, cluster: Cluster, rules: Rules, per_thread: int) -> None:
+    def __init__(self, cluster: Cluster, rules: Rules, quota: list[int]) -> None:
         owned = [0] * len(cluster.threads)
         for task, owner in enumerate(cluster.owner):
             if owner != NONE:
                 owned[owner] += cluster.cost[task]
         self.cluster, self.rules = cluster, rules
-        below = (m for m, cost in enumerate(owned) if cost < cluster.threads[m] * per_thread)
-        self.short = set(below) if rules.warm and not rules.preserve else set[int]()
+        below = {m for m, cost in enumerate(owned) if cost < quota[m]}
+        self.short = below if rules.warm and not rules.preserve else set[int]()
 
     def of(self, task: int) -> list[int]:
         """Those that have caught up, by their names."""
@@ -63,15 +129,15 @@ class _Heirs:
 
 
 def _fewest_moves(cluster: Cluster) -> float:
-    """Of plans in which no member has two tasks more than another; where members or tasks differ, there is no such number."""
-    if len(set(cluster.threads)) > 1 or len(set(cluster.cost)) > 1:
+    """Of plans in which no member has two tasks more than another; where members differ, there is no such number."""
+    if _differ(cluster.threads):
         return UNBOUNDED
     owned = Counter(owner for owner in cluster.owner if owner != NONE)
     each, over = divmod(len(cluster.owner), len(cluster.threads))
     return sum(max(n - each, 0) for n in owned.values()) - min(over, sum(n > each for n in owned.values()))
 
 
-def _in_turn(made: _Made, rest: list[int], per_thread: int) -> Iterator[int]:
+def _in_turn(made: _Made, rest: list[int], quota: list[int]) -> Iterator[int]:
     """Another order than by name, in which the fewest move: new tasks for members below their quota, those with an owner, other new ones.
 
     Of the tasks with an owner those go first whose owner has most others that are left, since these cannot stay anyway.
@@ -85,7 +151,7 @@ def _in_turn(made: _Made, rest: list[int], per_thread: int) -> Iterator[int]:
         else:
             turn[owner] = turn.get(owner, 0) + 1
             ranked.append((-turn[owner], task))
-    room = sum(max(t * per_thread - c, 0) for t, c in zip(cluster.threads, made.copies.active_cost, strict=True))
+    room = sum(max(most - load, 0) for most, load in zip(quota, made.copies.active_cost, strict=True))
     early = next((n for n, cost in enumerate(itertools.accumulate(cluster.cost[t] for t in left)) if cost > room), len(left))
     yield from left[:early]
     yield from (task for _, task in sorted(ranked))

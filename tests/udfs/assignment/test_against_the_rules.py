@@ -196,6 +196,27 @@ def test_a_member_that_joins_takes_no_more_than_its_share() -> None:
     assert not [s for s in rounds if s.role == "active" and s.action == "assign"]  # no cold start
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_a_member_that_joins_takes_its_share_where_costs_differ(seed: int) -> None:
+    """Never is it left idle, hardly more than a share moves at all, and after it has what it takes, nothing does."""
+    random_ = random.Random(seed)
+    members = [f"m{i}" for i in range(random_.choice([1, 2, 4, 10]))]
+    cost: dict[str, float | None] = {
+        f"t{i:03}": random_.choice([1.0, 1.5, 2.0, 3.0]) for i in range(random_.choice([2, 5, 10]) * len(members))
+    }
+    tables = Tables(dict.fromkeys(cost, True), dict.fromkeys(members, 1), cost=cost)
+    tables = carried_out(tables, plan(tables))
+    assert {s.action for s in plan(tables)} == {"keep"}
+    joined = replace(tables, members={**tables.members, "new": 1})
+    steps = plan(joined, replace(STICKY, warm=False))
+    load = {m: sum(cost[t] or 0 for t in tasks) for m, tasks in having(steps, "active").items()}
+    fair, dearest = sum(load.values()) / len(joined.members), max(c or 0 for c in cost.values())
+    assert load.keys() == joined.members.keys()
+    assert load["new"] <= fair + dearest / 2
+    assert sum(cost[s.task] or 0 for s in steps if s.action == "assign") <= fair + dearest / 2
+    assert {s.action for s in plan(carried_out(joined, steps))} == {"keep"}
+
+
 @pytest.mark.parametrize("members", [2, 3, 5])
 def test_a_member_that_comes_back_with_its_state_has_its_tasks_at_once(members: int) -> None:
     """A rolling bounce: no warm-ups, no cold start, and what the others had all along does not move."""
