@@ -4,10 +4,11 @@
 python3 run.py quickstart    the main job, on real data
 python3 run.py windows       windows, sessions and suppress on the same data, in batch and as a stream
 python3 run.py weather       AS OF joins on the same data, and a training set that knows no future
+python3 run.py workers       streaming queries planned over workers by ASSIGN_TASKS; one joins, one dies
 python3 run.py tests         all checks and tests; with --spark 4.0 or --spark 4.1, the tests on that Spark, in a .venv of its own
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
 python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each
-python3 run.py benchmark     speed, side by side with Spark's own operators; also benchmark streaming, doors, as_of, spread, plain
+python3 run.py benchmark     speed, side by side with Spark's own operators; also benchmark streaming, doors, as_of, spread, plain, assign
 python3 run.py conformance   which engines run the plain SQL of our calls: Spark 4.2 and 4.0, Sail, DuckDB, or one of yours (--connect)
 python3 run.py pages         the reference pages in docs/, made anew
 """
@@ -28,7 +29,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
-EXAMPLES = ("quickstart", "windows", "weather")
+EXAMPLES = ("quickstart", "windows", "weather", "workers")
 FOR_WORK = ("tests", "sparks", "mutations", "conformance", "pages")
 EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), **dict.fromkeys(FOR_WORK, "dev"), "benchmark": "bench"}
 SECONDS = ROOT / "tests" / "seconds.json"  # what each file of tests took; STREAMTIME_SECONDS=write makes it anew

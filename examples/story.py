@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -18,11 +19,12 @@ from streamtime.shell.script import statements
 
 
 @contextmanager
-def stage(schema: str) -> Iterator[tuple[SparkSession, Path]]:
-    """A session with the data in a schema, and a folder; both are gone afterwards."""
+def stage(schema: str, log: Path | None = None) -> Iterator[tuple[SparkSession, Path]]:
+    """A session with the data in a schema, and a folder; both are gone afterwards. What Spark and its workers say may go to a log."""
     say("Starting Spark with Delta Lake ..")
     folder = Path(tempfile.mkdtemp(prefix="streamtime-"))
-    spark = streamtime.session(settings={"spark.sql.warehouse.dir": str(folder), "spark.sql.shuffle.partitions": "4"})
+    with errors_to(log):
+        spark = streamtime.session(settings={"spark.sql.warehouse.dir": str(folder), "spark.sql.shuffle.partitions": "4"})
     try:
         known = spark.sql("SELECT DISTINCT function FROM FUNCTION_CATALOG() ORDER BY function").collect()
         say(f"Spark {spark.version} is up, and knows {', '.join(row.function for row in known)}")
@@ -32,6 +34,22 @@ def stage(schema: str) -> Iterator[tuple[SparkSession, Path]]:
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def errors_to(log: Path | None) -> Iterator[None]:
+    """Standard error of all processes that start meanwhile goes to a file."""
+    if log is None:
+        yield
+        return
+    before = os.dup(2)
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def play(spark: SparkSession, script: Path) -> None:

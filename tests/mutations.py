@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 KERNELS = "tests/udfs/test_kernels.py"
+ASSIGNED = "tests/udfs/assignment"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
 
@@ -175,6 +176,43 @@ MUTATIONS = [
     Mutation("C8: keys are given once", "sql/call/binding.py", "        if written and given.get(option):\n", "        if False:\n", "tests/whole/test_golden.py -k wrong_calls"),
     Mutation("C8: an option that is required is asked for", "sql/call/binding.py", "if option.required and given.get(option.name) is None:", "if False:", "tests/whole/test_golden.py -k wrong_calls"),
     Mutation("C9: a name that is taken is refused", "sql/rows/outcome.py", "        if taken is not None:\n", "        if False:\n", "tests/whole/test_golden.py -k wrong_calls"),
+    # tasks
+    Mutation(
+        "R1: a member that comes back with its state has its tasks at once", "udfs/assignment/sticky.py",
+        "key=lambda t: bool(heirs.of(t))", "key=lambda t: 0", ASSIGNED,
+    ),
+    Mutation(
+        "R1: where costs differ, the giver has not less than the taker then", "udfs/assignment/sticky.py",
+        "2 * cost[t] * threads <= gap", "cost[t] * threads <= gap", ASSIGNED,
+    ),
+    Mutation(
+        "R2: at most max_warmups copies at a time", "udfs/assignment/movements.py",
+        "return self.warmups >= 0", "return True", ASSIGNED,
+    ),
+    Mutation(
+        "R2: a member within acceptable_lag has caught up", "udfs/assignment/cluster.py",
+        "return lag <= self.acceptable_lag", "return lag < self.acceptable_lag", ASSIGNED,
+    ),
+    Mutation(
+        "R2: a task that nobody has state of does not wait", "udfs/assignment/movements.py",
+        "if source == NONE and lag == UNKNOWN:", "if False:", ASSIGNED,
+    ),
+    Mutation(
+        "R3: tags keep copies apart as long as there are enough of them", "udfs/assignment/cluster.py",
+        "if self.values[place] <= count:", "if self.values[place] < count:", ASSIGNED,
+    ),
+    Mutation(
+        "R4: a copy that is there becomes active by promotion", "udfs/assignment/rounds.py",
+        "PROMOTE if member in held else ASSIGN", "ASSIGN", ASSIGNED,
+    ),
+    Mutation(
+        "R5: a negative lag is an error", "udfs/assignment/reading.py",
+        'pc.less(pc.fill_null(copies["lag"], 0), 0)', 'pc.less(pc.fill_null(copies["lag"], 0), -5)', ASSIGNED,
+    ),
+    Mutation(
+        "R5: two owners are an error", "udfs/assignment/reading.py",
+        'owners["member_count_distinct"], 1)', 'owners["member_count_distinct"], 2)', ASSIGNED,
+    ),
 ]  # fmt: skip
 
 

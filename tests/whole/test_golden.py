@@ -11,7 +11,7 @@ import re
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from support import TESTS
+from support import ROOT, TESTS
 from support.golden import FREE, of_any_spark
 
 from streamtime.shell.script import statements
@@ -78,3 +78,16 @@ def test_more_than_a_hundred_and_thirty_wrong_calls_are_refused_in_words(spark: 
             assert re.search(r"; line \d+ pos \d+|\(line \d+, pos(ition)? \d+\)", message), call
     assert ours >= 175
     assert len(calls) - len(tables) - ours <= 16  # what Spark itself refuses before it asks us: syntax, unknown tables, bare columns
+
+
+def test_the_page_of_assignments_shows_what_the_conversation_says() -> None:
+    """Each statement on the page is asked there, and each row of its tables is an answer."""
+    page = (ROOT / "docs" / "assignment.md").read_text()
+    asked = {" ".join(s.sql.split()) for s in statements((GOLDEN / "assign.sql").read_text())}
+    answered = (GOLDEN / "assign.out").read_text().splitlines()
+    shown = [" ".join(s.sql.split()) for block in re.findall(r"```sql\n(.*?)```", page, re.DOTALL) for s in statements(block)]
+    assert len(shown) == 10
+    assert [s for s in shown if s not in asked] == []
+    rows = [line for block in re.findall(r"```text\n.*?\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
+    assert len(rows) == 19
+    assert [row for row in rows if re.sub(r"  +", " | ", row) not in answered] == []

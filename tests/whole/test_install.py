@@ -50,6 +50,16 @@ def test_the_weather_example_agrees_with_plain_sql_and_its_training_set_knows_no
     assert done.stdout.count("  ok    ") == 8
 
 
+def test_the_workers_example_loses_no_flight_when_a_worker_dies(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(ROOT / "examples/workers.py")], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for line in ("[w2 dies, in the middle of its work]", "[  w2 runs nothing]", "  UA    w2      revoke  the member is gone"):
+        assert line in done.stdout
+    assert done.stdout.count("  ok    ") == 5
+    assert "Streaming" not in done.stderr
+    assert (tmp_path / "workers.svg").read_text().count("w3") > 1
+
+
 def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
     script = TESTS / "support" / "bare_workers.py"
     said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout.splitlines()
