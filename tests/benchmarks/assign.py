@@ -2,7 +2,8 @@
 
 Three calls for each size: all tasks are new, with a standby each; 5 % more members join; 5 % of the members are gone. Beside them, on the
 same tables, the fewest moves with which loads can be even, as a linear program (HiGHS, by scipy) and as a min-cost flow (the network
-simplex of networkx, for small sizes: it is slow). The solvers get their problem as arrays and know neither lags nor standbys.
+simplex of networkx, for small sizes: it is slow). The solvers get their problem as arrays and know neither lags nor standbys. Results of
+other sizes stay in assign.json.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import networkx
 import numpy
@@ -28,7 +30,7 @@ from tabulate import tabulate
 import streamtime
 
 HERE = Path(__file__).parent
-SIZES = "25000x250,50000x500,100000x1000,200000x2000"
+SIZES = "5000x50,25000x250,50000x500,100000x1000,200000x2000"
 CALL = "ASSIGN_TASKS(tasks => TABLE(tasks), members => TABLE({}), current => TABLE(current), standbys => {}{})"
 SMALL = 10_000
 
@@ -40,23 +42,30 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args()
     spark = streamtime.session(cores=options.cores, memory="6g")
-    lines = []
+    lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for tasks, members in (map(int, size.split("x")) for size in options.sizes.split(",")):
             print(f"[{tasks:,} tasks, {members:,} members, {options.rounds} rounds ..]", flush=True)
             lines += measured(spark, Path(folder), tasks, members, options.rounds)
             print(tabulate(lines, headers="keys", floatfmt=".2f", intfmt=","), flush=True)
+    results = HERE / "assign.json"
+    sizes = {(line["tasks"], line["members"]) for line in lines}
+    others = (
+        [line for line in json.loads(results.read_text())["lines"] if (line["tasks"], line["members"]) not in sizes]
+        if results.exists()
+        else []
+    )
     written = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
         "rounds": options.rounds,
-        "lines": lines,
+        "lines": sorted(others + lines, key=lambda line: line["tasks"]),
     }
-    (HERE / "assign.json").write_text(json.dumps(written, indent=1) + "\n")
+    results.write_text(json.dumps(written, indent=1) + "\n")
     spark.stop()
 
 
-def measured(spark: SparkSession, folder: Path, tasks: int, members: int, rounds: int) -> list[dict[str, object]]:
+def measured(spark: SparkSession, folder: Path, tasks: int, members: int, rounds: int) -> list[dict[str, Any]]:
     """A line for each event. Each goes on from the plan for all new tasks."""
     some = members // 20
     keep(spark, folder, "tasks", f"SELECT format_string('t%07d', id) AS task FROM range({tasks})")
@@ -87,7 +96,7 @@ def measured(spark: SparkSession, folder: Path, tasks: int, members: int, rounds
     return lines
 
 
-def line(tasks: int, members: int, event: str, taken: list[float], **more: float | None) -> dict[str, object]:
+def line(tasks: int, members: int, event: str, taken: list[float], **more: float | None) -> dict[str, Any]:
     said = {"tasks": tasks, "members": members, "event": event, "seconds": statistics.median(taken)}
     return said | {name: more.get(name) for name in ("moves", "fewest", "highs", "flow")}
 

@@ -219,6 +219,10 @@ TEXTS = [
     f"SELECT e.k, f.v AS before, *, 1 AS one FROM {ASOF} WHERE e.v > 'a' AND '*' = '*'",
     f"SELECT g.v, f.ts, e.* FROM {ASOF} JOIN events d ON d.v = e.v ASOF JOIN events g MATCH_CONDITION (e.ts <= g.ts) ON d.k = g.k WHERE d.k = 1",
     f"WITH c AS (SELECT e.k, max(f.v) AS m FROM {ASOF} GROUP BY e.k) SELECT c.m, x.* FROM c JOIN events x ON x.k = c.k",
+    *(f"WITH m AS (SELECT 1 AS member, 2 AS threads UNION ALL SELECT k + 1, k FROM events WHERE v < 'c'), t AS (SELECT v AS task, k AS cost FROM events)"
+      f" SELECT * FROM ASSIGN_TASKS(members => TABLE(SELECT DISTINCT * FROM m), tasks => TABLE(t), current => TABLE(SELECT v AS task, k + 7 AS member,"
+      f" 'active' AS role FROM events WHERE k = 2), standbys => 1, rounds => 2, output => '{output}') WHERE round < 3"
+      for output in ("rows", "explain", "metrics")),
     f"SELECT v, '{{x}}' AS j /* {{ {F1} */ FROM {CALL} AS d",
     f"FROM {CALL} |> WHERE k = 1 |> SELECT v",
     f"WITH d AS (SELECT * FROM {CALL}), x AS (SELECT * FROM DEDUPLICATE(TABLE(d) PARTITION BY k ORDER BY ts)) SELECT v FROM x JOIN d USING (v)",
