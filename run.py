@@ -8,7 +8,7 @@ python3 run.py workers       streaming queries planned over workers by ASSIGN_TA
 python3 run.py tests         all checks and tests; with --spark 4.0 or --spark 4.1, the tests on that Spark, in a .venv of its own
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
 python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each
-python3 run.py benchmark     speed, side by side with Spark's own operators; also benchmark streaming, doors, as_of, spread, plain, assign
+python3 run.py benchmark     speed, beside Spark's own operators; also benchmark streaming, doors, as_of, spread, plain, assign, changes
 python3 run.py conformance   which engines run the plain SQL of our calls: Spark 4.2 and 4.0, Sail, DuckDB, or one of yours (--connect)
 python3 run.py pages         the reference pages in docs/, made anew
 """

@@ -15,6 +15,8 @@ __all__ = [  # noqa: RUF022 - as on the shelf
     "suppress_until_close",
     "suppress_until_time_limit",
     "as_of_join",
+    "join_changes",
+    "aggregate_changes",
     "versions",
     "table_history",
     "assign_tasks",
@@ -471,6 +473,110 @@ def as_of_join(
                 `held`, `before_history`), `stream_time` (the row's own time), `lateness` DOUBLE (seconds).
             'all': those of `'rows'`, null where there is no match, then those of `'dropped'`, null where the row
                 passed.
+            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
+
+    Raises:
+        CallError: at once, where the call is wrong; it says what to write instead.
+    """
+
+def join_changes(
+    left: DataFrame,
+    right: DataFrame,
+    *,
+    keys: str | Sequence[str] | None = None,
+    order_by: str | Sequence[str],
+    join_type: Literal["inner", "left", "outer"] = "inner",
+    on: str | None = None,
+    time: str | None = None,
+    versioned: str | Sequence[str] | None = None,
+    retention: datetime.timedelta | None = None,
+    deleted: str | None = None,
+    clock_by: str | Sequence[str] | None = None,
+    output: Literal["rows", "dropped", "all", "explain", "metrics"] = "rows",
+    name: str | None = None,
+) -> DataFrame:
+    """Joins two changelogs: what each change does to the joined table, as a changelog.
+
+    Args:
+        left: the rows of the left side.
+        right: the rows of the right side.
+        keys: the keys. Default: none.
+        order_by: the processing order.
+        join_type: 'inner': rows that both sides have; 'left': all of the left side; 'outer': all of both. Default:
+            'inner'.
+        on: the left side's columns that name a row of the right side (a foreign key), where the sides have keys of
+            their own. Default: none: both sides have one key.
+        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        versioned: sides whose changes can come out of order, and are ignored then: 'left', 'right'. Default: none:
+            changes apply as they come.
+        retention: with `versioned`: how far behind stream time a change may come. Default: unlimited.
+        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
+            'delete', where such a column exists.
+        clock_by: with `retention`: runs stream time separately per value of these, which are among the left keys.
+            Default: one clock for the whole input.
+        output: 'rows': the changes of the join; 'dropped': changes that were ignored, and why; 'all': every change,
+            with a reason where it was; 'explain': every change, and what it did; 'metrics': counts. Default: 'rows'.
+        name: a label for the metrics. Default: none.
+
+    Returns:
+        The input's columns, unchanged, then, as `output` says:
+            'rows': in place of the inputs' columns: keys and ORDER BY columns, the left side's other columns, the right
+                side's, `change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq`
+                BIGINT.
+            'dropped', 'all': the same without `change_*`, with the time before the left side's columns, then `side`
+                STRING (`left`, `right`), `reason` STRING (`null_time`, `null_key`, `too_old`, `out_of_order`; null:
+                applied), `stream_time` (type of the event time), `lateness` DOUBLE (seconds).
+            'explain': the columns of 'all' up to `side`, then `outcome` STRING (`joined`, `alone`, `withdrew`, `waits`,
+                `nothing`, or a reason), `stream_time`, `explanation` STRING.
+            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the inputs' columns.
+
+    Raises:
+        CallError: at once, where the call is wrong; it says what to write instead.
+    """
+
+def aggregate_changes(
+    df: DataFrame,
+    *,
+    keys: str | Sequence[str] | None = None,
+    order_by: str | Sequence[str],
+    group_by: str | Sequence[str],
+    aggregates: str,
+    time: str | None = None,
+    versioned: bool = False,
+    retention: datetime.timedelta | None = None,
+    deleted: str | None = None,
+    clock_by: str | Sequence[str] | None = None,
+    output: Literal["rows", "dropped", "all", "explain", "metrics"] = "rows",
+    name: str | None = None,
+) -> DataFrame:
+    """Keeps totals of a changelog: counts, sums, averages, smallest and largest values per group, as a changelog.
+
+    Args:
+        df: the rows, in batch or as a stream.
+        keys: the keys. Default: none.
+        order_by: the processing order.
+        group_by: the columns by which rows are added up.
+        aggregates: what to compute, each with AS and a name: count, sum, avg, min, max.
+        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        versioned: changes can come out of order, and are ignored then. Default: False.
+        retention: with `versioned`: how far behind stream time a change may come. Default: unlimited.
+        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
+            'delete', where such a column exists.
+        clock_by: with `retention`: runs stream time separately per value of these. Default: one clock for the whole
+            input.
+        output: 'rows': the changes of the groups; 'dropped': changes that were ignored, and why; 'all': every change,
+            with a reason where it was; 'explain': every change, and what it did; 'metrics': counts. Default: 'rows'.
+        name: a label for the metrics. Default: none.
+
+    Returns:
+        The input's columns, unchanged, then, as `output` says:
+            'rows': in place of the input's columns: `group_by`, `clock_by` and ORDER BY columns, the aggregates (types
+                as Spark's), `change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time),
+                `change_seq` BIGINT.
+            'dropped', 'all': `reason` STRING (`null_time`, `null_key`, `too_old`, `out_of_order`; null: applied),
+                `stream_time` (type of the event time), `lateness` DOUBLE (seconds).
+            'explain': `outcome` STRING (`added`, `changed`, `moved`, `removed`, `no_group`, `nothing`, or a reason),
+                `stream_time`, `explanation` STRING.
             'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
 
     Raises:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from streamtime.sql.call.spec import Spec
 from streamtime.sql.functions import (
+    aggregate_changes,
     as_of_join,
     assign_tasks,
     deduplicate,
     distinct_in_window,
     function_catalog,
+    join_changes,
     session_updates,
     sessionize,
     suppress_until_close,
@@ -27,6 +29,8 @@ FUNCTIONS: tuple[Spec, ...] = (
     suppress_until_close.SPEC,
     suppress_until_time_limit.SPEC,
     as_of_join.SPEC,
+    join_changes.SPEC,
+    aggregate_changes.SPEC,
     versions.SPEC,
     table_history.SPEC,
     assign_tasks.SPEC,

@@ -19,6 +19,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 KERNELS = "tests/udfs/test_kernels.py"
 ASSIGNED = "tests/udfs/assignment"
+JOINED, TOTALS = "tests/sql/functions/test_join_changes.py", "tests/sql/functions/test_aggregate_changes.py"
+CHANGELOGS = f"{JOINED} {TOTALS}"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
 
@@ -212,6 +214,55 @@ MUTATIONS = [
     Mutation(
         "R5: two owners are an error", "udfs/assignment/reading.py",
         'owners["member_count_distinct"], 1)', 'owners["member_count_distinct"], 2)', ASSIGNED,
+    ),
+    # changelogs
+    Mutation(
+        "J7: a versioned side ignores a change that is older than the newest one of its key", "sql/changes/given.py",
+        "return F.coalesce(time >= newest, F.lit(True))", "return F.lit(True)", CHANGELOGS,
+    ),
+    Mutation(
+        "V2: of changes of a versioned side, one of equal time replaces", "sql/changes/given.py",
+        "return F.coalesce(time >= newest, F.lit(True))", "return F.coalesce(time > newest, F.lit(True))", CHANGELOGS,
+    ),
+    Mutation(
+        "J7: a deletion moves the newest time of its key", "sql/changes/join.py",
+        "accepted = named(TIME).isNotNull() & ~named(OLD)", "accepted = named(TIME).isNotNull() & ~named(OLD) & named(ALIVE)", JOINED,
+    ),
+    Mutation(
+        "J7: a delete leaves only where the join had a row", "sql/functions/join_changes.py",
+        'F.when(has, "upsert").when(had, "delete")', 'F.when(has, "upsert").otherwise("delete")', JOINED,
+    ),
+    Mutation(
+        "J7: change_time is the larger of the row's time and the other side's", "sql/functions/join_changes.py",
+        "AT: F.greatest(named(OF_CHANGE), other)", "AT: named(OF_CHANGE)", JOINED,
+    ),
+    Mutation(
+        "J7: of equal places in the order the left row is first", "sql/changes/join.py",
+        "order += [Order(refs[n], True, True) for n in (SIDE, *ties)", "order += [Order(refs[n], n != SIDE, True) for n in (SIDE, *ties)",
+        JOINED,
+    ),
+    Mutation(
+        "V2: a change of a versioned side that is as old as retention allows is taken", "sql/changes/given.py",
+        'call["retention"], less)', 'max(call["retention"] - 1000, 0), less)', CHANGELOGS,
+    ),
+    Mutation(
+        "J9: a row that moves leaves its old group", "sql/changes/aggregate.py",
+        "F.filter(F.array(part(False), part(True))", "F.filter(F.array(part(True))", TOTALS,
+    ),
+    Mutation(
+        "J9: a null group is no group", "sql/changes/aggregate.py",
+        'here = expression(" AND ".join([quoted(ALIVE), *(f"{quoted(g.name)} IS NOT NULL" for g in groups)]))', "here = named(ALIVE)", TOTALS,
+    ),
+    Mutation(
+        "J9: one change if the group is the same", "sql/changes/aggregate.py",
+        "df = df.withColumn(LAST, named(COMES) | ~named(SAME)).drop(PART)", "df = df.withColumn(LAST, F.lit(True)).drop(PART)", TOTALS,
+    ),
+    Mutation(
+        "J9: change_time never goes back within a group", "sql/changes/aggregate.py",
+        "AT: F.max(frame.time.column).over(so_far)", "AT: frame.time.column", TOTALS,
+    ),
+    Mutation(
+        "J9: the smallest value that is gone is forgotten", "udfs/taken_back.py", "if self.counts[top]:", "if True:", TOTALS,
     ),
 ]  # fmt: skip
 

@@ -119,14 +119,14 @@ def _past(call: Bound, keys: list[Key], others: list[Conjunct]) -> Past | None:
     return past(call, keys, others, _plain(call, call.tables[0].df, call["at"]))
 
 
-def clock_keys(call: Bound, both: Sides) -> tuple[int, ...]:
+def clock_keys(call: Bound, left: Frame) -> tuple[int, ...]:
     """The numbers of the keys that `clock_by` names (rule J5)."""
     places = []
     for text in call["clock_by"] or ():
-        names = [plain(k.text) or k.text for k in both.left.keys]
+        names = [plain(k.text) or k.text for k in left.keys]
         among = call.names.among(plain(text) or text, names)
         if not among:
-            fix = f"The keys of the left side are {listed(k.text for k in both.left.keys)}." if names else "Add PARTITION BY."
+            fix = f"The keys of the left side are {listed(k.text for k in left.keys)}." if names else "Add PARTITION BY."
             raise call.refuse("`clock_by`", f"`{text}` is not among the left side's keys (J5)", fix)
         places.append(among[0])
     return tuple(places)

@@ -145,7 +145,7 @@ def plan(call: Bound) -> DataFrame:
     if streaming:
         left = looked_up_in_stream(call, both)
     elif call["arrival"]:
-        left, shared, hidden = known_as_of(call, both, clock_keys(call, both))
+        left, shared, hidden = known_as_of(call, both, clock_keys(call, both.left))
     else:
         left, shared = looked_up(call, both)
         if both.begins is not None:

@@ -1,4 +1,4 @@
-"""What a function returns: rows, dropped rows with their reason, both, or metrics (rule C6, section 8)."""
+"""What a function returns: rows, dropped rows with their reason, both, metrics, or what each row did (rule C6, section 8)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 REPORT = ("reason", "stream_time", "lateness")
 RATE = "rows per second of event time"
+NULL_TIME = "null_time: its event time or its first ORDER BY value is null, so it has no place in time"
+NULL_KEY = "null_key: its key is null, so it belongs to no key and does not move stream time"
 
 
 def outcome(
@@ -58,6 +60,34 @@ def refuse_clash(call: Bound, frame: Frame, added: tuple[str, ...]) -> None:
                 f"the input already has a column `{taken}`, which this call adds",
                 "Rename it in the TABLE argument.",
             )
+
+
+def explained(
+    call: Bound,
+    frame: Frame,
+    clock: Column,
+    apart: Column,
+    outcome: Column,
+    bounds: dict[str, Column],
+    sentences: dict[str, list[Column | str]],
+) -> DataFrame:
+    """`output => 'explain'`: every input row, then `outcome`, `stream_time`, the bounds right after the row, and `explanation`.
+
+    `apart` is why a row takes no part, or null; `outcome` and `bounds` are those of rows that do; `sentences` has the parts of the sentence
+    for each outcome.
+    """
+    sentence = F.when(apart == "null_time", NULL_TIME).when(apart == "null_key", NULL_KEY)
+    for word, parts in sentences.items():
+        texts = [F.lit(p) if isinstance(p, str) else p.cast("string") for p in parts]
+        sentence = sentence.when(outcome == word, F.concat(*texts))
+    columns = {
+        "outcome": F.coalesce(apart, outcome),
+        "stream_time": F.when(frame.has_time, clock),
+        **{name: F.when(apart.isNull(), bound) for name, bound in bounds.items()},
+        "explanation": sentence,
+    }
+    refuse_clash(call, frame, tuple(columns))
+    return frame.df.select(*frame.original(), *[c.alias(n) for n, c in columns.items()])
 
 
 def lateness(frame: Frame, clock: Column) -> Column:

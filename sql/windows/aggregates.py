@@ -54,7 +54,7 @@ def parse(call: Bound) -> list[Asked]:
         tokens = sqlglot.tokenize(text, dialect="spark")
     except SqlglotError as error:
         raise call.refuse(ARGUMENT, f"is not SQL: {str(error).splitlines()[0]}", SHAPE) from None
-    asked = [_one(call, text, item) for item in _items(tokens)]
+    asked = [_one(call, text, item) for item in items(tokens)]
     if reserved := next((a.name for a in asked if is_reserved(a.name)), None):
         raise call.refuse(ARGUMENT, f"`{reserved}` is a reserved name", "Choose another one.")
     if twice := call.names.twice([a.name for a in asked]):
@@ -62,7 +62,8 @@ def parse(call: Bound) -> list[Asked]:
     return asked
 
 
-def _items(tokens: list[Token]) -> Iterator[list[Token]]:
+def items(tokens: list[Token]) -> Iterator[list[Token]]:
+    """The tokens between the commas that stand in no parentheses."""
     depth, item = 0, list[Token]()
     for token in tokens:
         depth += PAIRS.get(token.token_type, 0)
@@ -102,7 +103,7 @@ def _one(call: Bound, text: str, tokens: list[Token]) -> Asked:
         raise call.refuse(
             ARGUMENT, f"expected a name after `{text[tokens[0].start : tokens[close].end + 1]}`, got {_rest(text, rest)}", fix
         )
-    if len([*_items(inside)]) != 1 or not inside:
+    if len([*items(inside)]) != 1 or not inside:
         raise call.refuse(ARGUMENT, f"expected one argument in `{written}`", SHAPE)
     argument = text[inside[0].start : inside[-1].end + 1]
     if argument == "*" and function != "count":

@@ -14,7 +14,7 @@ from streamtime.sql.plain import islands
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX
-from streamtime.sql.rows.outcome import lateness, refuse_clash
+from streamtime.sql.rows.outcome import explained, lateness
 from streamtime.sql.rows.typed import event_time, microseconds, moment
 from streamtime.sql.stream.buckets import CLOCK, REASON
 from streamtime.sql.stream.plan import KeyState, Needs, judged
@@ -28,39 +28,9 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
-NULL_TIME = "null_time: its event time or its first ORDER BY value is null, so it has no place in time"
-NULL_KEY = "null_key: its key is null, so it belongs to no key and does not move stream time"
 SESSION, LATE, NUMBER, NOW, END_THEN = (f"{PREFIX}{name}" for name in ("session", "late", "number", "now", EDGES[-1]))
 SECONDS = " seconds ahead of the row"
 UNITS = (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000), ("microsecond", 1))
-
-
-def explained(
-    call: Bound,
-    frame: Frame,
-    clock: Column,
-    apart: Column,
-    outcome: Column,
-    bounds: dict[str, Column],
-    sentences: dict[str, list[Column | str]],
-) -> DataFrame:
-    """Every input row, then `outcome`, `stream_time`, the bounds as they stood right after the row, and `explanation`.
-
-    `apart` is why a row takes no part, or null; `outcome` and `bounds` are those of rows that do; `sentences` has the parts of the sentence
-    for each outcome.
-    """
-    sentence = F.when(apart == "null_time", NULL_TIME).when(apart == "null_key", NULL_KEY)
-    for word, parts in sentences.items():
-        texts = [F.lit(p) if isinstance(p, str) else p.cast("string") for p in parts]
-        sentence = sentence.when(outcome == word, F.concat(*texts))
-    columns = {
-        "outcome": F.coalesce(apart, outcome),
-        "stream_time": F.when(frame.has_time, clock),
-        **{name: F.when(apart.isNull(), bound) for name, bound in bounds.items()},
-        "explanation": sentence,
-    }
-    refuse_clash(call, frame, tuple(columns))
-    return frame.df.select(*frame.original(), *[c.alias(n) for n, c in columns.items()])
 
 
 def explained_sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, clock: Column, grace: int | None) -> DataFrame:

@@ -59,6 +59,16 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "VERSIONS, event order": ("VERSIONS(TABLE({t}) PARTITION BY k ORDER BY ts{o})", REPORTS),
     "VERSIONS, arrival order": ("VERSIONS(" + FIELDS + ", grace => INTERVAL 10 MINUTES{o})", REPORTS),
     "AS_OF_JOIN": ("AS_OF_JOIN(TABLE({t}) PARTITION BY k ORDER BY ts, TABLE(r) PARTITION BY k ORDER BY at{o})", ()),
+    "JOIN_CHANGES": (
+        "JOIN_CHANGES(" + FIELDS.replace(", time => 'ts'", "") + ", TABLE(SELECT k, unix_micros(at) div 100000 AS n, at AS ts FROM r)"
+        " PARTITION BY k ORDER BY n, time => 'ts'{o})",
+        (),
+    ),
+    "AGGREGATE_CHANGES": (
+        "AGGREGATE_CHANGES(TABLE(SELECT n, ts, k % 1000 AS g, v, k FROM {t}) PARTITION BY k ORDER BY n, time => 'ts', group_by => ARRAY('g'),"
+        " aggregates => 'count(*) AS c, sum(v) AS s, max(v) AS m'{o})",
+        (),
+    ),
     "AS_OF_JOIN, arrival": (
         "AS_OF_JOIN(TABLE(SELECT *, n AS arr FROM {t}) PARTITION BY k ORDER BY ts, "
         "TABLE(SELECT *, unix_micros(at) div 100000 AS arr FROM r) PARTITION BY k ORDER BY at, arrival => 'arr'{o})",

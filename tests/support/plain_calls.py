@@ -133,7 +133,25 @@ SUPPRESS = [
     ),
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL.replace('off', 'd')}, window_end => 'u', output => 'all')",
 ]
-CALLS = [*DEDUPLICATE, *DISTINCT, *SESSIONIZE, *VERSIONS, *AS_OF, *WINDOWS, *SUPPRESS, *SESSIONS]
+LEFT = "TABLE(SELECT s, k, off, t, v, gone FROM nasty WHERE id % 3 > 0) PARTITION BY (s, k) ORDER BY off"
+OTHER = "TABLE(SELECT s, k, off, t, d, id, gone FROM nasty WHERE id % 3 = 0) PARTITION BY (s, k) ORDER BY off"
+VERSIONED = "versioned => ARRAY('left', 'right'), retention => INTERVAL 3 SECONDS, clock_by => ARRAY('s')"
+GROUPED = "group_by => ARRAY('s', 'd'), aggregates => 'count(*) AS n_rows, count(v) AS present, sum(v) AS total, avg(v) AS mean'"
+CHANGELOGS = [
+    *(f"JOIN_CHANGES({LEFT}, {OTHER}, time => 't', deleted => 'gone', join_type => '{j}')" for j in ("inner", "outer")),
+    *(f"JOIN_CHANGES({LEFT}, {OTHER}, time => 't', deleted => 'gone', join_type => 'left', {VERSIONED}, output => '{o}')" for o in OUTPUTS),
+    f"JOIN_CHANGES({LEFT}, {OTHER}, time => 't', deleted => 'gone', versioned => ARRAY('right'), output => 'explain')",
+    *(
+        f"JOIN_CHANGES({LEFT}, {OTHER}, on => 'l.s, k', time => 't', deleted => 'gone', join_type => 'left', {VERSIONED}, output => '{o}')"
+        for o in ("rows", "all")
+    ),
+    f"AGGREGATE_CHANGES({ARRIVAL}, {GROUPED}, deleted => 'gone')",
+    *(
+        f"AGGREGATE_CHANGES({ARRIVAL}, {GROUPED}, versioned => true, retention => INTERVAL 3 SECONDS, clock_by => ARRAY('s'), output => '{o}')"
+        for o in (*OUTPUTS, "explain")
+    ),
+]
+CALLS = [*CHANGELOGS, *DEDUPLICATE, *DISTINCT, *SESSIONIZE, *VERSIONS, *AS_OF, *WINDOWS, *SUPPRESS, *SESSIONS]
 
 # over rows at the ends of TIMESTAMP
 FAR_DEDUPLICATE = [
@@ -169,7 +187,12 @@ FAR_SUPPRESS = [
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL.replace('(s, k)', 'k')}, wait => INTERVAL 3 SECONDS, output => 'all')",
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 9 SECONDS, output => 'all')",
 ]
-FAR = [*FAR_DEDUPLICATE, *FAR_DISTINCT, *FAR_SESSIONIZE, *FAR_SESSIONS, *FAR_VERSIONS, *FAR_WINDOWS, *FAR_SUPPRESS]
+FAR_CHANGELOGS = [
+    f"JOIN_CHANGES({LEFT}, {OTHER}, time => 't', deleted => 'gone', join_type => 'outer', {VERSIONED})",
+    f"JOIN_CHANGES({LEFT}, {OTHER}, time => 't', deleted => 'gone', {VERSIONED}, output => 'all')",
+    f"AGGREGATE_CHANGES({ARRIVAL}, {GROUPED}, versioned => true, retention => INTERVAL 100000 DAYS)",
+]
+FAR = [*FAR_CHANGELOGS, *FAR_DEDUPLICATE, *FAR_DISTINCT, *FAR_SESSIONIZE, *FAR_SESSIONS, *FAR_VERSIONS, *FAR_WINDOWS, *FAR_SUPPRESS]
 STATEMENTS = {
     "a CTE, an alias, an aggregate": f"WITH rows_1 AS (SELECT * FROM nasty WHERE v > 0), input_1 AS (SELECT 1 AS one) "
     f"SELECT d.k, count(*) AS n, max(one) FROM DEDUPLICATE({EVENT.replace('nasty', 'rows_1')}) AS d, input_1 GROUP BY d.k",

@@ -14,6 +14,8 @@ from streamtime.sql.rows import ranges
 ROWS = 600
 ARRIVAL = "TABLE(dear) PARTITION BY k ORDER BY n, time => 'ts'"
 EVENT = "TABLE(dear) PARTITION BY k ORDER BY ts"
+OTHER = "TABLE(SELECT k, n, ts, v AS w FROM plain) PARTITION BY k ORDER BY n"
+TOTALS = "group_by => ARRAY('v'), aggregates => 'count(*) AS c'"
 WINDOW = "size => INTERVAL 1 HOUR, aggregates => 'sum(v) AS s'"
 SESSION = "gap => INTERVAL 1 HOUR, aggregates => 'sum(v) AS s'"
 CALLS = {
@@ -38,6 +40,11 @@ CALLS = {
     f"VERSIONS({EVENT})": 2,  # as above
     f"VERSIONS({ARRIVAL}, grace => INTERVAL 10 MINUTES)": 2,
     f"AS_OF_JOIN({EVENT}, TABLE(SELECT k, ts AS at FROM plain) PARTITION BY k ORDER BY at)": 1,
+    f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', versioned => ARRAY('left'))": 2,  # as above
+    f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', versioned => ARRAY('left'), retention => INTERVAL 1 DAY)": 2,
+    f"JOIN_CHANGES(TABLE(dear) PARTITION BY n ORDER BY n, {OTHER}, time => 'ts', on => 'k')": 2,
+    f"AGGREGATE_CHANGES({ARRIVAL}, {TOTALS}, versioned => true)": 1,
+    f"AGGREGATE_CHANGES({ARRIVAL}, {TOTALS}, versioned => true, retention => INTERVAL 1 DAY)": 2,
 }
 
 PLAIN = {  # as plain SQL, where no kernel runs: at most, for Spark may share what two parts of a query compute
@@ -57,6 +64,8 @@ PLAIN = {  # as plain SQL, where no kernel runs: at most, for Spark may share wh
     f"SESSION_UPDATES({ARRIVAL}, {SESSION})": 4,
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'ts', grace => INTERVAL 10 MINUTES)": 2,
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 10 MINUTES)": 4,
+    f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', join_type => 'outer')": 2,
+    f"AGGREGATE_CHANGES({ARRIVAL}, {TOTALS})": 1,
 }
 
 

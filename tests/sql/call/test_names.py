@@ -77,6 +77,17 @@ CALLS: dict[str, list[Options]] = {
         {"keys": ["{k}", "{g}"], "order_by": ["{ts}", "{v}"], "arrival": "{o}", "clock_by": ["{g}"], "retention": MINUTE, "deleted": "{gone}"},
         {"keys": ["{k}"], "order_by": ["{ts}"], "arrival": "{o}", "grace": SECOND, "at_end": "hold"},
     ],
+    "JOIN_CHANGES": [
+        {"keys": ["{k}", "{g}"], "order_by": ["{o}"], "time": "{ts}", "deleted": "{gone}", "versioned": ["left", "right"],
+         "retention": 20 * SECOND, "clock_by": ["{g}"], "join_type": "outer"},
+        {"keys": ["{k}"], "order_by": ["{o}", "{g}"], "time": "{ts}", "join_type": "left"},
+        {"keys": ["{k}", "{g}"], "order_by": ["{o}"], "time": "{ts}", "join_type": "left", "on": "l.{k}, {g}"},
+    ],
+    "AGGREGATE_CHANGES": [
+        KEYED | {"group_by": ["{g}", "{w}"], "aggregates": COUNTED["aggregates"].replace("collect_list", "min"), "deleted": "{gone}",
+                 "clock_by": ["{g}"], "retention": 20 * SECOND, "versioned": True},
+        KEYED | {"keys": ["{k}", "{g}"], "group_by": ["{k}"], "aggregates": "avg({v}) AS {new}"},
+    ],
 }  # fmt: skip
 NO_COLUMNS = {"FUNCTION_CATALOG"}
 BY_TABLE = {"TABLE_HISTORY", "AS_OF_JOIN"}  # whose options name a table: test_histories
@@ -244,7 +255,15 @@ def views(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(name, value)
 
 
+SIDES = {"JOIN_CHANGES": (("k", "g", "o", "ts", "v", "gone"), ("k", "g", "o", "ts", "w"))}  # what one name may not have twice
+
+
 def tables(case: Case, name: str) -> list[str]:
+    if case.spec.name in SIDES:
+        return [
+            f"SELECT {', '.join(quoted(case.naming[role]) for role in roles)} FROM {name}_{side}"
+            for side, roles in zip("lr", SIDES[case.spec.name], strict=True)
+        ]
     return [f"SELECT * FROM {name}_l l", f"SELECT * FROM {name}_r r"] if case.spec.tables == 2 else [f"{name}_l"]
 
 
@@ -298,6 +317,8 @@ def test_any_name_may_have_any_role(spark: SparkSession, tame: Tame) -> None:
     for number, case in enumerate(cases(TAME)):
         case, name = replace(case, naming=odd(number % len(ODD))), f"odd_{number % len(ODD)}"
         python = [spark.table(f"{name}_{side}").alias(side) for side in "lr"[: case.spec.tables]]
+        if case.spec.name in SIDES:
+            python = [spark.sql(table) for table in tables(case, name)]
         found.append((case, streamtime.query(spark, case.sql(tables(case, name))) if number % 2 else case.python(*python)))
     few = [case for case in tame.answers if "'output': 'all'" in case or "'emit': 'final'" in case]
     run = replace(tame, answers={case: tame.answers[case] for case in few})
@@ -317,7 +338,7 @@ def test_in_a_python_udtf_any_name_gives_the_rows_of_tame_ones(spark: SparkSessi
         spark.sql(f"DROP TEMPORARY FUNCTION named_{name}")
 
 
-NOT_ON_STREAMS = ("VERSIONS", "TABLE_HISTORY", "FUNCTION_CATALOG")
+NOT_ON_STREAMS = ("JOIN_CHANGES", "AGGREGATE_CHANGES", "VERSIONS", "TABLE_HISTORY", "FUNCTION_CATALOG")
 
 
 def test_on_a_stream_any_name_gives_the_rows_of_tame_ones(spark: SparkSession, views: None, tmp_path: Path) -> None:
@@ -445,9 +466,10 @@ def test_a_column_with_a_name_that_calls_add_for_themselves_is_refused(spark: Sp
         spark.table("reserved_l").createOrReplaceTempView("reserved_r")
         for case in cases(TAME):
             if case.first and case.options.get("output", "rows") == "rows":
+                of = [f"SELECT * FROM reserved_{side}" for side in "lr"] if case.spec.name in SIDES else tables(case, "reserved")
                 for ask in (spark.sql, lambda text: streamtime.query(spark, text)):
                     with pytest.raises(AnalysisException, match=f"{case.spec.name}.*column `{name}` {RESERVED}"):
-                        ask(case.sql(tables(case, "reserved")))
+                        ask(case.sql(of))
         with pytest.raises(AnalysisException, match=f"DEDUPLICATE: column `{name}` {RESERVED}"):
             spark.sql("SELECT * FROM named_d(TABLE(reserved_l), keys => ARRAY('k'), order_by => ARRAY('ts'))")
         text = (

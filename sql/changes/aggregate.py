@@ -1,0 +1,196 @@
+"""A changelog as what comes to groups of rows and goes from them, and what the groups come to (rule J9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.call.values import Expression
+from streamtime.sql.changes.given import ALIVE, MADE_ANEW, OLD, changes_of, is_newest, names_of, of_order, refuse_computed
+from streamtime.sql.rows import kernels
+from streamtime.sql.rows.columns import expression, named, tie_value
+from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.windows.aggregates import ARGUMENT, Asked, arguments, parse, types
+from streamtime.udfs.taken_back import TakenBack
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, WindowSpec
+
+    from streamtime.sql.call.spec import Bound
+
+KNOWN = ("count", "sum", "avg", "min", "max")
+NEWEST, APPLIED, BEFORE, ROW, HAD, HAS, SAME = (f"{PREFIX}{n}" for n in ("newest", "applied", "before", "row", "had", "has", "same"))
+PART, COMES, LAST, MOVED, ROWS, SUM = (f"{PREFIX}{n}" for n in ("part", "comes", "last", "moved", "rows", "sum"))
+AT = f"{PREFIX}at"
+COMPARED = (T.NumericType, T.StringType, T.BinaryType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The changes, with what each did: whether its row was in a group (`HAD`), is in one now (`HAS`), and whether that is the `SAME`."""
+
+    frame: Frame
+    groups: tuple[Ref, ...]
+    asked: list[Asked]
+    given: list[Ref | None]  # the column that each aggregate is of; None: count(*)
+
+
+def judged(call: Bound) -> Judged:
+    """Each change, and the row that it replaces."""
+    asked = parse(call)
+    for one in asked:
+        if one.function not in KNOWN:
+            problem = f"`{one.text}` cannot be taken back: {', '.join(f'{k}(..)' for k in KNOWN)} can"
+            raise call.refuse(ARGUMENT, problem, "Compute it with GROUP BY from the table itself.")
+    marks = {"deleted": (Expression.parse(call["deleted"]),)} if call["deleted"] else {}
+    groups = tuple(Expression.parse(g) for g in call["group_by"])
+    frame = prepare(call, group_by=groups, clock_by=call.clock_by, aggregates=arguments(asked), **marks)
+    by = frame.extras["group_by"]
+    refs = [("`group_by`", r) for r in by] + [("`clock_by`", r) for r in frame.extras.get("clock_by", ())]
+    refuse_computed(call, frame, refs + [("ORDER BY", r) for r in of_order(frame.order)])
+    found = iter(frame.extras.get("aggregates", ()))
+    given = [next(found) if one.argument else None for one in asked]
+    for one, ref in zip(asked, given, strict=True):
+        types(call, one, ref)
+        if ref is not None and one.function in ("min", "max") and not isinstance(ref.type, COMPARED):
+            raise call.refuse(ARGUMENT, f"`{one.text}` of {ref.type.simpleString().upper()} is not possible", "Use a field of it.")
+        if not call.kernels and needs_kernel(one, ref):
+            problem = f"`{one.text}` cannot be taken back by Spark's own operators"
+            raise call.refuse(ARGUMENT, problem, "Where Python runs it can; or cast a DOUBLE to DECIMAL.")
+    frame = changes_of(call, frame, bool(call["versioned"]), frame.extras.get("clock_by", ()))
+    return Judged(_replacing(call, frame, by, [r for r in given if r is not None]), by, asked, given)
+
+
+def needs_kernel(one: Asked, ref: Ref | None) -> bool:
+    """Whether Spark's windows cannot take it back: they can what adds up exactly."""
+    inexact = ref is not None and isinstance(ref.type, (T.FloatType, T.DoubleType))
+    return one.function in ("min", "max") or (one.function in ("sum", "avg") and inexact)
+
+
+def _replacing(call: Bound, frame: Frame, groups: tuple[Ref, ...], given: list[Ref]) -> Frame:
+    key = Window.partitionBy(*(k.column for k in frame.keys)).orderBy(*frame.sort())
+    before = key.rowsBetween(Window.unboundedPreceding, -1)
+    accepted = frame.left_out.isNull() & ~named(OLD)
+    newest = F.max(F.when(accepted, frame.time.column)).over(before) if call["versioned"] else F.lit(None).cast(frame.time.type)
+    df = frame.df.withColumn(NEWEST, newest)
+    df = df.withColumns({APPLIED: accepted & is_newest(frame.time.column, named(NEWEST)), ROW: F.row_number().over(key)})
+    row = F.struct(named(ALIVE), *(r.column for r in dict.fromkeys((*groups, *given))))
+    df = df.withColumn(BEFORE, F.last(F.when(named(APPLIED), row), ignorenulls=True).over(before))
+    here = expression(" AND ".join([quoted(ALIVE), *(f"{quoted(g.name)} IS NOT NULL" for g in groups)]))
+    was = [f"{quoted(BEFORE)}.{quoted(g.name)}" for g in groups]
+    there = expression(" AND ".join([f"coalesce({quoted(BEFORE)}.{quoted(ALIVE)}, false)", *(f"{w} IS NOT NULL" for w in was)]))
+    same = expression(" AND ".join(f"{quoted(g.name)} IS NOT DISTINCT FROM {w}" for g, w in zip(groups, was, strict=True)))
+    df = df.withColumns({HAS: named(APPLIED) & here, HAD: named(APPLIED) & there})
+    return frame.with_df(df.withColumn(SAME, named(HAD) & named(HAS) & same))
+
+
+def changes(call: Bound, judged: Judged) -> DataFrame:
+    """The changes of the groups."""
+    frame, shown = _parts(call, judged)
+    frame, identity = frame.comparable(frame.keys)
+    kinds = dict(zip((one.name for one in judged.asked), zip(judged.asked, judged.given, strict=True), strict=True))
+    df = frame.df
+    hard = {name: (one, ref) for name, (one, ref) in kinds.items() if ref is not None and needs_kernel(one, ref)}
+    if hard:
+        df = frame.by_key(identity, frame.sort())
+    for name, (one, ref) in hard.items():
+        function, kind = ("sum", T.DoubleType()) if one.function in ("sum", "avg") else (one.function, ref.type)
+        columns = [named(COMES), named(_argument(ref)).cast(kind), *map(named, identity)]
+        df = kernels.with_column(df, f"{SUM}_{name}", TakenBack(function), columns, kind)
+    so_far = Window.partitionBy(*map(named, identity)).orderBy(*frame.sort()).rowsBetween(Window.unboundedPreceding, 0)
+    sign = F.when(named(COMES), 1).otherwise(-1)
+    df = df.withColumns({ROWS: F.sum(sign).over(so_far), AT: F.max(frame.time.column).over(so_far)})
+    counted = {
+        f"{ROWS}_{name}": F.sum(F.when(named(_argument(ref)).isNotNull(), sign).otherwise(0)).over(so_far)
+        for name, (_, ref) in kinds.items()
+        if ref is not None
+    }
+    sums = {
+        f"{SUM}_{name}": _exact(named(_argument(ref)), ref.type, so_far)
+        for name, (one, ref) in kinds.items()
+        if ref is not None and one.function in ("sum", "avg") and name not in hard
+    }
+    df = df.withColumns({**counted, **sums}).where(named(LAST))
+    there = named(ROWS) > 0
+    values = [F.when(there, _value(call, one, ref)).alias(name) for name, (one, ref) in kinds.items()]
+    upsert = F.when(there, "upsert").otherwise("delete").alias("change_type")
+    same_place = Window.partitionBy(*map(named, identity), *(o.ref.column for o in frame.order if o.ref.name not in _again(call, shown)))
+    number = F.row_number().over(same_place.orderBy(*frame.sort())) - 1
+    seq = (2 * number + F.when(named(MOVED) & named(COMES), 1).otherwise(0)).cast("bigint").alias("change_seq")
+    kept = [(n, o) for n, o in shown if not call.names.among(o, MADE_ANEW)]
+    if twice := call.names.twice([*(o for _, o in kept), *kinds, "change_type", "change_time", "change_seq"]):
+        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Rename one of them.")
+    return df.select(*(named(n).alias(o) for n, o in kept), *values, upsert, named(AT).alias("change_time"), seq)
+
+
+def _again(call: Bound, shown: list[tuple[str, str]]) -> list[str]:
+    """The ORDER BY columns that are made anew (C10), and those that only break ties."""
+    return [n for n, o in shown if call.names.among(o, MADE_ANEW)] + [f"{PREFIX}ties", ROW, COMES]
+
+
+def _argument(ref: Ref) -> str:
+    return f"{PREFIX}of_{ref.name}"
+
+
+def _parts(call: Bound, judged: Judged) -> tuple[Frame, list[tuple[str, str]]]:
+    """One row for what goes from a group, one for what comes to one, and the columns that the result has of the changes, by their names."""
+    frame, groups = judged.frame, judged.groups
+    given = list(dict.fromkeys(r for r in judged.given if r is not None))
+    carried = dict.fromkeys((*frame.extras.get("clock_by", ()), *of_order(frame.order)))
+    copied = {r: f"{PREFIX}of_order_{i}" for i, r in enumerate(carried)}
+    by = {g: f"{PREFIX}group_{i}" for i, g in enumerate(groups)}
+
+    def part(comes: bool) -> Column:
+        source = "" if comes else f"{quoted(BEFORE)}."
+        fields = [expression(f"{source}{quoted(r.name)}").alias(n) for r, n in [*by.items(), *((r, _argument(r)) for r in given)]]
+        return F.when(named(HAS if comes else HAD), F.struct(F.lit(comes).alias(COMES), *fields))
+
+    kinds = {c.name: c.type for c in frame.columns}
+    ties = [tie_value(n, kinds[n]) for n in frame.ties(within_key=False)]
+    df = frame.df.select(
+        *(r.column.alias(n) for r, n in copied.items()),
+        frame.time.column.alias(f"{PREFIX}of_row"),
+        (F.struct(*ties) if ties else F.lit(0)).alias(f"{PREFIX}ties"),
+        named(ROW),
+        named(SAME),
+        (named(HAD) & named(HAS) & ~named(SAME)).alias(MOVED),
+        F.explode(F.filter(F.array(part(False), part(True)), lambda p: p.isNotNull())).alias(PART),
+    )
+    fields = [COMES, *by.values(), *map(_argument, given)]
+    df = df.select("*", *(expression(f"{quoted(PART)}.{quoted(f)}").alias(f) for f in fields))
+    df = df.withColumn(LAST, named(COMES) | ~named(SAME)).drop(PART)
+    refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
+    order = [Order(refs[copied[o.ref]], o.ascending, o.nulls_first) for o in frame.order]
+    order += [Order(refs[n], True, True) for n in (f"{PREFIX}ties", ROW, COMES)]
+    parts = Frame(df, (), (), tuple(refs[n] for n in by.values()), tuple(order), refs[f"{PREFIX}of_row"], {}, call.kernels)
+    names = [*by.items(), *copied.items()]
+    shown: dict[str, str] = {}
+    for original, (_, name) in zip(names_of(frame, [r for r, _ in names]), names, strict=True):
+        shown.setdefault(original, name)
+    return parts, [(n, o) for o, n in shown.items()]
+
+
+def _exact(value: Column, kind: T.DataType, so_far: WindowSpec) -> Column:
+    """The sum of what is there, of a type that can be taken back."""
+    wide = kind if isinstance(kind, T.DecimalType) else T.DecimalType(20, 0)
+    value = value.cast(wide)
+    return F.sum(F.when(named(COMES), value).otherwise(-value)).over(so_far)
+
+
+def _value(call: Bound, one: Asked, ref: Ref | None) -> Column:
+    kind, cast = types(call, one, ref)
+    if ref is None:
+        return named(ROWS)
+    count, total = named(f"{ROWS}_{one.name}"), named(f"{SUM}_{one.name}")
+    if one.function == "count":
+        return count
+    if one.function in ("min", "max"):
+        return total
+    if one.function == "avg":
+        total = total.cast(cast) / (count.cast("decimal(20,0)") if isinstance(kind, T.DecimalType) else count)
+    return F.when(count > 0, total.cast(kind))

@@ -1,0 +1,201 @@
+"""Two changelogs joined by a foreign key: a row of the left side names the row of the right side that it goes with (rule J8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlglot
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from sqlglot.errors import SqlglotError
+
+from streamtime.sql.as_of.sides import clock_keys
+from streamtime.sql.call.names import plain
+from streamtime.sql.call.values import Expression
+from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, names_of, of_order
+from streamtime.sql.changes.join import APPLIED, OF_ROW, SIDE, SIDES, TIME, applied, check_order, check_types, prepared, side_of
+from streamtime.sql.rows.columns import expression, named, tie_value
+from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.windows.aggregates import items
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.spec import Bound
+    from streamtime.sql.changes.join import Side
+
+EQUAL, PLACE, END, RANK, MATCH, HAS, HAD, BEFORE = (
+    f"{PREFIX}{n}" for n in ("equal", "place", "end", "rank", "match", "has", "had", "time_before")
+)
+LEFT_TIME, RIGHT_TIME, AT, TYPE = (f"{PREFIX}{n}" for n in ("left_time", "right_time", "at", "type"))
+
+
+@dataclass(frozen=True)
+class Both:
+    """The changes of both sides in one frame, judged, and the names of its columns."""
+
+    frame: Frame
+    keys: tuple[list[str], list[str]]  # of the left side, and of the right side
+    foreign: list[str]
+    ordered: list[str]
+    own: tuple[list[str], list[str]]
+
+
+def foreign_key(call: Bound) -> tuple[Expression, ...]:
+    """What `on` names: columns of the left side, with or without `l.` before them."""
+    known = call.tables[0].df.columns
+    found, text = [], call["on"]
+    try:
+        parts = [text[some[0].start : some[-1].end + 1] for some in items(sqlglot.tokenize(text, dialect="spark")) if some]
+    except SqlglotError:
+        parts = [text]
+    for part in parts:
+        short = part.removeprefix("l.")
+        found.append(Expression.parse(short if call.names.find(plain(short), known) else part))
+    return tuple(found)
+
+
+def judged(call: Bound) -> Both:
+    """The changes of both sides, and which of them apply."""
+    frames = prepared(call, 0, on=foreign_key(call)), prepared(call, 1)
+    foreign = frames[0].extras["on"]
+    if len(foreign) != len(frames[1].keys):
+        problem = f"names {len(foreign)} columns, and the key of the right side has {len(frames[1].keys)}"
+        raise call.refuse("`on`", problem, "The n-th goes with the n-th.")
+    check_types(call, "`on`", foreign, frames[1].keys)
+    check_order(call, *frames)
+    if not all(o.ascending and o.nulls_first for o in frames[0].order):
+        raise call.refuse("ORDER BY", "goes up, with nulls first, where `on` is given", "Leave out DESC and NULLS.")
+    clocks = clock_keys(call, frames[0])
+    if any(c >= len(frames[1].keys) for c in clocks):
+        raise call.refuse(
+            "`clock_by`", "is not among the first keys of both sides (J5)", "Name a key that stands at one place on both sides."
+        )
+    both = side_of(call, 0, frames[0], clocks), side_of(call, 1, frames[1], clocks)
+    return _together(call, both)
+
+
+def _together(call: Bound, both: tuple[Side, Side]) -> Both:
+    left = both[0].frame
+    keys = tuple([f"{PREFIX}{side}_key_{i}" for i in range(len(b.frame.keys))] for side, b in zip(SIDES, both, strict=True))
+    foreign = [f"{PREFIX}on_{i}" for i in range(len(left.extras["on"]))]
+    ordered = [f"{PREFIX}o{i}" for i in range(len(left.order))]
+    own = tuple([f"{PREFIX}{side}_{i}" for i in range(len(b.own))] for side, b in zip(SIDES, both, strict=True))
+    ties = [f"{PREFIX}{side}_ties" for side in SIDES]
+    rows: list[DataFrame] = []
+    for place, side in enumerate(both):
+        frame = side.frame
+        kinds = {c.name: c.type for c in frame.columns}
+        picked = [r.column.alias(n) for r, n in zip(of_order(frame.order), ordered, strict=True)]
+        for other, one in enumerate(both):
+            given = [*((r.name, n) for r, n in zip(one.frame.keys, keys[other], strict=True))]
+            given += [(column, n) for (column, _), n in zip(one.own, own[other], strict=True)]
+            given += [(r.name, n) for r, n in zip(left.extras["on"], foreign, strict=True)] if other == 0 else []
+            for column, name in given:
+                empty = F.lit(None).cast(one.frame.df.schema[column].dataType)
+                picked.append((named(column) if other == place else empty).alias(name))
+            mine = [tie_value(n, kinds[n]) for n in frame.ties()] if other == place else []
+            picked.append((F.struct(*mine) if mine else F.lit(None)).alias(ties[other]))
+        takes_part = F.when(frame.has_time & frame.has_key, frame.time.column)
+        flags = {SIDE: F.lit(SIDES[place]), TIME: takes_part, ALIVE: named(ALIVE), OLD: named(OLD), CLOCK: named(CLOCK)}
+        df = frame.df if call["output"] != "rows" else frame.df.where(frame.has_time & frame.has_key)
+        rows.append(df.select(*picked, *[c.alias(n) for n, c in flags.items()], frame.time.column.alias(OF_ROW)))
+    df = rows[0].unionAll(rows[1])
+    df = df.withColumn(EQUAL, F.struct(*map(named, ordered), (named(SIDE) == SIDES[1]).alias("second"), *map(named, ties)))
+    refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
+    apart = Window.partitionBy(*map(named, (SIDE, *keys[0], *keys[1]))).orderBy(named(EQUAL))
+    shown = _shown(call, both, keys, ordered, own)
+    columns, originals = tuple(refs[n] for n, _ in shown), tuple(o for _, o in shown)
+    order = tuple(Order(refs[n], True, True) for n in ordered)
+    frame = Frame(df, columns, originals, (), order, refs[OF_ROW], {}, call.kernels)
+    df = applied(frame, both, apart.rowsBetween(Window.unboundedPreceding, -1))
+    frame = frame.with_df(df.withColumn(PLACE, F.struct(named(EQUAL), F.row_number().over(apart).alias("copy"))))
+    return Both(frame, keys, foreign, ordered, own)  # type: ignore[arg-type]
+
+
+def _shown(
+    call: Bound, both: tuple[Side, Side], keys: tuple[list[str], ...], ordered: list[str], own: tuple[list[str], ...]
+) -> list[tuple[str, str]]:
+    """The columns of the result, in the frame and by their names; where rows of both sides are told of, with the right side's keys."""
+    left, right = (side.frame for side in both)
+    shared = dict(zip(names_of(left, (*left.keys, *of_order(left.order))), [*keys[0], *ordered], strict=True))
+    told = call["output"] in ("dropped", "all")
+    if told and left.time.name in {c.name for c in left.columns}:
+        shared.setdefault(names_of(left, (left.time,))[0], OF_ROW)
+    shown = [(n, o) for o, n in shared.items() if not call.names.among(o, MADE_ANEW)]
+    shown += [(n, o) for n, (_, o) in zip(own[0], both[0].own, strict=True)]
+    if told:
+        taken = [o for _, o in shown]
+        shown += [(n, o) for n, o in zip(keys[1], names_of(right, right.keys), strict=True) if not call.names.among(o, taken)]
+    shown += [(n, o) for n, (_, o) in zip(own[1], both[1].own, strict=True)]
+    shown += [(SIDE, "side")] if told else []
+    if twice := call.names.twice([o for _, o in shown]):
+        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Give one of them another name in its side's query.")
+    return shown
+
+
+def changes(call: Bound, both: Both) -> DataFrame:
+    """What each change does to the rows of the join, of which there is one at most for each key of the left side."""
+    events = _events(both)
+    keys = [named(k) for k in both.keys[0]]
+    by_key = Window.partitionBy(*keys).orderBy(named(PLACE), named(RANK))
+    events = events.withColumn(END, F.lead(named(PLACE)).over(by_key)).where(named(END).isNull() | (named(END) != named(PLACE)))
+    events = events.withColumn(HAS, named(ALIVE) & (named(MATCH) if call["join_type"] == "inner" else F.lit(True)))
+    met = F.when(named(MATCH), named(RIGHT_TIME))
+    events = events.withColumns({HAD: F.lag(named(HAS), 1, False).over(by_key), BEFORE: F.lag(met).over(by_key)})
+    late = F.when(~named(ALIVE), named(BEFORE))  # what a deletion withdraws
+    events = events.withColumns(
+        {
+            TYPE: F.when(named(HAS), "upsert").when(named(HAD), "delete"),
+            AT: F.greatest(named(LEFT_TIME), named(RIGHT_TIME), late),
+        }
+    ).where(named(TYPE).isNotNull())
+    columns = list(zip(both.frame.columns, both.frame.originals, strict=True))
+    counted = [c.column for c, o in columns if c.name in both.ordered and not call.names.among(o, MADE_ANEW)]
+    number = F.row_number().over(Window.partitionBy(*keys, *counted).orderBy(named(PLACE), named(RANK)))
+    upsert = named(TYPE) == "upsert"
+    kept = {**dict.fromkeys(both.own[0], upsert), **dict.fromkeys(both.own[1], upsert & named(MATCH))}
+    shown = [(F.when(kept[c.name], c.column) if c.name in kept else c.column).alias(o) for c, o in columns]
+    return events.select(
+        *shown, named(TYPE).alias("change_type"), named(AT).alias("change_time"), (number - 1).cast("bigint").alias("change_seq")
+    )
+
+
+def _versions(both: Both, place: int) -> DataFrame:
+    """The changes of a side that apply, each with the place of the one that ends it."""
+    rows = both.frame.df.where((named(SIDE) == SIDES[place]) & named(APPLIED))
+    return rows.withColumn(END, F.lead(named(PLACE)).over(Window.partitionBy(*map(named, both.keys[place])).orderBy(named(PLACE))))
+
+
+def _events(both: Both) -> DataFrame:
+    """Each change of the left side alone, as long as it meets nothing; then with each state of the row that it names, as long as both last:
+    from the later one's place on.
+    """
+    twice = _versions(both, 0).withColumn(RANK, F.explode(F.array(F.lit(0), F.lit(1))))
+    left = twice.where(named(ALIVE) | (named(RANK) == 0)).withColumns(
+        {f: F.when((named(RANK) == 1) & named(ALIVE), named(f)) for f in both.foreign}
+    )
+    left, right = left.alias("l"), _versions(both, 1).alias("r")
+
+    def of(side: str, name: str) -> Column:
+        return expression(f"{side}.{quoted(name)}")
+
+    same = [of("l", f) == of("r", k) for f, k in zip(both.foreign, both.keys[1], strict=True)]
+    lasts = [of(a, END).isNull() | (of(b, PLACE) < of(a, END)) for a, b in (("l", "r"), ("r", "l"))]
+    met = left.join(right, [*same, *lasts], "left").where((of("l", RANK) == 0) | of("r", PLACE).isNotNull())
+    match = F.coalesce(of("r", ALIVE), F.lit(False))
+    by_right = F.coalesce(of("r", PLACE) > of("l", PLACE), F.lit(False))
+    later = [F.when(by_right, of("r", n)).otherwise(of("l", n)).alias(n) for n in (*both.ordered, PLACE)]
+    return met.select(
+        *(of("l", k) for k in both.keys[0]),
+        *later,
+        *(of("l", n) for n in both.own[0]),
+        *(of("r", n) for n in both.own[1]),
+        of("l", ALIVE),
+        of("l", RANK),
+        of("l", TIME).alias(LEFT_TIME),
+        match.alias(MATCH),
+        F.when(by_right | match, of("r", TIME)).alias(RIGHT_TIME),
+    )

@@ -1,0 +1,79 @@
+"""A changelog as it is given: which rows are changes, which of them delete, and which come too late (rules C8, C10, V2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.rows.changelog import deletions, preimages, typed
+from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
+from streamtime.sql.rows.columns import expression, less, named
+from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.typed import microseconds
+from streamtime.sql.syntax.text import quoted
+from streamtime.udfs.versions import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column
+
+    from streamtime.sql.call.spec import Bound
+    from streamtime.sql.rows.frame import Frame, Order, Ref
+
+ALIVE, OLD, CLOCK = (f"{PREFIX}{n}" for n in ("alive", "too_old", "clock"))
+MADE_ANEW = ("change_type", "change_time", "change_seq", "_change_type", "_commit_version", "_commit_timestamp")
+REASONS = ("null_time", "null_key", "too_old", "out_of_order")
+
+
+def changes_of(call: Bound, frame: Frame, versioned: bool, clocks: tuple[Ref, ...]) -> Frame:
+    """The rows that are changes, with whether one leaves a row (`ALIVE`), stream time (`CLOCK`), and whether it came too late (`OLD`)."""
+    columns, given = typed(frame), frame.extras.get("deleted", ())
+    if given and not isinstance(given[0].type, (T.BooleanType, T.NullType)):
+        kind = given[0].type.simpleString().upper()
+        raise call.refuse("`deleted`", f"expected a condition, got {kind} (`{given[0].text}`)", "Write it as 'value IS NULL'.")
+    if (none := preimages(call, columns)) is not None:
+        frame = frame.with_df(frame.df.where(~expression(none)))
+    gone = deletions(call, quoted(given[0].name) if given else None, columns)
+    frame = frame.with_df(frame.df.withColumn(ALIVE, ~expression(gone) if gone else F.lit(True)))
+    return _judged(call, frame, versioned and call["retention"] is not None, clocks)
+
+
+def _judged(call: Bound, frame: Frame, bounded: bool, clocks: tuple[Ref, ...]) -> Frame:
+    if frame.in_time_order or not (bounded or call["output"] != "rows"):
+        return frame.with_df(frame.df.withColumns({CLOCK: frame.time.column, OLD: F.lit(False)}))
+    moves = F.when(frame.has_time & frame.has_key, frame.time.column)  # one that is too old would not move it
+    frame = with_stream_time(frame, moves, clocks)
+    late = F.lit(False)
+    if bounded:
+        time, clock = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, STREAM_TIME))
+        late = F.coalesce(refused(expression(time), clock, call["retention"], less), F.lit(False))
+    return frame.with_df(frame.df.withColumns({CLOCK: named(STREAM_TIME), OLD: late}))
+
+
+def refuse_computed(call: Bound, frame: Frame, refs: Sequence[tuple[str, Ref]]) -> None:
+    """A change has these columns by their names (C10). `refs` are columns and what the call asks them to be."""
+    plain = {c.name for c in frame.columns}
+    for role, ref in refs:
+        if ref.name not in plain:
+            fix = f"Name it in the TABLE argument: TABLE(SELECT *, {ref.text} AS name FROM ..)."
+            raise call.refuse(role, f"a change has this column, so it needs a name (`{ref.text}`)", fix)
+    if not frame.keys:
+        raise call.refuse("PARTITION BY", "is missing: the key by which a change replaces a row", "Name the columns of the key.")
+
+
+def of_order(order: Sequence[Order]) -> tuple[Ref, ...]:
+    """The columns of ORDER BY."""
+    return tuple(o.ref for o in order)
+
+
+def names_of(frame: Frame, refs: Sequence[Ref]) -> list[str]:
+    """The names that columns came with."""
+    return [frame.originals[[c.name for c in frame.columns].index(r.name)] for r in refs]
+
+
+def is_newest(time: Column, newest: Column) -> Column:
+    """Whether no change of a newer time came before."""
+    return F.coalesce(time >= newest, F.lit(True))

@@ -1,0 +1,166 @@
+"""Keeps totals of a changelog: counts, sums, averages, smallest and largest values per group, as a changelog.
+
+A table is described by its changes. The result says, change by change, what each group of its rows comes to:
+
+    accounts (1, 'ann', 'gold', 10), (2, 'bob', 'gold', 5), (3, 'ann', 'blue', 10)      count(*) AS n, sum(amount) AS total
+
+    offset  grade  n  total  change_type
+    1       gold   1  10     upsert
+    2       gold   2  15     upsert
+    3       gold   1  5      upsert         ann left it ..
+    3       blue   1  10     upsert         .. and came here
+
+## Semantics
+
+- **J9** `PARTITION BY` is the key of a row, `group_by` the columns by which rows are added up. A change takes the row that it replaces out
+  of its group and puts its own into one. If that is the same group, one change leaves; if not, the old group's leaves first. A group
+  without rows leaves as `'delete'`, its aggregates null (Kafka sends 0). A row with a null in `group_by` is in no group.
+- **Aggregates** `count(*)`, `count(x)`, `sum`, `avg`, `min` and `max`, whose nulls count as in `GROUP BY`. Nothing that was taken back
+  leaves a trace: a sum of DOUBLE is exact, rounded once. (An average of DECIMAL with more than 24 digits can differ from Spark's in its
+  last four.) Others, such as `first(x)`, cannot be taken back and are an error.
+- **Versioned input** `versioned => true` says that changes can come out of order: a change that is older than the newest one of its key, a
+  deletion included, is ignored as `out_of_order`; one older than stream time - `retention` as `too_old`. Without it, changes apply as they
+  come, older ones too.
+- **Deletions** are rows that `deleted` marks; without it those whose `change_type`, or Delta's `_change_type`, is `'delete'`. Delta's
+  `update_preimage` rows are no changes and are left out before anything else. To add up some rows of a table only, say what is not wanted
+  with `deleted => 'NOT (amount > 0)'`: a `WHERE` would leave in what a row was before (V8).
+- **C10** The result has `group_by`, `clock_by` and ORDER BY columns of the row that caused the change, the aggregates, `change_type`,
+  `change_time` (the largest time of the group's changes so far) and `change_seq`, which orders the changes of a row and those of a group
+  that share the ORDER BY columns: 0, and 1 for the new group of a row that moved. It can be fed into the next function with
+  `ORDER BY (offset, change_seq), time => 'change_time'`.
+
+Event time is the first `ORDER BY` expression unless `time` names another.
+
+`output => 'dropped'` has the input rows that were ignored, `'all'` all of them with the reason. `'explain'` says in a sentence what each
+did: its row was `added`, `changed` within its group, `moved` to another, `removed`, is in `no_group`, or `nothing` changed.
+
+## Nulls, ties, late rows, empty input
+
+A change with a null time or a null first `ORDER BY` value is ignored as `null_time`, one with a null key as `null_key` (C12). Ties in
+`ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4). Empty input gives an empty result.
+
+## On a stream
+
+Batch only. A streaming input is an error.
+
+## Guarantees
+
+The result is a function of the set of input rows (C4). The last change of each group is its row of `GROUP BY` over the table as it is in
+the end.
+
+## State and memory
+
+Two shuffles and sorts, by key and by group, that spill to disk, and Spark's own windows. `min`, `max`, and `sum` and `avg` of FLOAT and
+DOUBLE run in Python, which holds the distinct values of one group at a time. All changes of a group are in one task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from streamtime.sql.call.kinds import Choice, Duration, Flag, Text, Texts
+from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.changes.aggregate import APPLIED, HAD, HAS, KNOWN, NEWEST, SAME, Judged, changes, judged
+from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
+from streamtime.sql.rows.changelog import DELETED
+from streamtime.sql.rows.columns import named
+from streamtime.sql.rows.outcome import explained, outcome
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.spec import Bound
+
+GROUP_BY = Option("group_by", Texts(), "the columns by which rows are added up", required=True, example="ARRAY('k')")
+AGGREGATES = Option(
+    "aggregates",
+    Text(),
+    f"what to compute, each with AS and a name: {', '.join(KNOWN)}",
+    required=True,
+    default_text="'count(*) AS n'",
+    example="'count(*) AS n'",
+)
+VERSIONED = Option("versioned", Flag(), "changes can come out of order, and are ignored then", default=False, default_text="false")
+RETENTION = Option(
+    "retention", Duration(), "with `versioned`: how far behind stream time a change may come", default_text="unlimited"
+)  # fmt: skip
+CLOCKS = replace(CLOCK_BY, help="with `retention`: runs stream time separately per value of these")
+OUTPUT = Option(
+    "output",
+    Choice(words=("rows", "dropped", "all", "explain", "metrics")),
+    "'rows': the changes of the groups; 'dropped': changes that were ignored, and why; 'all': every change, with a reason where it was; "
+    "'explain': every change, and what it did; 'metrics': counts",
+    default="rows",
+    default_text="'rows'",
+)
+
+
+def check(call: Bound) -> None:
+    """Options that do not go together."""
+    if call["retention"] is not None and not call["versioned"]:
+        raise call.refuse("`retention`", "needs `versioned`: without it changes apply as they come (J9)", "Add versioned => true.")
+
+
+def plan(call: Bound) -> DataFrame:
+    """AGGREGATE_CHANGES as a DataFrame."""
+    if call.tables[0].df.isStreaming:
+        raise call.refuse(None, "is not possible on a stream yet", "Read the changes in batch, such as by table_changes().")
+    seen = judged(call)
+    frame = seen.frame
+    if call["output"] == "rows":
+        return changes(call, seen)
+    reason = F.coalesce(frame.left_out, F.when(named(OLD), "too_old").when(~named(APPLIED), "out_of_order"))
+    if call["output"] == "explain":
+        return _explained(call, seen, reason)
+    return outcome(call, frame, reason, named(CLOCK), REASONS, {}, {})
+
+
+def _explained(call: Bound, seen: Judged, reason: Column) -> DataFrame:
+    did = F.when(named(SAME), "changed").when(named(HAD) & named(HAS), "moved").when(named(HAS), "added").when(named(HAD), "removed")
+    did = did.when(named(ALIVE), "no_group").otherwise("nothing")
+    sentences: dict[str, list[Column | str]] = {
+        "added": ["Its row was put into its group."],
+        "changed": ["Its row replaced the old one in the same group."],
+        "moved": ["The old row was taken out of its group, and the new one put into another."],
+        "removed": ["The old row was taken out of its group; ",
+                    F.when(named(ALIVE), "the new one has a null in `group_by`, so it is in none.").otherwise("this is a deletion.")],
+        "no_group": ["No change: it has a null in `group_by`, so it is in no group; nor was the row that it replaces, if any."],
+        "nothing": ["No change: a deletion, and no row of this key was in a group."],
+        "too_old": ["Ignored: older than `retention` allows, as stream time is ", named(CLOCK), "."],
+        "out_of_order": ["Ignored: a newer change of this key, of ", named(NEWEST), ", came before it."],
+    }  # fmt: skip
+    return explained(call, seen.frame, named(CLOCK), seen.frame.left_out, F.coalesce(reason, did), {}, sentences)
+
+
+SPEC = Spec(
+    name="AGGREGATE_CHANGES",
+    summary="Keeps totals of a changelog: counts, sums, averages, smallest and largest values per group, as a changelog.",
+    rules="C1, C4, C6, C8-C12, J9, V8, V9 (KIP-914)",
+    page=__doc__,
+    plan=plan,
+    check=check,
+    options=(GROUP_BY, AGGREGATES, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, OUTPUT, NAME),
+    adds={
+        "'rows'": "in place of the input's columns: `group_by`, `clock_by` and ORDER BY columns, the aggregates (types as Spark's), "
+        "`change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq` BIGINT",
+        "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `too_old`, `out_of_order`; null: applied), `stream_time` (type of "
+        "the event time), `lateness` DOUBLE (seconds)",
+        "'explain'": "`outcome` STRING (`added`, `changed`, `moved`, `removed`, `no_group`, `nothing`, or a reason), `stream_time`, "
+        "`explanation` STRING",
+        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+    },
+    examples=(
+        Example(
+            "CREATE OR REPLACE TEMP VIEW accounts AS SELECT * FROM VALUES\n"
+            "  (1, 'ann', TIMESTAMP '2024-05-01 09:00:00', 'gold', 10), (2, 'bob', TIMESTAMP '2024-05-01 09:10:00', 'gold', 5),\n"
+            "  (3, 'ann', TIMESTAMP '2024-05-01 09:20:00', 'blue', 10), (4, 'bob', TIMESTAMP '2024-05-01 09:30:00', NULL, NULL)\n"
+            "  AS accounts(offset, name, ts, grade, amount)",
+            "SELECT offset, grade, n, total, change_type, change_seq FROM AGGREGATE_CHANGES(\n"
+            "  TABLE(accounts) PARTITION BY name ORDER BY offset, time => 'ts', deleted => 'amount IS NULL',\n"
+            "  group_by => ARRAY('grade'), aggregates => 'count(*) AS n, sum(amount) AS total')\nORDER BY offset, change_seq",
+        ),
+    ),
+)

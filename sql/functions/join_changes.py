@@ -1,0 +1,242 @@
+"""Joins two changelogs: what each change does to the joined table, as a changelog.
+
+Two tables are described by their changes. The result says how their join changes, row for row, so that it can be kept up to date:
+
+    orders (1, 'tea', 3), then (2, 'tea', 5)       prices (1, 'tea', 2.50), then (3, 'tea', 2.80)
+
+    offset  product  amount  price  change_type
+    1       tea      3       2.50   upsert
+    2       tea      5       2.50   upsert
+    3       tea      5       2.80   upsert
+
+## Semantics
+
+- **J7** Rows of both sides are taken in one order: by ORDER BY, whose n-th expression on the left goes with the n-th on the right; of equal
+  ones the left row is first. A row replaces the row of its key on its side, a deletion removes it. If the join has a row for the key after
+  that, it leaves as an `'upsert'`; if it had one before and has none now, as a `'delete'`; else nothing leaves. `join_type => 'inner'` has
+  a row where both sides do, `'left'` where the left side does, `'outer'` where any does. (Kafka also deletes rows that never were.)
+- **J8** `on => 'l.product_id'` joins by a foreign key: the left side's PARTITION BY is its own key, `on` the columns that name the key of
+  a row of the right side, several with commas. The join has one row for each left key; a change on the right changes all left rows that
+  name it. A left row that names another one now withdraws its old match. A null names nothing. `join_type` is `'inner'` or `'left'`.
+  (Kafka gives a change by the right side the time of its row alone, so that who takes the newest time could miss it; here it is as below.)
+- **Versioned sides** `versioned => ARRAY('left', 'right')` names sides whose changes can come out of order: a change that is older than
+  the newest one of its key, a deletion included, is ignored as `out_of_order`; one older than stream time - `retention` as `too_old`.
+  Stream time is the largest time of that side so far. One of equal time replaces. Sides that are not named apply changes as they come,
+  older ones too. The other side is always taken as it is now, never as of a time: that is AS_OF_JOIN.
+- **Deletions** are rows that `deleted` marks; without it those whose `change_type`, or Delta's `_change_type`, is `'delete'`. `deleted` is
+  evaluated on each side that has its columns. Delta's `update_preimage` rows are no changes and are left out before anything else.
+- **C10** The result has the keys and the ORDER BY columns of the row that caused the change, named as on the left, the left side's other
+  columns, the right side's, `change_type`, `change_time` (the larger of the row's time and that of the other side's row, if there is one)
+  and `change_seq` (0, 1, .. over the changes of a key that share the ORDER BY columns). Of a delete, the columns of both sides are null.
+  Left out are: the column of `time`, for `change_time`; a column that is all of `deleted`; `change_*` columns of the inputs, and those that
+  Delta adds to a change feed. Other columns of one name are an error: rename one of them.
+- **Joins of joins** A result can be a side again, with `ORDER BY (offset, change_seq), time => 'change_time'`; the other side then has
+  `0 AS change_seq` and its time as `change_time`.
+
+Event time is the first `ORDER BY` expression unless `time` names another, which both sides must have.
+
+`output => 'dropped'` has the changes that were ignored, `'all'` all of them: key, ORDER BY columns, the time, the columns of both sides,
+those of the other side null, then `side` and the reason. `'explain'` says in a sentence what each change did: it `joined`, stands `alone`
+(its row has no match, or lost it), `withdrew` the join's row, `waits` for the other side, changed `nothing`, or why it was ignored.
+
+## Nulls, ties, late rows, empty input
+
+A change with a null time or a null first `ORDER BY` value is ignored as `null_time`, one with a null key as `null_key` (C12). Ties in
+`ORDER BY` are broken by the side, left first, then by the remaining columns, left to right, ascending, nulls first (C4). Empty inputs give
+an empty result; if one side is empty, an inner join is.
+
+## On a stream
+
+Batch only. A streaming input is an error.
+
+## Guarantees
+
+The result is a function of the set of input rows (C4). Its last change of each key is the row of a join of both tables as they are in
+the end. Changes that gave a change, changes that did not and ignored ones together are the input.
+
+## State and memory
+
+Spark's own windows over each key, in one shuffle and one sort, which spill to disk; no Python. With `on`, both sides are shuffled by
+their keys, joined, and the result by the left key; each pair of a left row and a right row of one name is looked at. Where `time` is not
+the first ORDER BY expression, `retention` costs another shuffle and sort of each versioned side for its stream time, and so do the outputs
+other than `'rows'`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from streamtime.sql.call.errors import did_you_mean
+from streamtime.sql.call.kinds import Choice, Duration, Text, Texts
+from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.changes import foreign
+from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
+from streamtime.sql.changes.join import APPLIED, BEFORE, NEWEST, NOW, SIDE, SIDES, Joined, changes, resolves, there, time_of, value
+from streamtime.sql.changes.join import TIME as OF_CHANGE
+from streamtime.sql.rows.changelog import DELETED
+from streamtime.sql.rows.columns import named
+from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.outcome import explained, outcome
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.spec import Bound
+    from streamtime.sql.rows.frame import Frame
+
+TYPE, AT = f"{PREFIX}type", f"{PREFIX}at"
+JOIN_TYPE = Option(
+    "join_type",
+    Choice(words=("inner", "left", "outer")),
+    "'inner': rows that both sides have; 'left': all of the left side; 'outer': all of both",
+    default="inner",
+    default_text="'inner'",
+)
+ON = Option(
+    "on",
+    Text(),
+    "the left side's columns that name a row of the right side (a foreign key), where the sides have keys of their own",
+    default_text="none: both sides have one key",
+)
+VERSIONED = Option(
+    "versioned",
+    Texts(),
+    "sides whose changes can come out of order, and are ignored then: 'left', 'right'",
+    default_text="none: changes apply as they come",
+)
+RETENTION = Option(
+    "retention", Duration(), "with `versioned`: how far behind stream time a change may come", default_text="unlimited"
+)  # fmt: skip
+CLOCKS = replace(CLOCK_BY, help="with `retention`: runs stream time separately per value of these, which are among the left keys")
+OUTPUT = Option(
+    "output",
+    Choice(words=("rows", "dropped", "all", "explain", "metrics")),
+    "'rows': the changes of the join; 'dropped': changes that were ignored, and why; 'all': every change, with a reason where it was; "
+    "'explain': every change, and what it did; 'metrics': counts",
+    default="rows",
+    default_text="'rows'",
+)
+
+
+def check(call: Bound) -> None:
+    """Options that do not go together."""
+    for side in call["versioned"] or ():
+        if side not in SIDES:
+            fix = did_you_mean(side, SIDES) or "Write it as versioned => ARRAY('left', 'right')."
+            raise call.refuse("`versioned`", f"expected 'left' or 'right', got '{side}'", fix)
+    if call["retention"] is not None and not call["versioned"]:
+        raise call.refuse("`retention`", "needs `versioned`: other sides take changes as they come (J7)", "Add versioned => ARRAY('left').")
+    if call["on"] and call["join_type"] == "outer":
+        raise call.refuse(
+            "`join_type`", "'outer' is not possible with `on`: its rows have the left side's key (J8)", "Write 'inner' or 'left'."
+        )
+    if call["on"] and call["output"] == "explain":
+        raise call.refuse("`output`", "'explain' is not possible with `on` yet", "Look at the rows of output => 'all'.")
+
+
+def plan(call: Bound) -> DataFrame:
+    """JOIN_CHANGES as a DataFrame."""
+    if any(table.df.isStreaming for table in call.tables):
+        raise call.refuse(None, "is not possible on a stream yet", "Read the changes in batch, such as by table_changes().")
+    if call["deleted"] and not any(resolves(call, place) for place in (0, 1)):
+        raise call.refuse("`deleted`", f"Spark cannot resolve `{call['deleted']}` over any side", "Name a column that a side has.")
+    if call["on"]:
+        return _by_foreign_key(call)
+    joined = changes(call)
+    has, had = _present(call, NOW), _present(call, BEFORE)
+    frame = joined.frame
+    if call["output"] == "rows":
+        return _changed(joined, has, had)
+    ordered = F.when(named(OLD), "too_old").when(~named(APPLIED), "out_of_order")
+    reason = F.coalesce(frame.left_out, ordered)
+    if call["output"] == "explain":
+        return _explained(call, frame, reason, has, had)
+    return outcome(call, frame, reason, named(CLOCK), REASONS, {}, {})
+
+
+def _by_foreign_key(call: Bound) -> DataFrame:
+    both = foreign.judged(call)
+    if call["output"] == "rows":
+        return foreign.changes(call, both)
+    left_out = F.when(~both.frame.has_time, "null_time").when(named(OF_CHANGE).isNull(), "null_key")
+    reason = F.coalesce(left_out, F.when(named(OLD), "too_old").when(~named(APPLIED), "out_of_order"))
+    return outcome(call, both.frame, reason, named(CLOCK), REASONS, {}, {})
+
+
+def _explained(call: Bound, frame: Frame, reason: Column, has: Column, had: Column) -> DataFrame:
+    left = named(SIDE) == SIDES[0]
+    other, time = F.when(left, SIDES[1]).otherwise(SIDES[0]), F.when(left, time_of(SIDES[1])).otherwise(time_of(SIDES[0]))
+    did = F.when(has & there(NOW, SIDES[0]) & there(NOW, SIDES[1]), "joined").when(has, "alone").when(had, "withdrew")
+    did = did.when(named(ALIVE), "waits").otherwise("nothing")
+    sentences: dict[str, list[Column | str]] = {
+        "joined": ["Upsert: its row and that of the ", other, " side, of ", time, ", are the row of the join now."],
+        "alone": [F.when(named(ALIVE), "Upsert: its row stands without one of the ").otherwise("Upsert: it leaves alone the row of the "),
+                  other, " side."],
+        "withdrew": ["Delete: the join had a row of this key, and has none now."],
+        "waits": ["No change: the ", other, " side has no row of this key."],
+        "nothing": ["No change: a deletion, and the join had no row of this key."],
+        "too_old": ["Ignored: older than `retention` allows, as stream time of its side is ", named(CLOCK), "."],
+        "out_of_order": ["Ignored: a newer change of this key and side, of ", named(NEWEST), ", came before it."],
+    }  # fmt: skip
+    return explained(call, frame, named(CLOCK), frame.left_out, F.coalesce(reason, did), {}, sentences)
+
+
+def _present(call: Bound, state: str) -> Column:
+    """Whether the join has a row."""
+    left, right = (there(state, side) for side in SIDES)
+    return {"inner": left & right, "left": left, "outer": left | right}[call["join_type"]]
+
+
+def _changed(joined: Joined, has: Column, had: Column) -> DataFrame:
+    frame = joined.frame
+    other = F.when(named(SIDE) == SIDES[0], time_of(SIDES[1])).otherwise(time_of(SIDES[0]))
+    kept = frame.df.withColumns({TYPE: F.when(has, "upsert").when(had, "delete"), AT: F.greatest(named(OF_CHANGE), other)})
+    kept = kept.where(named(APPLIED) & named(TYPE).isNotNull())
+    one = Window.partitionBy(*map(named, (*joined.keys, *joined.ordered))).orderBy(*(o.sort() for o in frame.order))
+    side_of = {name: side for side, names in zip(SIDES, joined.own, strict=True) for name in names}
+    upsert = named(TYPE) == "upsert"
+    columns = [
+        (F.when(upsert, value(side_of[c.name], c.name)) if c.name in side_of else c.column).alias(original)
+        for c, original in zip(frame.columns, frame.originals, strict=True)
+    ]
+    seq = (F.row_number().over(one) - 1).cast("bigint").alias("change_seq")
+    return kept.select(*columns, named(TYPE).alias("change_type"), named(AT).alias("change_time"), seq)
+
+
+SPEC = Spec(
+    name="JOIN_CHANGES",
+    summary="Joins two changelogs: what each change does to the joined table, as a changelog.",
+    rules="C1, C4, C6, C8-C12, J7, V9 (KIP-914)",
+    page=__doc__,
+    plan=plan,
+    check=check,
+    tables=2,
+    options=(JOIN_TYPE, ON, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, OUTPUT, NAME),
+    adds={
+        "'rows'": "in place of the inputs' columns: keys and ORDER BY columns, the left side's other columns, the right side's, "
+        "`change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq` BIGINT",
+        "'dropped', 'all'": "the same without `change_*`, with the time before the left side's columns, then `side` STRING (`left`, "
+        "`right`), `reason` STRING (`null_time`, `null_key`, `too_old`, `out_of_order`; null: applied), `stream_time` (type of the event "
+        "time), `lateness` DOUBLE (seconds)",
+        "'explain'": "the columns of 'all' up to `side`, then `outcome` STRING (`joined`, `alone`, `withdrew`, `waits`, `nothing`, or a "
+        "reason), `stream_time`, `explanation` STRING",
+        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the inputs' columns",
+    },
+    examples=(
+        Example(
+            "CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM VALUES\n"
+            "  (1, 'tea', TIMESTAMP '2024-05-01 09:00:00', 3), (2, 'tea', TIMESTAMP '2024-05-01 09:10:00', 5),\n"
+            "  (5, 'tea', TIMESTAMP '2024-05-01 09:20:00', NULL) AS orders(offset, product, ts, amount);\n\n"
+            "CREATE OR REPLACE TEMP VIEW prices AS SELECT * FROM VALUES\n"
+            "  (0, 'tea', TIMESTAMP '2024-05-01 08:00:00', 2.50), (3, 'tea', TIMESTAMP '2024-05-01 09:15:00', 2.80),\n"
+            "  (4, 'tea', TIMESTAMP '2024-05-01 08:30:00', 2.60) AS prices(offset, product, ts, price)",
+            "SELECT offset, product, amount, price, change_type, change_time\n"
+            "FROM JOIN_CHANGES(TABLE(orders) PARTITION BY product ORDER BY offset, TABLE(prices) PARTITION BY product ORDER BY offset,\n"
+            "                  time => 'ts', versioned => ARRAY('right'), deleted => 'amount IS NULL')\nORDER BY offset",
+        ),
+    ),
+)

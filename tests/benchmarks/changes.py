@@ -1,0 +1,113 @@
+"""JOIN_CHANGES and AGGREGATE_CHANGES beside bare shuffle + sort of the same rows: `python3 run.py benchmark changes`.
+
+Half of the rows are changes of the left side, half of the right one, or all of them changes of one table; one in ten deletes. Bare is
+Spark's shuffle by key and sort by key and order of the same columns. Each round runs bare and every call, one after the other, in an order
+of its own; a ratio is the median of those of the rounds. Results of other sizes stay in changes.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from tabulate import tabulate
+
+import streamtime
+
+HERE = Path(__file__).parent
+SIDES = "TABLE(l) PARTITION BY k ORDER BY n, TABLE(r) PARTITION BY k ORDER BY n, time => 'ts', deleted => 'gone'"
+GROUPS = "TABLE(t) PARTITION BY k ORDER BY n, time => 'ts', deleted => 'gone', group_by => ARRAY('g')"
+BARE_JOIN, BARE_TOTALS = "bare shuffle + sort of both sides", "bare shuffle + sort of the changes"
+CALLS = {
+    "JOIN_CHANGES, inner": (BARE_JOIN, f"JOIN_CHANGES({SIDES})"),
+    "JOIN_CHANGES, outer": (BARE_JOIN, f"JOIN_CHANGES({SIDES}, join_type => 'outer')"),
+    "JOIN_CHANGES, versioned": (BARE_JOIN, f"JOIN_CHANGES({SIDES}, versioned => ARRAY('left', 'right'))"),
+    "AGGREGATE_CHANGES, count and sum": (BARE_TOTALS, f"AGGREGATE_CHANGES({GROUPS}, aggregates => 'count(*) AS c, sum(v) AS s')"),
+    "AGGREGATE_CHANGES, max": (BARE_TOTALS, f"AGGREGATE_CHANGES({GROUPS}, aggregates => 'max(v) AS m')"),
+    "AGGREGATE_CHANGES, sum of DOUBLE": (BARE_TOTALS, f"AGGREGATE_CHANGES({GROUPS}, aggregates => 'sum(d) AS s')"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=float, default=2e6)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cores", type=int, default=2)
+    options = parser.parse_args()
+    rows = int(options.rows)
+    spark = streamtime.session(cores=options.cores, memory="6g", settings={"spark.sql.adaptive.enabled": "false"})
+    with tempfile.TemporaryDirectory() as folder:
+        made(spark, folder, rows)
+        bare = {
+            BARE_JOIN: "SELECT k, n, ts, v, gone FROM l UNION ALL SELECT k, n, ts, w, gone FROM r",
+            BARE_TOTALS: "SELECT k, n, ts, v, g, gone FROM t",
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in (*bare, *CALLS)}
+        for number in range(options.rounds + 1):
+            for name in random.sample(list(seconds), len(seconds)):
+                began = time.perf_counter()
+                if name in bare:
+                    df = spark.sql(bare[name]).repartition(4, "k").sortWithinPartitions("k", "n")
+                else:
+                    df = spark.sql(f"SELECT * FROM {CALLS[name][1]}")
+                df.write.format("noop").mode("overwrite").save()
+                if number:  # the first round warms up
+                    seconds[name].append(time.perf_counter() - began)
+            print(f"[round {number} of {options.rounds} ..]", flush=True)
+    lines: list[dict[str, Any]] = []
+    for name, (against, _) in CALLS.items():
+        ratios = [one / other for one, other in zip(seconds[name], seconds[against], strict=True)]
+        lines.append(
+            {
+                "call": name,
+                "rows": rows,
+                "seconds": round(statistics.median(seconds[name]), 2),
+                "bare": round(statistics.median(seconds[against]), 2),
+                "ratio": round(statistics.median(ratios), 2),
+                "ratios from": round(min(ratios), 2),
+                "to": round(max(ratios), 2),
+            }
+        )
+    print(tabulate(lines, headers="keys", floatfmt=".2f", intfmt=","))
+    results = HERE / "changes.json"
+    others = [line for line in json.loads(results.read_text())["lines"] if line["rows"] != rows] if results.exists() else []
+    written = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
+        "rounds": options.rounds,
+        "lines": sorted([*others, *lines], key=lambda line: line["rows"]),
+    }
+    results.write_text(json.dumps(written, indent=1) + "\n")
+
+
+def made(spark: SparkSession, folder: str, rows: int) -> None:
+    """Ten changes of each key, in any order of time; groups of about a thousand keys."""
+    spark.sql("SET spark.sql.shuffle.partitions = 4")
+    spark.range(0, rows, 1, 4).selectExpr(
+        "id AS n",
+        f"pmod(xxhash64(id, 1), {max(rows // 10, 1)}) AS k",
+        "timestamp_micros(1704067200000000 + id * 100000 - pmod(xxhash64(id, 2), 600) * 1000000) AS ts",
+        "pmod(xxhash64(id, 3), 100) AS v",
+        "pmod(xxhash64(id, 3), 100) / 7D AS d",
+        f"pmod(xxhash64(id, 5), {max(rows // 10_000, 1)}) AS g",
+        "pmod(xxhash64(id, 4), 10) = 0 AS gone",
+    ).write.parquet(f"{folder}/t")
+    spark.read.parquet(f"{folder}/t").createOrReplaceTempView("t")
+    spark.sql("SELECT n, k, ts, v, gone FROM t WHERE n % 2 = 0").write.parquet(f"{folder}/l")
+    spark.sql("SELECT n, k, ts, v AS w, gone FROM t WHERE n % 2 = 1").write.parquet(f"{folder}/r")
+    for side in "lr":
+        spark.read.parquet(f"{folder}/{side}").createOrReplaceTempView(side)
+
+
+if __name__ == "__main__":
+    main()
