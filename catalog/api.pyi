@@ -17,6 +17,7 @@ __all__ = [  # noqa: RUF022 - as on the shelf
     "as_of_join",
     "join_changes",
     "aggregate_changes",
+    "filter_changes",
     "versions",
     "table_history",
     "assign_tasks",
@@ -577,6 +578,53 @@ def aggregate_changes(
                 `stream_time` (type of the event time), `lateness` DOUBLE (seconds).
             'explain': `outcome` STRING (`added`, `changed`, `moved`, `removed`, `no_group`, `nothing`, or a reason),
                 `stream_time`, `explanation` STRING.
+            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
+
+    Raises:
+        CallError: at once, where the call is wrong; it says what to write instead.
+    """
+
+def filter_changes(
+    df: DataFrame,
+    *,
+    keys: str | Sequence[str] | None = None,
+    order_by: str | Sequence[str],
+    condition: str,
+    time: str | None = None,
+    versioned: bool = False,
+    retention: datetime.timedelta | None = None,
+    deleted: str | None = None,
+    clock_by: str | Sequence[str] | None = None,
+    output: Literal["rows", "dropped", "all", "explain", "metrics"] = "rows",
+    name: str | None = None,
+) -> DataFrame:
+    """Filters the table that a changelog describes, as a changelog: a row that no longer passes is deleted.
+
+    Args:
+        df: the rows, in batch or as a stream.
+        keys: the keys. Default: none.
+        order_by: the processing order.
+        condition: what a row must be to stay.
+        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        versioned: changes can come out of order, and their times count: all that do not pass leave as deletes. Default:
+            False.
+        retention: with `versioned`: how far behind stream time a change may come. Default: unlimited.
+        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
+            'delete', where such a column exists.
+        clock_by: with `retention`: runs stream time separately per value of these. Default: one clock for the whole
+            input.
+        output: 'rows': the changes; 'dropped': changes that were ignored, and why; 'all': every change, with a reason
+            where it was; 'explain': every change, and what it did; 'metrics': counts. Default: 'rows'.
+        name: a label for the metrics. Default: none.
+
+    Returns:
+        The input's columns, unchanged, then, as `output` says:
+            'rows': `change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq`
+                BIGINT.
+            'dropped', 'all': `reason` STRING (`null_time`, `null_key`, `too_old`; null: applied), `stream_time` (type
+                of the event time), `lateness` DOUBLE (seconds).
+            'explain': `outcome` STRING (`passed`, `withdrew`, `nothing`, or a reason), `stream_time`, `explanation`
+                STRING.
             'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
 
     Raises:

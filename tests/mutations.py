@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 KERNELS = "tests/udfs/test_kernels.py"
 ASSIGNED = "tests/udfs/assignment"
 JOINED, TOTALS = "tests/sql/functions/test_join_changes.py", "tests/sql/functions/test_aggregate_changes.py"
+FILTERED, BY_NAME = "tests/sql/functions/test_filter_changes.py", "tests/sql/functions/test_join_changes_by_foreign_key.py"
 CHANGELOGS = f"{JOINED} {TOTALS}"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
@@ -244,6 +245,26 @@ MUTATIONS = [
     Mutation(
         "V2: a change of a versioned side that is as old as retention allows is taken", "sql/changes/given.py",
         'call["retention"], less)', 'max(call["retention"] - 1000, 0), less)', CHANGELOGS,
+    ),
+    Mutation(
+        "V8: what passed and does not any more is deleted", "sql/functions/filter_changes.py",
+        'F.when(named(PASSES), "upsert").when(named(HAD), "delete")', 'F.when(named(PASSES), "upsert")', FILTERED,
+    ),
+    Mutation(
+        "V8: of a versioned input all that does not pass is deleted", "sql/functions/filter_changes.py",
+        'F.lit(True) if call["versioned"] else F.coalesce(last, F.lit(False))', "F.coalesce(last, F.lit(False))", FILTERED,
+    ),
+    Mutation(
+        "J8: a left row that names another one withdraws its old match", "sql/changes/foreign.py",
+        'HAD: F.lag(named(HAS), 1, False).over(by_key)', "HAD: F.lit(False)", BY_NAME,
+    ),
+    Mutation(
+        "J8: only the current match counts", "sql/changes/foreign.py",
+        'for a, b in (("l", "r"), ("r", "l"))]', 'for a, b in (("r", "l"),)]', BY_NAME,
+    ),
+    Mutation(
+        "J8: a deletion has the time of what it withdraws, if that is larger", "sql/changes/foreign.py",
+        "AT: F.greatest(named(LEFT_TIME), named(RIGHT_TIME), late)", "AT: F.greatest(named(LEFT_TIME), named(RIGHT_TIME))", BY_NAME,
     ),
     Mutation(
         "J9: a row that moves leaves its old group", "sql/changes/aggregate.py",

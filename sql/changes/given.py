@@ -31,9 +31,8 @@ REASONS = ("null_time", "null_key", "too_old", "out_of_order")
 def changes_of(call: Bound, frame: Frame, versioned: bool, clocks: tuple[Ref, ...]) -> Frame:
     """The rows that are changes, with whether one leaves a row (`ALIVE`), stream time (`CLOCK`), and whether it came too late (`OLD`)."""
     columns, given = typed(frame), frame.extras.get("deleted", ())
-    if given and not isinstance(given[0].type, (T.BooleanType, T.NullType)):
-        kind = given[0].type.simpleString().upper()
-        raise call.refuse("`deleted`", f"expected a condition, got {kind} (`{given[0].text}`)", "Write it as 'value IS NULL'.")
+    if given:
+        refuse_no_condition(call, "deleted", given[0])
     if (none := preimages(call, columns)) is not None:
         frame = frame.with_df(frame.df.where(~expression(none)))
     gone = deletions(call, quoted(given[0].name) if given else None, columns)
@@ -51,6 +50,13 @@ def _judged(call: Bound, frame: Frame, bounded: bool, clocks: tuple[Ref, ...]) -
         time, clock = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, STREAM_TIME))
         late = F.coalesce(refused(expression(time), clock, call["retention"], less), F.lit(False))
     return frame.with_df(frame.df.withColumns({CLOCK: named(STREAM_TIME), OLD: late}))
+
+
+def refuse_no_condition(call: Bound, option: str, given: Ref) -> None:
+    """Whether the option says yes or no of a row."""
+    if not isinstance(given.type, (T.BooleanType, T.NullType)):
+        kind = given.type.simpleString().upper()
+        raise call.refuse(f"`{option}`", f"expected a condition, got {kind} (`{given.text}`)", "Write it as 'value IS NULL'.")
 
 
 def refuse_computed(call: Bound, frame: Frame, refs: Sequence[tuple[str, Ref]]) -> None:

@@ -145,6 +145,11 @@ CHANGELOGS = [
         f"JOIN_CHANGES({LEFT}, {OTHER}, on => 'l.s, k', time => 't', deleted => 'gone', join_type => 'left', {VERSIONED}, output => '{o}')"
         for o in ("rows", "all")
     ),
+    f"FILTER_CHANGES({ARRIVAL}, condition => 'v > 0', deleted => 'gone')",
+    *(
+        f"FILTER_CHANGES({ARRIVAL}, condition => 'v > 0', versioned => true, retention => INTERVAL 3 SECONDS{CLOCKS}, output => '{o}')"
+        for o in (*OUTPUTS, "explain")
+    ),
     f"AGGREGATE_CHANGES({ARRIVAL}, {GROUPED}, deleted => 'gone')",
     *(
         f"AGGREGATE_CHANGES({ARRIVAL}, {GROUPED}, versioned => true, retention => INTERVAL 3 SECONDS, clock_by => ARRAY('s'), output => '{o}')"

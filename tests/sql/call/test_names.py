@@ -83,6 +83,10 @@ CALLS: dict[str, list[Options]] = {
         {"keys": ["{k}"], "order_by": ["{o}", "{g}"], "time": "{ts}", "join_type": "left"},
         {"keys": ["{k}", "{g}"], "order_by": ["{o}"], "time": "{ts}", "join_type": "left", "on": "l.{k}, {g}"},
     ],
+    "FILTER_CHANGES": [
+        KEYED | {"condition": "{v} > 0", "deleted": "{gone}", "clock_by": ["{g}"], "retention": 20 * SECOND, "versioned": True},
+        KEYED | {"keys": ["{k}", "{g}"], "condition": "{v} > 0 AND {w} IS NOT NULL"},
+    ],
     "AGGREGATE_CHANGES": [
         KEYED | {"group_by": ["{g}", "{w}"], "aggregates": COUNTED["aggregates"].replace("collect_list", "min"), "deleted": "{gone}",
                  "clock_by": ["{g}"], "retention": 20 * SECOND, "versioned": True},
@@ -338,7 +342,7 @@ def test_in_a_python_udtf_any_name_gives_the_rows_of_tame_ones(spark: SparkSessi
         spark.sql(f"DROP TEMPORARY FUNCTION named_{name}")
 
 
-NOT_ON_STREAMS = ("JOIN_CHANGES", "AGGREGATE_CHANGES", "VERSIONS", "TABLE_HISTORY", "FUNCTION_CATALOG")
+NOT_ON_STREAMS = ("JOIN_CHANGES", "AGGREGATE_CHANGES", "FILTER_CHANGES", "VERSIONS", "TABLE_HISTORY", "FUNCTION_CATALOG")
 
 
 def test_on_a_stream_any_name_gives_the_rows_of_tame_ones(spark: SparkSession, views: None, tmp_path: Path) -> None:

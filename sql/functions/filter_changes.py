@@ -1,0 +1,170 @@
+"""Filters the table that a changelog describes, as a changelog: a row that no longer passes is deleted.
+
+A `WHERE` over a changelog is a trap: when a row changes so that it no longer passes, that change is left out, and what it was lives on.
+
+    stock (1, 'tea', 5), then (2, 'tea', 0)        condition => 'amount > 0'
+
+    offset  product  amount  change_type
+    1       tea      5       upsert
+    2       tea      NULL    delete                with WHERE amount > 0, there were still 5
+
+## Semantics
+
+- **V8** A row that passes `condition` leaves as an `'upsert'`. One that does not, or that is a deletion, leaves as a `'delete'` if a row of
+  its key was there before; else nothing leaves. (Kafka also deletes rows that never were.) A null is no pass.
+- **Versioned input** `versioned => true` says that changes can come out of order, and that who reads the result looks at their times. Then
+  a row that does not pass always leaves as a `'delete'`, for an older one may come later. Order and times stay as they are, so the result
+  is versioned as the input was. A change older than stream time - `retention` is `too_old` and ignored.
+- **Deletions** are rows that `deleted` marks; without it those whose `change_type`, or Delta's `_change_type`, is `'delete'`. Delta's
+  `update_preimage` rows are no changes and are left out before anything else.
+- **C10** The result has the input's columns, `change_type`, `change_time` (the row's event time) and `change_seq` (0, 1, .. over the
+  changes of a key that share the ORDER BY columns). Of a delete, all of the input's columns are null but keys, ORDER BY columns and the
+  event time. `change_*` columns of the input, and those that Delta adds to a change feed, are made anew or left out.
+
+Event time is the first `ORDER BY` expression unless `time` names another.
+
+Where the next function takes `deleted`, this one is not needed: `deleted => 'NOT (amount > 0)'` does the same there.
+
+`output => 'dropped'` has the input rows that were ignored, `'all'` all of them with the reason. `'explain'` says in a sentence what each
+did: it `passed`, `withdrew` the row of its key, or changed `nothing`.
+
+## Nulls, ties, late rows, empty input
+
+A change with a null time or a null first `ORDER BY` value is ignored as `null_time`, one with a null key as `null_key` (C12). Ties in
+`ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4). Empty input gives an empty result.
+
+## On a stream
+
+Batch only. A streaming input is an error.
+
+## Guarantees
+
+The result is a function of the set of input rows (C4). Its last change of each key says whether the key's last row passes.
+
+## State and memory
+
+Spark's own windows over each key, in one shuffle and one sort, which spill to disk; no Python. `retention`, and outputs other than
+`'rows'`, cost another shuffle and sort for stream time, where `time` is not the first ORDER BY expression.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from streamtime.sql.call.kinds import Choice, Duration, Flag, Text
+from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.call.values import Expression
+from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, names_of, of_order, refuse_computed, refuse_no_condition
+from streamtime.sql.rows.changelog import DELETED
+from streamtime.sql.rows.columns import named
+from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.outcome import explained, outcome
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.spec import Bound
+    from streamtime.sql.rows.frame import Frame
+
+REASONS = ("null_time", "null_key", "too_old")
+PASSES, HAD, TYPE = (f"{PREFIX}{n}" for n in ("passes", "had", "type"))
+CONDITION = Option("condition", Text(), "what a row must be to stay", required=True, example="'k IS NOT NULL'")
+VERSIONED = Option(
+    "versioned", Flag(), "changes can come out of order, and their times count: all that do not pass leave as deletes", default=False,
+    default_text="false",
+)  # fmt: skip
+RETENTION = Option(
+    "retention", Duration(), "with `versioned`: how far behind stream time a change may come", default_text="unlimited"
+)  # fmt: skip
+CLOCKS = replace(CLOCK_BY, help="with `retention`: runs stream time separately per value of these")
+OUTPUT = Option(
+    "output",
+    Choice(words=("rows", "dropped", "all", "explain", "metrics")),
+    "'rows': the changes; 'dropped': changes that were ignored, and why; 'all': every change, with a reason where it was; "
+    "'explain': every change, and what it did; 'metrics': counts",
+    default="rows",
+    default_text="'rows'",
+)
+
+
+def check(call: Bound) -> None:
+    """Options that do not go together."""
+    if call["retention"] is not None and not call["versioned"]:
+        raise call.refuse("`retention`", "needs `versioned`: without it changes apply as they come (V8)", "Add versioned => true.")
+
+
+def plan(call: Bound) -> DataFrame:
+    """FILTER_CHANGES as a DataFrame."""
+    if call.tables[0].df.isStreaming:
+        raise call.refuse(None, "is not possible on a stream yet", "Read the changes in batch, such as by table_changes().")
+    marks = {"deleted": (Expression.parse(call["deleted"]),)} if call["deleted"] else {}
+    frame = prepare(call, condition=(Expression.parse(call["condition"]),), clock_by=call.clock_by, **marks)
+    refuse_no_condition(call, "condition", frame.extras["condition"][0])
+    refuse_computed(call, frame, [("PARTITION BY", k) for k in frame.keys] + [("ORDER BY", r) for r in of_order(frame.order)])
+    frame = changes_of(call, frame, bool(call["versioned"]), frame.extras.get("clock_by", ()))
+    applies = frame.left_out.isNull() & ~named(OLD)
+    passes = applies & named(ALIVE) & F.coalesce(frame.extras["condition"][0].column, F.lit(False))
+    key = Window.partitionBy(*(k.column for k in frame.keys)).orderBy(*frame.sort())
+    df = frame.df.withColumn(PASSES, passes)
+    last = F.last(F.when(applies, named(PASSES)), ignorenulls=True).over(key.rowsBetween(Window.unboundedPreceding, -1))
+    df = df.withColumn(HAD, F.lit(True) if call["versioned"] else F.coalesce(last, F.lit(False)))
+    frame = frame.with_df(df.withColumn(TYPE, F.when(applies, F.when(named(PASSES), "upsert").when(named(HAD), "delete"))))
+    if call["output"] == "rows":
+        return _changes(call, frame)
+    reason = F.coalesce(frame.left_out, F.when(named(OLD), "too_old"))
+    return _explained(call, frame, reason) if call["output"] == "explain" else outcome(call, frame, reason, named(CLOCK), REASONS, {}, {})
+
+
+def _changes(call: Bound, frame: Frame) -> DataFrame:
+    shared = {r.name for r in (*frame.keys, *of_order(frame.order), frame.time)}
+    shown = [(c, o) for c, o in zip(frame.columns, frame.originals, strict=True) if not call.names.among(o, MADE_ANEW)]
+    columns = [(c.column if c.name in shared else F.when(named(PASSES), c.column)).alias(o) for c, o in shown]
+    order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
+    place = [r.column for r, o in order if not call.names.among(o, MADE_ANEW)]
+    number = F.row_number().over(Window.partitionBy(*(k.column for k in frame.keys), *place).orderBy(*frame.sort()))
+    made = [named(TYPE).alias("change_type"), frame.time.column.alias("change_time"), (number - 1).cast("bigint").alias("change_seq")]
+    return frame.df.where(named(TYPE).isNotNull()).select(*columns, *made)
+
+
+def _explained(call: Bound, frame: Frame, reason: Column) -> DataFrame:
+    did = F.when(named(PASSES), "passed").when(named(HAD), "withdrew").otherwise("nothing")
+    why = F.when(named(ALIVE), "it does not pass").otherwise("it is a deletion")
+    sentences: dict[str, list[Column | str]] = {
+        "passed": ["Upsert: it passes."],
+        "withdrew": ["Delete: ", why, "."],
+        "nothing": ["No change: ", why, ", and no row of its key was there."],
+        "too_old": ["Ignored: older than `retention` allows, as stream time is ", named(CLOCK), "."],
+    }
+    return explained(call, frame, named(CLOCK), frame.left_out, F.coalesce(reason, did), {}, sentences)
+
+
+SPEC = Spec(
+    name="FILTER_CHANGES",
+    summary="Filters the table that a changelog describes, as a changelog: a row that no longer passes is deleted.",
+    rules="C1, C4, C6, C8-C12, V8 (KIP-914)",
+    page=__doc__,
+    plan=plan,
+    check=check,
+    options=(CONDITION, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, OUTPUT, NAME),
+    adds={
+        "'rows'": "`change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq` BIGINT",
+        "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `too_old`; null: applied), `stream_time` (type of the event time), "
+        "`lateness` DOUBLE (seconds)",
+        "'explain'": "`outcome` STRING (`passed`, `withdrew`, `nothing`, or a reason), `stream_time`, `explanation` STRING",
+        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+    },
+    examples=(
+        Example(
+            "CREATE OR REPLACE TEMP VIEW stock AS SELECT * FROM VALUES\n"
+            "  (1, 'tea', TIMESTAMP '2024-05-01 09:00:00', 5), (2, 'milk', TIMESTAMP '2024-05-01 09:05:00', 0),\n"
+            "  (3, 'tea', TIMESTAMP '2024-05-01 09:10:00', 0), (4, 'milk', TIMESTAMP '2024-05-01 09:20:00', 9)\n"
+            "  AS stock(offset, product, ts, amount)",
+            "SELECT offset, product, amount, change_type FROM FILTER_CHANGES(\n"
+            "  TABLE(stock) PARTITION BY product ORDER BY offset, time => 'ts', condition => 'amount > 0')\nORDER BY offset",
+        ),
+    ),
+)
