@@ -56,15 +56,15 @@ DOUBLE run in Python, which holds the distinct values of one group at a time. Al
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from streamtime.sql.call.kinds import Choice, Duration, Flag, Text, Texts
-from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.call.kinds import Flag, Text, Texts
+from streamtime.sql.call.spec import KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
 from streamtime.sql.changes.aggregate import APPLIED, HAD, HAS, KNOWN, NEWEST, SAME, Judged, changes, judged
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
+from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention, refuse_streams
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.outcome import explained, outcome
@@ -84,30 +84,16 @@ AGGREGATES = Option(
     example="'count(*) AS n'",
 )
 VERSIONED = Option("versioned", Flag(), "changes can come out of order, and are ignored then", default=False, default_text="false")
-RETENTION = Option(
-    "retention", Duration(), "with `versioned`: how far behind stream time a change may come", default_text="unlimited"
-)  # fmt: skip
-CLOCKS = replace(CLOCK_BY, help="with `retention`: runs stream time separately per value of these")
-OUTPUT = Option(
-    "output",
-    Choice(words=("rows", "dropped", "all", "explain", "metrics")),
-    "'rows': the changes of the groups; 'dropped': changes that were ignored, and why; 'all': every change, with a reason where it was; "
-    "'explain': every change, and what it did; 'metrics': counts",
-    default="rows",
-    default_text="'rows'",
-)
 
 
 def check(call: Bound) -> None:
     """Options that do not go together."""
-    if call["retention"] is not None and not call["versioned"]:
-        raise call.refuse("`retention`", "needs `versioned`: without it changes apply as they come (J9)", "Add versioned => true.")
+    refuse_retention(call, "J9", "true")
 
 
 def plan(call: Bound) -> DataFrame:
     """AGGREGATE_CHANGES as a DataFrame."""
-    if call.tables[0].df.isStreaming:
-        raise call.refuse(None, "is not possible on a stream yet", "Read the changes in batch, such as by table_changes().")
+    refuse_streams(call)
     seen = judged(call)
     frame = seen.frame
     if call["output"] == "rows":
@@ -142,7 +128,7 @@ SPEC = Spec(
     page=__doc__,
     plan=plan,
     check=check,
-    options=(GROUP_BY, AGGREGATES, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, OUTPUT, NAME),
+    options=(GROUP_BY, AGGREGATES, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, output("the changes of the groups"), NAME),
     adds={
         "'rows'": "in place of the input's columns: `group_by`, `clock_by` and ORDER BY columns, the aggregates (types as Spark's), "
         "`change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq` BIGINT",

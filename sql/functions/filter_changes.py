@@ -49,16 +49,16 @@ Spark's own windows over each key, in one shuffle and one sort, which spill to d
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from streamtime.sql.call.kinds import Choice, Duration, Flag, Text
-from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.call.kinds import Flag, Text
+from streamtime.sql.call.spec import KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, names_of, of_order, refuse_computed, refuse_no_condition
+from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention, refuse_streams
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX, prepare
@@ -77,30 +77,16 @@ VERSIONED = Option(
     "versioned", Flag(), "changes can come out of order, and their times count: all that do not pass leave as deletes", default=False,
     default_text="false",
 )  # fmt: skip
-RETENTION = Option(
-    "retention", Duration(), "with `versioned`: how far behind stream time a change may come", default_text="unlimited"
-)  # fmt: skip
-CLOCKS = replace(CLOCK_BY, help="with `retention`: runs stream time separately per value of these")
-OUTPUT = Option(
-    "output",
-    Choice(words=("rows", "dropped", "all", "explain", "metrics")),
-    "'rows': the changes; 'dropped': changes that were ignored, and why; 'all': every change, with a reason where it was; "
-    "'explain': every change, and what it did; 'metrics': counts",
-    default="rows",
-    default_text="'rows'",
-)
 
 
 def check(call: Bound) -> None:
     """Options that do not go together."""
-    if call["retention"] is not None and not call["versioned"]:
-        raise call.refuse("`retention`", "needs `versioned`: without it changes apply as they come (V8)", "Add versioned => true.")
+    refuse_retention(call, "V8", "true")
 
 
 def plan(call: Bound) -> DataFrame:
     """FILTER_CHANGES as a DataFrame."""
-    if call.tables[0].df.isStreaming:
-        raise call.refuse(None, "is not possible on a stream yet", "Read the changes in batch, such as by table_changes().")
+    refuse_streams(call)
     marks = {"deleted": (Expression.parse(call["deleted"]),)} if call["deleted"] else {}
     frame = prepare(call, condition=(Expression.parse(call["condition"]),), clock_by=call.clock_by, **marks)
     refuse_no_condition(call, "condition", frame.extras["condition"][0])
@@ -149,7 +135,7 @@ SPEC = Spec(
     page=__doc__,
     plan=plan,
     check=check,
-    options=(CONDITION, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, OUTPUT, NAME),
+    options=(CONDITION, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, output("the changes"), NAME),
     adds={
         "'rows'": "`change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq` BIGINT",
         "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `too_old`; null: applied), `stream_time` (type of the event time), "

@@ -71,12 +71,13 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.errors import did_you_mean
-from streamtime.sql.call.kinds import Choice, Duration, Text, Texts
-from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.call.kinds import Choice, Text, Texts
+from streamtime.sql.call.spec import KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
 from streamtime.sql.changes import foreign
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
 from streamtime.sql.changes.join import APPLIED, BEFORE, NEWEST, NOW, SIDE, SIDES, Joined, changes, resolves, there, time_of, value
 from streamtime.sql.changes.join import TIME as OF_CHANGE
+from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention, refuse_streams
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX
@@ -108,18 +109,7 @@ VERSIONED = Option(
     "sides whose changes can come out of order, and are ignored then: 'left', 'right'",
     default_text="none: changes apply as they come",
 )
-RETENTION = Option(
-    "retention", Duration(), "with `versioned`: how far behind stream time a change may come", default_text="unlimited"
-)  # fmt: skip
-CLOCKS = replace(CLOCK_BY, help="with `retention`: runs stream time separately per value of these, which are among the left keys")
-OUTPUT = Option(
-    "output",
-    Choice(words=("rows", "dropped", "all", "explain", "metrics")),
-    "'rows': the changes of the join; 'dropped': changes that were ignored, and why; 'all': every change, with a reason where it was; "
-    "'explain': every change, and what it did; 'metrics': counts",
-    default="rows",
-    default_text="'rows'",
-)
+CLOCKS_OF_BOTH = replace(CLOCKS, help=f"{CLOCKS.help}, which are among the left keys")
 
 
 def check(call: Bound) -> None:
@@ -128,8 +118,7 @@ def check(call: Bound) -> None:
         if side not in SIDES:
             fix = did_you_mean(side, SIDES) or "Write it as versioned => ARRAY('left', 'right')."
             raise call.refuse("`versioned`", f"expected 'left' or 'right', got '{side}'", fix)
-    if call["retention"] is not None and not call["versioned"]:
-        raise call.refuse("`retention`", "needs `versioned`: other sides take changes as they come (J7)", "Add versioned => ARRAY('left').")
+    refuse_retention(call, "J7", "ARRAY('left')")
     if call["on"] and call["join_type"] == "outer":
         raise call.refuse(
             "`join_type`", "'outer' is not possible with `on`: its rows have the left side's key (J8)", "Write 'inner' or 'left'."
@@ -140,8 +129,7 @@ def check(call: Bound) -> None:
 
 def plan(call: Bound) -> DataFrame:
     """JOIN_CHANGES as a DataFrame."""
-    if any(table.df.isStreaming for table in call.tables):
-        raise call.refuse(None, "is not possible on a stream yet", "Read the changes in batch, such as by table_changes().")
+    refuse_streams(call)
     if call["deleted"] and not any(resolves(call, place) for place in (0, 1)):
         raise call.refuse("`deleted`", f"Spark cannot resolve `{call['deleted']}` over any side", "Name a column that a side has.")
     if call["on"]:
@@ -215,7 +203,7 @@ SPEC = Spec(
     plan=plan,
     check=check,
     tables=2,
-    options=(JOIN_TYPE, ON, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, OUTPUT, NAME),
+    options=(JOIN_TYPE, ON, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS_OF_BOTH, output("the changes of the join"), NAME),
     adds={
         "'rows'": "in place of the inputs' columns: keys and ORDER BY columns, the left side's other columns, the right side's, "
         "`change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq` BIGINT",
