@@ -185,7 +185,7 @@ class Run:
             tables = [Table(self._rows(call, r), *self._clauses(call, r), r.name) for r in call.tables]
             for table in tables:
                 refuse_foreign(table.df, spec.name)
-            if spec.tables == len(tables) == 2:
+            if spec.qualified and len(tables) == 2:
                 return self._joined(call, spec, tables, options)
             return spec.plan(self.bound(spec, tables, options))
         except AnalysisException as error:

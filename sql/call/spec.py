@@ -78,6 +78,7 @@ class Spec:
     # TABLE arguments that have names, and what each is; such have no clauses
     named: dict[str, str] = field(default_factory=dict)
     optional: int = 0  # how many of these, at the end, may be left out
+    qualified: bool = False  # whether the result's columns can be named by the sides' tables, as those of a join
     ordered: bool = True  # whether each TABLE argument must say its processing order
     adds: dict[str, str] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()

@@ -227,6 +227,7 @@ SPEC = Spec(
     plan=plan,
     check=check,
     tables=2,
+    qualified=True,
     ordered=False,
     options=(
         Option(

@@ -28,10 +28,16 @@ OPTIONS = {
     "VERSIONS": ", grace => INTERVAL 1 DAY",
     "DISTINCT_IN_WINDOW": ", size => INTERVAL 3 SECONDS",
     "AS_OF_JOIN": ", arrival => 'off'",
+    "JOIN_CHANGES": ", keys => ARRAY('k'), order_by => ARRAY('off'), time => 'ts', versioned => ARRAY('left'), retention => INTERVAL 9 SECONDS",
+    "AGGREGATE_CHANGES": ", group_by => ARRAY('k'), aggregates => 'max(off) AS top'",
+    "FILTER_CHANGES": ", condition => 'off > 4', versioned => true",
 }
 
 CLAUSES = "{}, keys => ARRAY('k'), order_by => ARRAY('ts')"
-NAMED = {"ASSIGN_TASKS": "tasks => TABLE(SELECT off AS task FROM t), members => TABLE(SELECT 1 AS member)"}
+NAMED = {
+    "ASSIGN_TASKS": "tasks => TABLE(SELECT off AS task FROM t), members => TABLE(SELECT 1 AS member)",
+    "JOIN_CHANGES": "TABLE(SELECT k, ts, off FROM t), TABLE(t)",
+}
 
 
 def main() -> None:
@@ -46,7 +52,7 @@ def main() -> None:
             if door == "udtf":
                 streamtime.unregister(spark)
                 streamtime.register(spark, door="udtf")
-            for name, tables in ((f.name, f.tables) for f in FUNCTIONS if f.tables and (door == "analyzer" or f.tables == 1)):
+            for name, tables in ((f.name, f.tables) for f in FUNCTIONS if f.tables and (door == "analyzer" or f.local is not None)):
                 over = CLAUSES.format(", ".join(["TABLE(t)"] * tables))
                 call = f"{name}({NAMED.get(name, over)}, output => 'rows'{OPTIONS.get(name, '')})"
                 try:

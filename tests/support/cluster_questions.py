@@ -54,6 +54,18 @@ STATEMENTS = {
         "SELECT * FROM AS_OF_JOIN(TABLE(rows) PARTITION BY k ORDER BY ts, TABLE(SELECT k, ts, off FROM rows WHERE n < 3) PARTITION BY k "
         "ORDER BY ts, arrival => 'off', retention => INTERVAL 20 SECONDS, grace => INTERVAL 3 SECONDS)",
     ),
+    "JOIN_CHANGES": (
+        f"SELECT * FROM JOIN_CHANGES(TABLE(SELECT k, off, ts, n FROM rows) {TURN.partition(',')[0]}, TABLE(SELECT k, off, ts, n + 1 AS m FROM rows)"
+        f" {TURN}, join_type => 'outer', versioned => ARRAY('right'), retention => INTERVAL 20 SECONDS)",
+        "SELECT * FROM JOIN_CHANGES(TABLE(SELECT off AS id, k, off, ts, n FROM rows) PARTITION BY id ORDER BY ts,"
+        " TABLE(SELECT k, ts, n + 1 AS m FROM rows WHERE n < 3) PARTITION BY k ORDER BY ts, on => 'k')",
+    ),
+    "AGGREGATE_CHANGES": (
+        f"SELECT * FROM AGGREGATE_CHANGES(TABLE(rows) {TURN}, group_by => ARRAY('n'), aggregates => 'count(*) AS c, max(off) AS top')",
+        f"SELECT * FROM AGGREGATE_CHANGES(TABLE(rows) {TURN}, versioned => true, retention => INTERVAL 9 SECONDS, group_by => ARRAY('n'),"
+        " aggregates => 'sum(off / 7D) AS total')",
+    ),
+    "FILTER_CHANGES": (f"SELECT * FROM FILTER_CHANGES(TABLE(rows) {TURN}, condition => 'n > 2', output => 'all')",),
     "VERSIONS": (
         f"SELECT * FROM VERSIONS(TABLE(rows) {TURN}, retention => INTERVAL 30 SECONDS, grace => INTERVAL 4 SECONDS, deleted => 'n = 2')",
         f"SELECT * FROM VERSIONS(TABLE(rows) {TURN}, grace => INTERVAL 4 SECONDS, output => 'puts')",

@@ -66,7 +66,7 @@ def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
     found = [line.split(" ", 2) for line in said if line.startswith(("analyzer ", "udtf "))]
     counts = {door: {name: answer for d, name, answer in found if d == door} for door in ("analyzer", "udtf")}
     assert list(counts["analyzer"]) == [s.name for s in FUNCTIONS if s.tables]
-    assert list(counts["udtf"]) == [s.name for s in FUNCTIONS if s.tables == 1]
+    assert list(counts["udtf"]) == [s.name for s in FUNCTIONS if s.local is not None]
     assert counts["udtf"].items() <= counts["analyzer"].items()
     assert all(answer.isdigit() for answer in counts["analyzer"].values()), found
 
