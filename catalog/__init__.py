@@ -12,25 +12,34 @@ The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"]
 from streamtime import api
 from streamtime.api import *  # noqa: F403 - one for each function
 from streamtime.door.registration import Registration, register, unregister
+from streamtime.maintain.maintaining import maintain, receipts
+from streamtime.maintain.receipt import Receipt
 from streamtime.picture import plot
 from streamtime.plain.compiling import compile  # noqa: A004 - as there
 from streamtime.session import session
 from streamtime.sparks import UnsupportedSparkError
 from streamtime.sql.call.errors import CallError
 from streamtime.statements.query import query
+from streamtime.store.applying import ApplyReport, apply_changes, changes_writer
 from streamtime.store.table import VersionedTable
 from streamtime.version import VERSION
 
 __version__ = VERSION
 
 __all__ = [
+    "ApplyReport",
     "CallError",
+    "Receipt",
     "Registration",
     "UnsupportedSparkError",
     "VersionedTable",
+    "apply_changes",
+    "changes_writer",
     "compile",
+    "maintain",
     "plot",
     "query",
+    "receipts",
     "register",
     "session",
     "unregister",

@@ -81,7 +81,7 @@ class Statement(Source):
     def calls(self, functions: Collection[str]) -> list[Call]:
         """The calls, each after those that it may read: nested ones and those in earlier definitions end before it."""
         found = []
-        withs = list(self._withs())
+        withs = list(self.withs())
         for i, arguments in self.argument_lists(functions):
             first = self._qualified(i)
             assert first is not None
@@ -174,7 +174,7 @@ class Statement(Source):
         is_reference = is_name or (self.word(first) == "IDENTIFIER" and self.closing.get(first + 1) == last - 1)
         inside = self.span(first, last)
         read = [self.span(start, start + 1), inside] if is_reference else [self.span(start + 1, rest)]  # TABLE name, or (query)
-        query = self._with_definitions(inside, read, withs)
+        query = self.with_definitions(inside, read, withs)
         keys: tuple[Item, ...] = ()
         order: tuple[Item, ...] = ()
         open_list = False
@@ -209,7 +209,8 @@ class Statement(Source):
         ascending = direction != "DESC"
         return Item(self.span(start, end), ascending, nulls == "FIRST" if nulls else ascending)
 
-    def _withs(self) -> Iterator[With]:
+    def withs(self) -> Iterator[With]:
+        """The WITH clauses."""
         for i, token in enumerate(self.tokens):
             if token.word != "WITH":
                 continue
@@ -246,7 +247,7 @@ class Statement(Source):
             after = self.closing[after] + 1
         return after if after > at + 1 and self.word(after - 1) == ")" else None
 
-    def _with_definitions(self, inside: Span, read: list[Span], withs: list[With]) -> list[Span]:
+    def with_definitions(self, inside: Span, read: list[Span], withs: list[With]) -> list[Span]:
         """The query over these rows together with the definitions that it needs, each WITH in its own parentheses."""
         named = {t.name for t in self.within([inside])}
         query = list(read)

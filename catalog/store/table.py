@@ -7,7 +7,6 @@ gives each row its end. A put is one transaction, a MERGE on key and time (`stre
 from __future__ import annotations
 
 import datetime
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from streamtime.sparks import spark_version
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.kinds import MICROSECOND
 from streamtime.sql.rows.columns import direct, less, named, orderable
-from streamtime.sql.rows.typed import ddl, field_names, microseconds
+from streamtime.sql.rows.typed import ddl, microseconds, needs_mapping
 from streamtime.sql.syntax.text import literal, quoted, unquoted
 from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read, spelled
 from streamtime.statements.query import is_remote
@@ -33,7 +32,6 @@ from streamtime.udfs.versions import expired, gone, moved, refused
 
 NAME = "VersionedTable"
 DELETED = "_deleted"
-UNMAPPED = re.compile(r"[ ,;{}()\n\t=]")
 QUERY = "sql.streaming.queryId"
 NO_DELTA = (
     "Use streamtime.session(), or start your own session with spark.jars.packages = io.delta:delta-spark_{}_2.13:{}, "
@@ -53,7 +51,7 @@ class VersionedTable:
         if is_remote(spark):
             raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
         self.spark = spark
-        self.table = _qualified(spark, table)
+        self.table = qualified(spark, table)
         with _delta(spark):
             declaration = declared(spark, self.table, NAME)
         if declaration is None or not declaration.versioned:
@@ -83,9 +81,9 @@ class VersionedTable:
         for name, length in (("retention", retention), ("grace", grace)):
             if length is not None:
                 properties[name] = length if isinstance(length, str) else spelled(length // MICROSECOND)
-        name, properties = _qualified(spark, table), {PREFIX + p: value for p, value in properties.items()}
+        name, properties = qualified(spark, table), {PREFIX + p: value for p, value in properties.items()}
         read(name, properties, columns, NAME)
-        if UNMAPPED.search("".join(field_names(columns))):
+        if needs_mapping(columns):
             properties["delta.columnMapping.mode"] = "name"  # files cannot have such names
         settings = ", ".join(f"{literal(p)} = {literal(value)}" for p, value in properties.items())
         with _delta(spark):
@@ -350,7 +348,7 @@ def _delta(spark: SparkSession) -> Iterator[None]:
         raise CallError(NAME, None, "this session has no Delta Lake", NO_DELTA.format(spark_version(spark.version).minor, DELTA)) from None
 
 
-def _qualified(spark: SparkSession, table: str) -> str:
+def qualified(spark: SparkSession, table: str) -> str:
     """The table's full name: writers have sessions of their own, with other current schemas."""
     parts = name_parts(table, NAME)
     current = [spark.catalog.currentCatalog(), spark.catalog.currentDatabase()]

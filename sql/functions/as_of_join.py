@@ -88,7 +88,14 @@ from streamtime.sql.as_of.sides import Sides, clock_keys, sides, without_tables
 from streamtime.sql.as_of.stream import looked_up_in_stream, over_stream
 from streamtime.sql.call.errors import gist, unlogged
 from streamtime.sql.call.kinds import Choice, Duration, Flag, Text, Texts
-from streamtime.sql.call.spec import CLOCK_BY, COMMON, Example, Option, Spec
+from streamtime.sql.call.spec import (
+    CLOCK_BY,
+    COMMON,
+    Example,
+    Option,
+    Spec,
+    apart_without,
+)
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.outcome import REPORT, lateness, outcome
@@ -225,6 +232,7 @@ SPEC = Spec(
     rules="C1, C4-C9, C11, C12, J1-J6 (KIP-914)",
     page=__doc__,
     plan=plan,
+    apart=apart_without("arrival", "retention", "grace"),
     check=check,
     tables=2,
     qualified=True,

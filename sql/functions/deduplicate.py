@@ -65,7 +65,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Flag, Text
-from streamtime.sql.call.spec import COMMON, Example, Local, Option, Spec
+from streamtime.sql.call.spec import (
+    COMMON,
+    Example,
+    Local,
+    Option,
+    Spec,
+    apart_in_time_order,
+)
 from streamtime.sql.call.values import Expression
 from streamtime.sql.plain import arrivals
 from streamtime.sql.rows import kernels
@@ -82,6 +89,9 @@ from streamtime.udfs.arrays.groups import HIGHEST
 from streamtime.udfs.deduplicate import Deduplicate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
@@ -224,12 +234,18 @@ def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     return frame.with_df(frame.df.withColumn(KEPT, kept)), clock
 
 
+def apart_of(given: Mapping[str, Any], in_time_order: bool) -> str:
+    """For ever needs no stream time."""
+    return apart_in_time_order(given, in_time_order or given.get("within") is None)
+
+
 SPEC = Spec(
     name="DEDUPLICATE",
     summary="Keeps the first row of each key and drops its later duplicates within an interval of event time.",
     rules="C1-C9, C11, C12, D1-D8 (KIP-655)",
     page=__doc__,
     plan=plan,
+    apart=apart_of,
     local=Local(judges.deduplicate, details=("kept_time",)),
     check=check,
     options=(

@@ -55,7 +55,16 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Flag, Text
-from streamtime.sql.call.spec import KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.call.spec import (
+    KEYS,
+    NAME,
+    ORDER_BY,
+    TIME,
+    Example,
+    Option,
+    Spec,
+    apart_without,
+)
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, names_of, of_order, refuse_computed, refuse_no_condition
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention, refuse_streams
@@ -134,6 +143,7 @@ SPEC = Spec(
     rules="C1, C4, C6, C8-C12, V8 (KIP-914)",
     page=__doc__,
     plan=plan,
+    apart=apart_without("retention"),
     check=check,
     options=(CONDITION, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, output("the changes"), NAME),
     adds={

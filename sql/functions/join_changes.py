@@ -72,7 +72,16 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.call.errors import did_you_mean
 from streamtime.sql.call.kinds import Choice, Text, Texts
-from streamtime.sql.call.spec import KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.call.spec import (
+    FOLLOWS_CLOCK,
+    KEYS,
+    NAME,
+    ORDER_BY,
+    TIME,
+    Example,
+    Option,
+    Spec,
+)
 from streamtime.sql.changes import foreign
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
 from streamtime.sql.changes.join import APPLIED, BEFORE, NEWEST, NOW, SIDE, SIDES, Joined, changes, resolves, there, time_of, value
@@ -84,6 +93,9 @@ from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.outcome import explained, outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
@@ -195,12 +207,20 @@ def _changed(joined: Joined, has: Column, had: Column) -> DataFrame:
     return kept.select(*columns, named(TYPE).alias("change_type"), named(AT).alias("change_time"), seq)
 
 
+def apart_of(given: Mapping[str, Any], _in_time_order: bool) -> str:
+    """By key, unless it forgets, or a row of the right side is in many rows."""
+    if given.get("on") is not None:
+        return "a change of the right side changes rows of many keys"
+    return FOLLOWS_CLOCK if given.get("retention") is not None else ""
+
+
 SPEC = Spec(
     name="JOIN_CHANGES",
     summary="Joins two changelogs: what each change does to the joined table, as a changelog.",
     rules="C1, C4, C6, C8-C12, J7, V9 (KIP-914)",
     page=__doc__,
     plan=plan,
+    apart=apart_of,
     check=check,
     tables=2,
     options=(JOIN_TYPE, ON, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS_OF_BOTH, output("the changes of the join"), NAME),

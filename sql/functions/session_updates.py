@@ -67,7 +67,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamtime.sql.call.spec import GAP, Example, Local, Spec
+from streamtime.sql.call.spec import (
+    GAP,
+    Example,
+    Local,
+    Spec,
+    apart_of_updates,
+)
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows import changes, session_changes
 from streamtime.sql.windows.reports import sessions
@@ -98,6 +104,7 @@ SPEC = Spec(
     rules="C1-C12, W2, W3, W5-W7, S2 (KIP-94, KIP-328)",
     page=__doc__,
     plan=plan,
+    apart=apart_of_updates,
     local=Local(judges.sessions, details=("session_start", "session_end"), updates=kernel, without_key="null_key"),
     check=changes.check,
     options=(

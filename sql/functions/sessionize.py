@@ -81,7 +81,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration
-from streamtime.sql.call.spec import COMMON, GAP, OUTPUT, Example, Local, Option, Spec
+from streamtime.sql.call.spec import (
+    COMMON,
+    GAP,
+    OUTPUT,
+    Example,
+    Local,
+    Option,
+    Spec,
+    apart_in_time_order,
+)
 from streamtime.sql.plain import islands
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
@@ -100,7 +109,7 @@ from streamtime.udfs.sessions.steps import SessionSteps
 from streamtime.udfs.sessions.waiting_rows import SessionRows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from pyspark.sql import Column, DataFrame
@@ -219,12 +228,20 @@ WORDS = replace(
     kind=Choice(words=("rows", "dropped", "all", "metrics", "explain")),
     help=f"{OUTPUT.help}; 'explain': every row, what it did when it came, and why",
 )
+
+
+def apart_of(given: Mapping[str, Any], in_time_order: bool) -> str:
+    """Without grace no row is late."""
+    return apart_in_time_order(given, in_time_order or given.get("grace") is None)
+
+
 SPEC = Spec(
     name="SESSIONIZE",
     summary="Gives every row the final bounds and the id of its session: rows of a key with no gap larger than `gap` between them.",
     rules="C1-C9, C11, C12, W2-W4, W7 (KIP-94)",
     page=__doc__,
     plan=plan,
+    apart=apart_of,
     local=Local(
         judges.sessionize,
         details=(),

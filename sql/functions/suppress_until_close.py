@@ -87,7 +87,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Text
-from streamtime.sql.call.spec import Example, Local, Option, Spec
+from streamtime.sql.call.spec import (
+    FOLLOWS_CLOCK,
+    Example,
+    Local,
+    Option,
+    Spec,
+)
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.suppress.batch import (
     ADDS,
@@ -146,6 +152,7 @@ SPEC = Spec(
     rules="C1-C12, S1, S2, S4-S11, W6 (KIP-328)",
     page=__doc__,
     plan=plan,
+    apart=lambda _given, _in_time_order: FOLLOWS_CLOCK,
     local=Local(partial(judges.changes, FUNCTION), details=(), adds=EMITTED, of_all=EMITTED, changes=True, suppression=FUNCTION),
     check=check,
     options=(

@@ -82,7 +82,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamtime.sql.call.kinds import Choice, Duration, Flag
-from streamtime.sql.call.spec import Example, Local, Option, Spec
+from streamtime.sql.call.spec import (
+    FOLLOWS_CLOCK,
+    Example,
+    Local,
+    Option,
+    Spec,
+)
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.suppress.batch import (
     ADDS,
@@ -130,6 +136,7 @@ SPEC = Spec(
     rules="C1-C12, S1, S3-S10 (KIP-328)",
     page=__doc__,
     plan=plan,
+    apart=lambda _given, _in_time_order: FOLLOWS_CLOCK,
     local=Local(partial(judges.changes, FUNCTION), details=(), adds=EMITTED, of_all=EMITTED, changes=True, suppression=FUNCTION),
     check=check,
     options=(

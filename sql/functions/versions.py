@@ -57,7 +57,18 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Choice, Duration
-from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, Example, Local, Option, Spec
+from streamtime.sql.call.spec import (
+    CLOCK_BY,
+    KEYS,
+    NAME,
+    ORDER_BY,
+    TIME,
+    Example,
+    Local,
+    Option,
+    Spec,
+    apart_without,
+)
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.changelog import DELETED, changelog, tombstones
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
@@ -167,6 +178,7 @@ SPEC = Spec(
     rules="C1-C4, C6, C8-C12, V1-V3, V5, V8 (KIP-889, KIP-914)",
     page=__doc__,
     plan=plan,
+    apart=apart_without("retention", "grace"),
     local=Local(
         judges.versions,
         details=(),

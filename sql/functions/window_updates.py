@@ -82,7 +82,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamtime.sql.call.kinds import Duration
-from streamtime.sql.call.spec import Example, Local, Option, Spec
+from streamtime.sql.call.spec import (
+    Example,
+    Local,
+    Option,
+    Spec,
+    apart_of_updates,
+)
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows import changes, window_changes
 from streamtime.sql.windows.changes import check as check_aggregates
@@ -130,6 +136,7 @@ SPEC = Spec(
     rules="C1-C12, W1, W5-W7, S2 (KIP-328)",
     page=__doc__,
     plan=plan,
+    apart=apart_of_updates,
     local=Local(judges.windows, details=("window_start", "window_end"), updates=kernel, without_key="null_key"),
     check=check,
     options=(

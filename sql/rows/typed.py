@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pyspark.sql import types as T
 
 from streamtime.sql.syntax.text import floor_div, quoted
@@ -27,6 +29,14 @@ def _type(kind: T.DataType) -> str:
     if isinstance(kind, T.MapType):
         return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
     return kind.simpleString()
+
+
+UNMAPPED = re.compile(r"[ ,;{}()\n\t=]")
+
+
+def needs_mapping(schema: T.StructType) -> bool:
+    """Whether Delta's files cannot have the names of these columns, so that a table needs `delta.columnMapping.mode`."""
+    return UNMAPPED.search("".join(field_names(schema))) is not None
 
 
 def field_names(kind: T.DataType) -> list[str]:

@@ -86,7 +86,7 @@ def history(
     `apart` is what to do where a key has several rows. Raises CallError.
     """
     name = table_name(table, NAME)
-    log = _log(session, name)
+    log = log_of(session, name)
     start, end = _range(session, name, log, first, last)
     feed = change_data(session, name, log.changes, start, end, NAME)
     columns = [f for f in feed.schema.fields if f.name not in (CHANGE, VERSION, AT)]
@@ -175,12 +175,12 @@ def _keys(session: Any, name: str, columns: list[T.StructField], given: Sequence
     return found
 
 
-def _log(session: Any, name: str) -> Log:
-    """Reads the table's log. Raises CallError where there is no feed."""
-    rows = sorted(asked(name, NAME, lambda: _described(session, name)), key=lambda r: r.version)
-    if properties_of(session, name, NAME).get(FEED, "").lower() != "true":
+def log_of(session: Any, name: str, function: str = NAME) -> Log:
+    """Reads the table's log. Raises CallError, in the name of `function`, where there is no feed."""
+    rows = sorted(asked(name, function, lambda: _described(session, name)), key=lambda r: r.version)
+    if properties_of(session, name, function).get(FEED, "").lower() != "true":
         fix = f"Enable it with ALTER TABLE {name} SET TBLPROPERTIES ({FEED} = true); history begins there."
-        raise NoHistory(NAME, None, f"the table {name} has no change data feed, so its history is not recorded", fix)
+        raise NoHistory(function, None, f"the table {name} has no change data feed, so its history is not recorded", fix)
     times = {r.version: r.at for r in rows}
     start, why = _enabled(rows), "the change data feed was enabled there"
     complete = rows[0].version == 0 and all(r.operation in WITHOUT_ROWS for r in rows if r.version < start)

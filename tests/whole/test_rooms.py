@@ -13,7 +13,8 @@ from support import ROOT
 # front (api, session, pages) and what all of catalog stands on (shelf, sparks, java, describe, version, workers).
 ROOMS = {
     "catalog/shell": "catalog, catalog/plain, catalog/statements, sql/call, sql/syntax",
-    "catalog": "catalog/shell, catalog/plain, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream",
+    "catalog/maintain": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables",
+    "catalog": "catalog/maintain, catalog/shell, catalog/plain, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream",
     "catalog/plain": "catalog, catalog/door, catalog/statements, sql/call, sql/syntax",
     "catalog/store": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, udfs",
     "catalog/door": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, sql/udtf",

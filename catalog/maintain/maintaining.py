@@ -1,0 +1,300 @@
+"""maintain(): keeps a Delta table equal to a query, by its sources' change feeds.
+
+The commits of the sources that were read are in the commit of the target that they led to, in its user metadata. So there is one truth of
+what the target is made of, it changes in the same transaction as the rows do, and whoever kills a run kills all of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.maintain import costs
+from streamtime.maintain.nodes import Block, Query, Unreadable
+from streamtime.maintain.reading import read
+from streamtime.maintain.receipt import Last, Receipt, written
+from streamtime.maintain.snapshots import NAME, Table, full_name, table
+from streamtime.maintain.target import Target, own_session
+from streamtime.maintain.units import Cut, Evaluation, widest
+from streamtime.sql.call.errors import CallError, did_you_mean, listed
+from streamtime.sql.rows.columns import orderable
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.tables.declaration import schema_of
+from streamtime.statements.query import is_remote, with_calls
+
+POLICIES = ("auto", "incremental", "full")
+
+
+def maintain(
+    spark: SparkSession,
+    target: str,
+    sql: str,
+    *,
+    key: str | Sequence[str] | None = None,
+    policy: str = "auto",
+    explain: bool = False,
+    shadow: bool = False,
+    properties: Mapping[str, str] | None = None,
+) -> Receipt:
+    """Make a Delta table what a query gives, and keep it so: each run computes anew what changes touched, and no more.
+
+        streamtime.maintain(spark, "shop.revenue", "SELECT product, sum(amount) AS total FROM shop.orders GROUP BY product")
+
+    The first run makes the table. Each one after it reads the change feeds of the query's tables since the run before, finds which groups,
+    keys or rows they touched, computes these anew by the same query, and puts them in their places in one MERGE. The versions that were
+    read stand in the same commit, so that each change counts exactly once, however often a run is killed or repeated.
+
+    Args:
+        spark: a session with Delta Lake, of this process.
+        target: the name of a table. It is made by the first run; a table of other origin is not touched.
+        sql: a SELECT over Delta tables: joins (inner, left, right), filters, GROUP BY, UNION ALL, CTEs, window functions, and the functions
+            of this pack. Tables that are to be followed need a change feed (`delta.enableChangeDataFeed = true`).
+        key: columns of the result that tell its rows apart, where the query does not say so itself (GROUP BY does). Rows that have their
+            place are then updated rather than removed and inserted. By default what is computed anew are all rows with the touched values
+            of GROUP BY, PARTITION BY, or the columns of a join.
+        policy: 'auto' takes the cheaper way, by what runs before cost; 'incremental' is an error where only a full run is possible;
+            'full' computes all.
+        explain: say what a run would do, and do nothing.
+        shadow: also compute the whole result, and count the rows in which the table differs from it.
+        properties: table properties for the target, when it is made, such as {'delta.enableChangeDataFeed': 'true'}.
+
+    Returns:
+        Receipt: what was read, touched and written, which way and why, what it was expected to cost, and what it took. `print` shows it;
+        `streamtime.receipts(spark, target)` has those of all runs.
+
+    Raises:
+        CallError: the target is no table of a maintained query; a source is no Delta table; `key` names no column, or two rows have one;
+            with 'incremental', why this query, or these changes, cannot be followed.
+        AnalysisException: what Spark says of the query.
+    """
+    if is_remote(spark):
+        raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
+    if policy not in POLICIES:
+        fix = did_you_mean(policy, POLICIES) or f"Write one of {listed(POLICIES)}."
+        raise CallError(NAME, "`policy`", f"expected 'auto', 'incremental' or 'full', got '{policy}'", fix)
+    keys = None if key is None else (key,) if isinstance(key, str) else tuple(key)
+    run = _Run(spark, target, sql, keys, policy, dict(properties or {}))
+    try:
+        return run.explained() if explain else run.done(shadow)
+    finally:
+        run.close()
+
+
+def receipts(spark: SparkSession, target: str) -> list[Receipt]:
+    """What the runs of `maintain` did to a table, the newest first, as far back as its log goes."""
+    return [last.receipt for last in Target(spark, full_name(spark, target)).runs()]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What to do: the way, why, and for the incremental one the touched units."""
+
+    way: str
+    why: str
+    cut: Cut | None = None
+    touched: int | None = None
+    predicted: dict[str, float] | None = None
+
+
+class _Run:
+    """One run, in a session of its own: it reads and writes with settings that are nobody else's."""
+
+    def __init__(
+        self, spark: SparkSession, target: str, text: str, key: tuple[str, ...] | None, policy: str, properties: dict[str, str]
+    ) -> None:
+        self.begun, self.started = time.monotonic(), time.time()
+        self.session = own_session(spark)
+        self.text, self.key, self.policy, self.properties = text, key, policy, properties
+        self.target = Target(self.session, full_name(spark, target))
+        self.tables: dict[str, Table] = {}
+        self.last, self.lost = self._last()
+        self.query: Query = read(self.session, with_calls(self.session, text), self._known)
+        if not self.tables:
+            raise CallError(NAME, None, "the query reads no table", "Name the Delta tables that it is made of in FROM.")
+        if self.target.name in self.tables:
+            raise CallError(NAME, None, f"the query reads its own target {self.target.name}", "Give the result a table of its own.")
+        if twice := sorted({c for c in self.query.columns if [d.lower() for d in self.query.columns].count(c.lower()) > 1}):
+            raise CallError(NAME, None, f"the result has two columns {listed(twice)}", "Give one of them another name.")
+        self.evaluation = Evaluation(self.session, self.query, self.tables)
+        self.units = self._units()
+
+    def close(self) -> None:
+        if hasattr(self, "evaluation"):
+            self.evaluation.close()
+
+    # -- what is known
+
+    def _known(self, text: str) -> tuple[str, T.StructType]:
+        """A table of the query: its full name, its columns."""
+        name = full_name(self.session, text)
+        schema = schema_of(self.session, name, NAME)
+        if name not in self.tables:
+            self.tables[name] = table(self.session, name, self.last.sources.get(name) if self.last else None)
+        return name, schema
+
+    def _last(self) -> tuple[Last | None, str]:
+        """The run that made the target what it is; or why nobody knows."""
+        if not self.target.there:
+            return None, "The table is made."
+        last, why = self.target.last()
+        last = replace(last, costs=costs.learned(last.costs, last.receipt))
+        if not why and (last.text != self.text or (self.key is not None and last.receipt.units != self.key)):
+            why = "The query is another than last time."
+        return (replace(last, sources={}) if why else last), why
+
+    def _units(self) -> tuple[str, ...]:
+        """The columns by which the result is cut; none where it cannot be."""
+        columns = {c.lower(): c for c in self.query.columns}
+        if self.key is not None:
+            for name in self.key:
+                if name.lower() not in columns:
+                    fix = did_you_mean(name, self.query.columns) or f"The result has {listed(self.query.columns)}."
+                    raise CallError(NAME, "`key`", f"no column `{name}` in the result", fix)
+        root = self.query.root
+        if root is None:
+            return ()
+        if self.key is not None:
+            if missing := [k for k in self.key if k.lower() not in root.units]:
+                self.query.why = f"its result cannot be cut by `{missing[0]}`"
+                return ()
+            return tuple(columns[k.lower()] for k in self.key)
+        if not root.units:
+            self.query.why = (
+                self.query.why or getattr(root, "why", "") or "none of its columns says which rows of the tables a row is made of"
+            )
+            return ()
+        picked = widest(root)
+        return tuple(columns[c.lower()] for c in self.query.columns if c.lower() in picked)
+
+    @property
+    def apart(self) -> bool:
+        """Whether a unit is one row."""
+        root = self.query.root
+        if self.key is not None:
+            return True
+        return isinstance(root, Block) and root.grouped is not None and root.whole and len(self.units) == len(root.grouped)
+
+    # -- the way
+
+    def _way(self) -> _Plan:
+        """Which way, by the policy, by what is possible, and by what it costs."""
+        reason = self.lost or next((f"{t.why[0].upper()}{t.why[1:]}." for t in self.tables.values() if t.why), "")
+        if not reason and self.query.root is None:
+            reason = f"The query cannot be followed: {self.query.why}."
+        if not reason and not self.units:
+            reason = f"The query cannot be followed: {self.query.why}."
+        if not reason and self.policy != "full":
+            if all(t.before == t.now for t in self.tables.values()):
+                return _Plan("none", "No table has changed.")
+            try:
+                return self._incremental()
+            except Unreadable as error:
+                reason = f"The query cannot be followed: {error}."
+        if self.policy == "incremental" and self.last is not None:
+            raise CallError(NAME, "`policy`", f"'incremental' is not possible: {reason}", "Use policy='auto'.")
+        return _Plan("full", reason or "policy='full' asks for it.", predicted=self._predicted(1.0))
+
+    def _incremental(self) -> _Plan:
+        assert self.query.root is not None
+        pieces = self.evaluation.touched(self.query.root, [u.lower() for u in self.units])
+        if not pieces:
+            return _Plan("none", "The tables have new commits, and no row in them changed.", touched=0)
+        df = pieces[0]
+        for piece in pieces[1:]:
+            df = df.unionAll(piece)
+        cut = self.evaluation.counted(tuple(u.lower() for u in self.units), df)
+        touched = cut.values.count()
+        if touched == 0:
+            return _Plan("none", "No change leads to a row of the result.", touched=0)
+        rows = self.session.table(self.target.name).count()
+        share = min(1.0, touched / max(rows, 1))
+        predicted = self._predicted(share)
+        if self.policy == "auto" and predicted and predicted["full"] < predicted["incremental"]:
+            why = f"{touched:,} touched values are so many of {rows:,} rows that computing all is cheaper."
+            return _Plan("full", why, predicted=predicted)
+        return _Plan("incremental", f"{touched:,} values of {', '.join(self.units)} are touched.", cut, touched, predicted)
+
+    def _predicted(self, share: float) -> dict[str, float]:
+        return costs.predicted(self.last.costs if self.last else {}, self._size(), share)
+
+    def _size(self) -> float:
+        return float(sum(t.size for t in self.tables.values()))
+
+    def _receipt(self, plan: _Plan) -> Receipt:
+        return Receipt(
+            target=self.target.name,
+            way=plan.way,
+            why=plan.why,
+            tables={n: (t.before, t.now) for n, t in self.tables.items()},
+            changed={n: t.changed for n, t in self.tables.items() if t.changed},
+            units=self.units,
+            touched=None if plan.way == "full" else plan.touched,
+            predicted=plan.predicted or {},
+            seconds=round(time.monotonic() - self.begun, 3),
+            run=self.last.receipt.run + 1 if self.last else 1,
+        )
+
+    def explained(self) -> Receipt:
+        """What would be done."""
+        return self._receipt(self._way())
+
+    # -- the work
+
+    def done(self, shadow: bool) -> Receipt:
+        """Do it."""
+        plan = self._way()
+        receipt = self._receipt(plan)
+        if plan.way == "full":
+            receipt = self._full(receipt)
+        elif plan.way == "incremental":
+            assert plan.cut is not None
+            receipt = self._merge(receipt, plan.cut)
+        elif any(t.before != t.now for t in self.tables.values()):
+            self.target.note(receipt, self._label(receipt))
+        if shadow:
+            receipt = replace(receipt, shadow=self._differs())
+        return replace(receipt, seconds=round(time.monotonic() - self.begun, 3))
+
+    def _label(self, receipt: Receipt) -> str:
+        """What is said in the commit."""
+        sources = {n: {"id": t.identity, "version": t.now} for n, t in self.tables.items()}
+        known = self.last.costs if self.last else {}
+        return written(receipt, self.text, sources, {**known, "size": self._size()}, self.started)
+
+    def _full(self, receipt: Receipt) -> Receipt:
+        rows = self.evaluation.whole()
+        if self.key is not None:
+            self._refuse_twins(rows)
+        return self.target.overwrite(rows, receipt, self._label(receipt), self.properties)
+
+    def _merge(self, receipt: Receipt, cut: Cut) -> Receipt:
+        assert self.query.root is not None
+        fresh = self.evaluation.rows(self.query.root, cut).toDF(*self.query.columns)
+        if self.key is not None:
+            fresh = fresh.persist()
+            self.evaluation.kept.append(fresh)
+            self._refuse_twins(fresh)
+        return self.target.replace_units(cut.values.toDF(*self.units), fresh, self.apart, receipt, self._label(receipt))
+
+    def _refuse_twins(self, rows: DataFrame) -> None:
+        twin = rows.groupBy(*map(quoted, self.key or ())).count().where("count > 1").first()
+        if twin is not None:
+            *values, count = twin
+            shown = ", ".join(f"{k} = {v}" for k, v in zip(self.key or (), values, strict=True))
+            raise CallError(NAME, "`key`", f"the result has {count} rows with {shown}", "Name columns that tell its rows apart.")
+
+    def _differs(self) -> int:
+        """In how many rows the target differs from the result computed anew."""
+        fresh = _all_comparable(self.evaluation.whole().toDF(*self.query.columns))
+        kept = _all_comparable(self.session.table(self.target.name))
+        return fresh.exceptAll(kept).count() + kept.exceptAll(fresh).count()
+
+
+def _all_comparable(df: DataFrame) -> DataFrame:
+    """With text in the place of what Spark cannot compare."""
+    return df.select(*[F.col(quoted(f.name)) if orderable(f.dataType) else F.to_json(F.struct(quoted(f.name))) for f in df.schema.fields])

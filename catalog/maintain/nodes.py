@@ -1,0 +1,129 @@
+"""The structure of a query, as far as it matters for what changes lead to: tables, calls, blocks of SELECT, unions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streamtime.sql.syntax.tokens import Span, blank
+
+Name = tuple[str, str]  # an alias and a column, in lower case
+
+
+class Unreadable(Exception):
+    """Why the structure of a query is of no use here, in words."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A table where it stands in the text."""
+
+    table: str  # the full name, quoted
+    span: Span
+    alias: str
+    is_named: bool  # whether an alias follows in the text
+    is_argument: bool  # whether it is all of a TABLE argument
+    columns: tuple[str, ...]
+    comparable: frozenset[str]  # in lower case: those that a unit can be made of
+
+    @property
+    def units(self) -> frozenset[str]:
+        """The columns by which its rows can be told apart."""
+        return self.comparable
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of one of our functions. `keys` are, for each TABLE argument, its PARTITION BY columns, or None for one that is more."""
+
+    function: str
+    spans: tuple[Span, ...]  # the pieces of the text that are needed for its rows: the definitions that it reads, and the call
+    written: Span
+    inputs: tuple[Node, ...]
+    keys: tuple[tuple[str | None, ...], ...]
+    columns: tuple[str, ...]
+    why: str  # why a key's rows depend on more than the rows of that key; '' where they do not
+    apart: frozenset[str]  # the key columns by whose values the call can be cut
+
+    @property
+    def units(self) -> frozenset[str]:
+        """The columns by whose values the call can be cut."""
+        return self.apart
+
+
+@dataclass(frozen=True)
+class Item:
+    """A column of the result. `of` are the columns that it is made of, `plain` the one that it is, `text` how it is written."""
+
+    name: str
+    of: frozenset[Name]
+    plain: Name | None
+    text: str
+    fixed: bool  # whether equal rows give equal values
+
+
+@dataclass(frozen=True)
+class Edge:
+    """An equality of two columns in a join. Where `outer`, the first is of the side that is kept whole."""
+
+    one: Name
+    other: Name
+    outer: bool
+
+
+@dataclass(frozen=True)
+class Block:
+    """A SELECT with its FROM."""
+
+    spans: tuple[Span, ...]
+    sources: dict[str, Node]  # by alias
+    optional: frozenset[str]  # the sources whose rows may be missing: the null side of an outer join
+    edges: tuple[Edge, ...]
+    items: tuple[Item, ...]
+    columns: tuple[str, ...]
+    grouped: frozenset[int] | None  # the items that are group keys; None: no groups
+    whole: bool  # whether these are all of the group keys
+    units: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Union:
+    """Queries one below the other."""
+
+    spans: tuple[Span, ...]
+    parts: tuple[Node, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def units(self) -> frozenset[str]:
+        """The columns that every part can be cut by."""
+        places = [{i for i, c in enumerate(p.columns) if c.lower() in p.units} for p in self.parts]
+        return frozenset(self.columns[i].lower() for i in set.intersection(*places))
+
+
+Node = Leaf | Call | Block | Union
+
+
+@dataclass
+class Query:
+    """A query as it is read."""
+
+    text: str
+    leaves: list[Leaf] = field(default_factory=list)
+    root: Node | None = None
+    why: str = ""  # why there is no root
+    columns: tuple[str, ...] = ()
+
+
+def in_text(text: str, spans: Sequence[Span], places: Mapping[Span, str], call: Span | None = None) -> str:
+    """Pieces of a text, each where it stands, the rest blank, with other text in some places. A call becomes a query for its rows."""
+    made, at = "", 0
+    for start, end in spans:
+        made, at = made + blank(text[at:start]), start
+        if call is not None and start == call[0]:
+            made += "SELECT * FROM "
+        for span in sorted(places):
+            if start <= span[0] < end:
+                made, at = made + text[at : span[0]] + places[span], span[1]
+        made, at = made + text[at:end], end
+    return made

@@ -1,0 +1,402 @@
+"""What a query reads, and how: its tables, where each stands in the text, and which columns of which source its rows are made of.
+
+Calls are found as `streamtime.query` finds them, and stand as names for sqlglot, which reads the structure of the rest. Nothing is ever
+printed from it: what runs is the user's text, with other tables in the places of its tables. A query whose structure is not understood
+has `why`; it can still be run as a whole, since its tables are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import sqlglot
+from pyspark.sql import SparkSession
+from sqlglot import expressions as exp
+from sqlglot.errors import SqlglotError
+
+from streamtime.maintain.names import Names, groups, lower, own
+from streamtime.maintain.nodes import Block, Call, Edge, Item, Leaf, Name, Node, Query, Union, Unreadable, in_text
+from streamtime.shelf import FUNCTIONS
+from streamtime.sql.call.errors import CallError
+from streamtime.sql.call.names import parts
+from streamtime.sql.call.spec import FOLLOWS_CLOCK
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.tokens import Span
+from streamtime.statements import constants
+from streamtime.statements.calls import Call as Written
+from streamtime.statements.calls import Malformed, Rows, Statement
+from streamtime.statements.query import query
+
+SPECS = {s.name.lower(): s for s in FUNCTIONS}
+COMPARABLE = {
+    "string", "varchar", "char", "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date", "timestamp",
+    "timestamp_ntz", "binary",
+}  # fmt: skip
+CHANGING = {  # what gives another answer to the same rows
+    "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id", "tablesample", "now", "current_date",
+    "current_timestamp", "current_time", "localtimestamp", "curdate", "unix_timestamp", "input_file_name", "spark_partition_id",
+    "current_user", "user", "session_user", "current_catalog", "current_database", "current_schema",
+}  # fmt: skip
+
+
+def read(spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, Any]]) -> Query:
+    """The query as it is read. `table_of` gives a table's full name and its schema, or raises.
+
+    Raises what Spark says of a query that is wrong, and CallError.
+    """
+    reader = _Reader(spark, text, table_of)
+    found = Query(text, columns=tuple(query(spark, text).columns))
+    try:
+        root = reader.node([(0, len(text))])
+        if len(root.columns) != len(found.columns):
+            raise Unreadable("its columns could not be counted")
+        found.root = root
+    except Unreadable as error:
+        found.why = str(error)
+    try:
+        found.leaves = reader.all_leaves()
+    except Unreadable as error:
+        raise CallError("maintain", None, f"the tables of the query could not be found: {error}") from None
+    return found
+
+
+class _Reader:
+    def __init__(self, spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, Any]]) -> None:
+        self.spark, self.text, self.table_of = spark, text, table_of
+        self.statement = Statement(text)
+        try:
+            self.calls = self.statement.calls(SPECS)
+        except Malformed:  # Spark says what is wrong with it
+            self.calls = []
+        self.withs = list(self.statement.withs())
+        self.leaves: dict[Span, Leaf] = {}
+        self.nodes: dict[tuple[Span, ...], Node] = {}
+
+    # -- text
+
+    def piece(self, spans: Sequence[Span]) -> str:
+        """These pieces of the text, each in its place, the rest blank; calls as names of the same length."""
+        found = [" "] * len(self.text)
+        for start, end in spans:
+            found[start:end] = self.text[start:end]
+        inside = [c for c in self.calls if any(a <= c.span[0] and c.span[1] <= b for a, b in spans)]
+        for call in inside:
+            if not any(o is not call and o.span[0] <= call.span[0] and call.span[1] <= o.span[1] for o in inside):
+                start, end = call.span
+                found[start:end] = _placeholder(call).ljust(end - start)
+        return "".join(found)
+
+    def parsed(self, spans: Sequence[Span]) -> exp.Expr:
+        """Their structure."""
+        text = self.piece(spans)
+        for start, end in spans:
+            if self.text[start:end].upper() == "TABLE":  # of a CTE, which sqlglot does not know as a query; nothing behind it has a place
+                text = text[:start] + "SELECT * FROM " + text[end:]
+        try:
+            return sqlglot.parse_one(text, dialect="spark")
+        except SqlglotError as error:
+            raise Unreadable("its text could not be read") from error
+
+    def all_leaves(self) -> list[Leaf]:
+        """Every table of the text, also where the structure is not understood."""
+        arguments = [rows for call in self.calls for rows in call.tables]
+        defined = {d.name.lower() for w in self.withs for d in w.definitions}
+        for spans in [[(0, len(self.text))], *([r.inside] for r in arguments if not r.is_name)]:
+            for table in self.parsed(spans).find_all(exp.Table):
+                is_cte = not table.args.get("db") and table.name.lower() in defined
+                if isinstance(table.this, exp.Identifier) and not is_cte and _call_of(table, self.calls) is None:
+                    self.leaf(table)
+        for rows in arguments:
+            if rows.is_name:
+                self.argument(rows)
+        return [self.leaves[span] for span in sorted(self.leaves)]
+
+    # -- nodes
+
+    def node(self, spans: Sequence[Span]) -> Node:
+        """What these pieces of the text are."""
+        key = tuple(spans)
+        if key not in self.nodes:
+            self.nodes[key] = self.tree(self.parsed(spans), key, {})
+        return self.nodes[key]
+
+    def tree(self, tree: exp.Expr, spans: tuple[Span, ...], ctes: dict[str, exp.CTE]) -> Node:
+        while isinstance(tree, exp.Subquery) and not tree.alias and not tree.args.get("joins"):
+            inner = tree.this
+            if tree.args.get("with_") is not None:
+                ctes = ctes | _defined(tree)
+            tree = inner
+        ctes = ctes | _defined(tree)
+        for word in ("limit", "offset", "fetch"):
+            if tree.args.get(word) is not None:
+                raise Unreadable(f"{word.upper()} picks rows by their place among all rows")
+        if isinstance(tree, exp.Union):
+            return self.union(tree, spans, ctes)
+        if not isinstance(tree, exp.Select):
+            raise Unreadable(f"{tree.key.upper()} is not understood")
+        return self.block(tree, spans, ctes)
+
+    def union(self, tree: exp.Union, spans: tuple[Span, ...], ctes: dict[str, exp.CTE]) -> Union:
+        if tree.args.get("distinct"):
+            raise Unreadable("UNION without ALL compares rows of both sides")
+        nodes = [self.tree(side, spans, ctes) for side in (tree.left, tree.right)]
+        if len(nodes[0].columns) != len(nodes[1].columns):
+            raise Unreadable("the sides of UNION ALL have different columns")
+        return Union(spans, tuple(nodes), nodes[0].columns)
+
+    def block(self, tree: exp.Select, spans: tuple[Span, ...], ctes: dict[str, exp.CTE]) -> Block:
+        for part in ("laterals", "pivots", "qualify", "connect", "match", "sample", "cluster", "distribute"):
+            if tree.args.get(part):
+                raise Unreadable(f"{part.upper()} is not understood")
+        sources, optional, edges, using = self.sources(tree, spans, ctes)
+        for subquery in own(tree, exp.Query):
+            if not isinstance(subquery.parent, exp.From | exp.Join | exp.CTE):
+                raise Unreadable("a subquery outside of FROM reads another table: write it as a join")
+        names = Names(sources, using)
+        items = list(self.items(tree, names))
+        grouped, whole = groups(tree, items, names)
+        units = {i.name.lower() for n, i in enumerate(items) if i.fixed and i.of and not any(a in optional for a, _ in i.of) and (
+            grouped is None or n in grouped)}  # fmt: skip
+        for window in own(tree, exp.Window):
+            by = {names.of(c) for c in window.args.get("partition_by") or () if isinstance(c, exp.Column)}
+            units = {i.name.lower() for i in items if i.name.lower() in units and i.plain in by}
+        columns = tuple(i.name for i in items)
+        twice = {c.lower() for c in columns if [d.lower() for d in columns].count(c.lower()) > 1}
+        return Block(spans, sources, frozenset(optional), tuple(edges), tuple(items), columns, grouped, whole, frozenset(units - twice))
+
+    def sources(
+        self, tree: exp.Select, spans: tuple[Span, ...], ctes: dict[str, exp.CTE]
+    ) -> tuple[dict[str, Node], set[str], list[Edge], list[str]]:
+        start = tree.args.get("from_")
+        if start is None:
+            raise Unreadable("a SELECT without FROM has no table to follow")
+        sources: dict[str, Node] = {}
+        optional: set[str] = set()
+        edges: list[Edge] = []
+        using: list[str] = []
+        self.source(start.this, sources, spans, ctes)
+        joins = [*(start.this.args.get("joins") or ()), *(tree.args.get("joins") or ())]
+        for join in joins:
+            before = list(sources)
+            self.source(join.this, sources, spans, ctes)
+            (added,) = [a for a in sources if a not in before]
+            side, kind = (join.side or "").upper(), (join.kind or "").upper()
+            if side == "FULL" or kind in ("CROSS", "SEMI", "ANTI") or join.method or side in ("SEMI", "ANTI"):
+                raise Unreadable(f"{' '.join(filter(None, (join.method, side, kind)))} JOIN is not understood")
+            if side == "LEFT":
+                optional.add(added)
+            if side == "RIGHT":
+                optional.update(before)
+            pairs = list(self.equalities(join, sources, before, added, using))
+            if not pairs:
+                raise Unreadable(f"the join with `{added}` has no equality of columns in ON")
+            outer = side in ("LEFT", "RIGHT")
+            edges += [Edge(*(pair if side != "RIGHT" else pair[::-1]), outer) for pair in pairs]
+        return sources, optional, edges, using
+
+    def equalities(
+        self, join: exp.Join, sources: dict[str, Node], before: list[str], added: str, using: list[str]
+    ) -> Iterator[tuple[Name, Name]]:
+        """The equalities of a join, the columns of what stands before it first."""
+        for identifier in join.args.get("using") or ():
+            name = identifier.name.lower()
+            owner = next((a for a in before if name in lower(sources[a].columns)), None)
+            if owner is None:
+                raise Unreadable(f"USING ({name}) names a column that no source has")
+            using.append(name)
+            yield (owner, name), (added, name)
+        names = Names(sources, using)
+        condition = join.args.get("on")
+        for part in condition.flatten() if isinstance(condition, exp.And) else [condition] if condition is not None else []:
+            part = part.unnest()
+            if isinstance(part, exp.EQ) and isinstance(part.left, exp.Column) and isinstance(part.right, exp.Column):
+                one, other = names.of(part.left), names.of(part.right)
+                if one is not None and other is not None and (one[0] == added) != (other[0] == added):
+                    yield (other, one) if one[0] == added else (one, other)
+
+    def source(self, relation: exp.Expr, sources: dict[str, Node], spans: tuple[Span, ...], ctes: dict[str, exp.CTE]) -> None:
+        alias = relation.alias_or_name.lower()
+        if relation.args.get("alias") is not None and relation.args["alias"].columns:
+            raise Unreadable("an alias with names of columns is not understood")
+        if relation.args.get("pivots") or relation.args.get("sample") or relation.args.get("version") or relation.args.get("when"):
+            raise Unreadable("PIVOT, TABLESAMPLE and time travel are not understood")
+        node: Node
+        if isinstance(relation, exp.Table) and (call := _call_of(relation, self.calls)) is not None:
+            node = self.call(call)
+        elif isinstance(relation, exp.Table) and not relation.args.get("db") and relation.name.lower() in ctes:
+            definition = ctes[relation.name.lower()]
+            known = {n: c for n, c in ctes.items() if n != relation.name.lower()}
+            node = self.tree(definition.this, self.inside(definition.args["alias"].this, after=True), known)
+        elif isinstance(relation, exp.Table) and isinstance(relation.this, exp.Identifier):
+            node = self.leaf(relation)
+        elif isinstance(relation, exp.Subquery) and not relation.args.get("joins"):
+            if not alias:
+                raise Unreadable("a query in FROM has no alias")
+            node = self.tree(relation.this, self.inside(relation.args["alias"].this, after=False), ctes)
+        else:
+            raise Unreadable(f"a source of FROM is not understood ({relation.key})")
+        if not alias or alias in sources:
+            raise Unreadable(f"a source of FROM has no name of its own (`{alias}`)")
+        sources[alias] = node
+
+    def inside(self, alias: exp.Identifier, after: bool) -> tuple[Span, ...]:
+        """The query in the parentheses behind the name of a CTE, or before an alias, with the definitions that it reads."""
+        source = self.statement
+        at = next(i for i, t in enumerate(source.tokens) if t.start == alias.meta["start"])
+        if after:
+            opening = next(i for i in range(at + 1, len(source.tokens)) if source.word(i) == "(")
+        else:
+            closing = at - 2 if source.word(at - 1) == "AS" else at - 1
+            opening = next(i for i, end in source.closing.items() if end == closing)
+        span = source.span(opening + 1, source.closing[opening])
+        return tuple(source.with_definitions(span, [span], self.withs))
+
+    def items(self, tree: exp.Select, names: Names) -> Iterator[Item]:
+        for expression in tree.expressions:
+            if isinstance(expression, exp.Star) or (isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)):
+                star = expression if isinstance(expression, exp.Star) else expression.this
+                if any(star.args.get(a) for a in ("except_", "except", "replace", "rename")):
+                    raise Unreadable("* EXCEPT is not understood")
+                for alias, column in names.star(expression.table.lower() if isinstance(expression, exp.Column) else None):
+                    shown = next(c for c in names.sources[alias].columns if c.lower() == column)
+                    yield Item(shown, frozenset({(alias, column)}), (alias, column), quoted(shown), True)
+                continue
+            bare = expression.this if isinstance(expression, exp.Alias) else expression
+            found = [names.of(c) for c in bare.find_all(exp.Column)]
+            if None in found:
+                raise Unreadable(f"a column of `{expression.sql('spark')}` was not found")
+            plain = names.of(bare) if isinstance(bare, exp.Column) else None
+            simple = not any(bare.find_all(exp.AggFunc, exp.Window, exp.Query, exp.Explode))
+            fixed = simple and not any(f.name.lower() in CHANGING or f.key in CHANGING for f in bare.find_all(exp.Func))
+            text = self.written(bare) if fixed and plain is None and found else ""
+            yield Item(expression.alias_or_name, frozenset(filter(None, found)), plain, text, fixed)
+
+    def written(self, expression: exp.Expr) -> str:
+        """An item of SELECT as it is written, without its alias."""
+        places = [i.meta["start"] for i in expression.find_all(exp.Identifier) if "start" in i.meta]
+        source = self.statement
+        at = next(i for i, t in enumerate(source.tokens) if t.start <= min(places) < t.end)
+        while True:
+            around = source.around[at]
+            first = 0 if around is None else around + 1
+            last = len(source.tokens) if around is None else source.closing.get(around, len(source.tokens))
+            level = list(source.level(first, last))
+            before = [i for i in level if i <= at and source.word(i) == "SELECT"]
+            if before:
+                break
+            if around is None:
+                raise Unreadable("an item of SELECT was not found in the text")
+            at = around
+        start = max(i for i in level if i <= at and (i == before[-1] or (source.word(i) == "," and i > before[-1]))) + 1
+        end = next((i for i in level if i > at and source.word(i) in (",", "FROM")), last)
+        if source.word(start) in ("DISTINCT", "ALL"):
+            start += 1
+        if isinstance(expression.parent, exp.Alias):
+            end -= 2 if source.word(end - 2) == "AS" else 1
+        return source.slice(start, end)
+
+    # -- tables and calls
+
+    def leaf(self, table: exp.Table, argument: bool = False) -> Leaf:
+        identifiers = [i for i in (table.args.get("catalog"), table.args.get("db"), table.this) if i is not None]
+        span = (identifiers[0].meta["start"], identifiers[-1].meta["end"] + 1)
+        if span not in self.leaves:
+            self.leaves[span] = self.table(self.text[slice(*span)], span, table.alias_or_name, bool(table.alias), argument)
+        return self.leaves[span]
+
+    def argument(self, rows: Rows) -> Leaf:
+        """A TABLE argument that is a name."""
+        if rows.inside not in self.leaves:
+            text = self.text[slice(*rows.inside)]
+            self.leaves[rows.inside] = self.table(text, rows.inside, parts(text)[-1], False, True)
+        return self.leaves[rows.inside]
+
+    def table(self, text: str, span: Span, alias: str, is_named: bool, argument: bool) -> Leaf:
+        table, schema = self.table_of(text)
+        comparable = frozenset(f.name.lower() for f in schema.fields if f.dataType.typeName() in COMPARABLE)
+        return Leaf(table, span, alias, is_named, argument, tuple(schema.names), comparable)
+
+    def call(self, call: Written) -> Call:
+        spec = SPECS[call.function.lower()]
+        if not call.tables:
+            raise Unreadable(f"{call.function} reads a table that it names in quotes")
+        given = {
+            (name or "").lower(): value.python for name, value in constants.values(self.statement, call, lambda t, _: self.spark.sql(t))
+        }
+        if given.get("history"):
+            raise Unreadable(f"{call.function} asks a table's history: write the join as ASOF JOIN .. MATCH_CONDITION (..)")
+        inputs = tuple(self.argument(r) if r.is_name else self.node([s for s in r.query if s != (0, 0)]) for r in call.tables)
+        keys = tuple(self.keys(r, given, node) for r, node in zip(call.tables, inputs, strict=True))
+        spans = tuple(self.statement.with_definitions(call.span, [call.span], self.withs))
+        columns = tuple(query(self.spark, in_text(self.text, spans, {}, call.span)).columns)
+        why = spec.apart(given, self.in_time_order(call, given))
+        at = {c.lower() for c in columns}
+        by = {k.lower() for k in keys[0] if k is not None and k.lower() in at and k.lower() in inputs[0].units}
+        if len(keys) == 2 and len(keys[0]) != len(keys[1]):
+            by = set()
+        if len(keys) == 2:
+            paired = dict(zip([k and k.lower() for k in keys[0]], keys[1], strict=False))
+            by = {k for k in by if paired.get(k) is not None and str(paired[k]).lower() in inputs[1].units}
+        if why:
+            clocks = {parts(c)[0].lower() for c in given.get("clock_by") or () if len(parts(c)) == 1}
+            by = by & clocks if why == FOLLOWS_CLOCK else set()
+        return Call(call.function, spans, call.span, inputs, keys, columns, why, frozenset(by))
+
+    def in_time_order(self, call: Written, given: dict[str, Any]) -> bool:
+        """Whether the processing order is that of event time, so that nothing is late."""
+        ordered = [r.order[0].ascending for r in call.tables if r.order]
+        named = given.get("order_by") or ()
+        return not given.get("time") and all(ordered) and not (named and str(named[0]).upper().rstrip().endswith((" DESC", "LAST")))
+
+    def keys(self, rows: Rows, given: dict[str, Any], node: Node) -> tuple[str | None, ...]:
+        """The key columns of a TABLE argument; None for each that is an expression."""
+        texts = [self.text[slice(*i.span)] for i in rows.keys] or list(given.get("keys") or ())
+        if not texts and given.get("on"):
+            return tuple(_on(str(given["on"]), node, self.aliases(rows)))
+        if not texts and given.get("using"):
+            texts = list(given["using"])
+        found = [parts(t) for t in texts]
+        known = {c.lower() for c in node.columns}
+        return tuple(p[-1] if p and p[-1].lower() in known else None for p in found)
+
+    def aliases(self, rows: Rows) -> set[str]:
+        """What the tables of a TABLE argument are called in it."""
+        if rows.is_name:
+            return {parts(self.text[slice(*rows.inside)])[-1].lower()}
+        node = self.node(rows.query)
+        return set(node.sources) if isinstance(node, Block) else set()
+
+
+def _on(text: str, node: Node, aliases: set[str]) -> Iterator[str | None]:
+    """The columns of one side in the equalities of a condition."""
+    try:
+        condition = sqlglot.parse_one(text, dialect="spark")
+    except SqlglotError:
+        return
+    known = {c.lower() for c in node.columns}
+    for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+        part = part.unnest()
+        if isinstance(part, exp.EQ) and isinstance(part.left, exp.Column) and isinstance(part.right, exp.Column):
+            mine = [c for c in (part.left, part.right) if c.table.lower() in aliases and c.name.lower() in known]
+            if len(mine) == 1:
+                yield mine[0].name
+
+
+def _placeholder(call: Written) -> str:
+    return f"__c{call.span[0]}"
+
+
+def _call_of(table: exp.Table, calls: Sequence[Written]) -> Written | None:
+    return next((c for c in calls if table.name == _placeholder(c)), None)
+
+
+def _defined(tree: exp.Expr) -> dict[str, exp.CTE]:
+    clause = tree.args.get("with_")
+    if clause is None:
+        return {}
+    if clause.args.get("recursive"):
+        raise Unreadable("WITH RECURSIVE is not understood")
+    if any(c.args["alias"].columns for c in clause.expressions):
+        raise Unreadable("a CTE with names of columns is not understood")
+    return {c.alias.lower(): c for c in clause.expressions}

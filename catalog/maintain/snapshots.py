@@ -1,0 +1,105 @@
+"""The tables of a query at the commits between which it is maintained: as they were, as they are, and what changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from streamtime.sql.call.errors import CallError, NoHistory
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.tables.change_data import AT, CHANGE, VERSION, change_data
+from streamtime.sql.tables.commits import Log, log_of
+from streamtime.sql.tables.declaration import asked, name_parts
+
+NAME = "maintain"
+
+
+@dataclass
+class Table:
+    """A table between two commits. `before` is None where it is not known which rows were read last time."""
+
+    name: str
+    identity: str  # of the table itself: one that is dropped and made anew has another
+    now: int
+    size: int  # bytes
+    before: int | None = None
+    why: str = ""  # why its changes since are not known
+    changed: int = 0  # changed rows, each update as two
+    _feed: DataFrame | None = field(default=None, repr=False)
+
+    def rows(self, session: Any, commit: int) -> DataFrame:
+        """All rows, as they were after a commit."""
+        found: DataFrame = session.read.option("versionAsOf", commit).table(self.name)
+        return found
+
+    def old(self, session: Any) -> DataFrame:
+        """The rows that were read last time."""
+        assert self.before is not None
+        return self.rows(session, self.before)
+
+    def feed(self, session: Any) -> DataFrame | None:
+        """The rows that came and went since, with how; None where none did."""
+        if self.before is None or self.before == self.now:
+            return None
+        if self._feed is None:
+            log = log_of(session, self.name, NAME)
+            rows = change_data(session, self.name, log.changes, self.before + 1, self.now, NAME).drop(VERSION, AT).persist()
+            self._feed, self.changed = rows, rows.count()
+        return self._feed if self.changed else None
+
+    def changes(self, session: Any, came: bool) -> DataFrame | None:
+        """The rows that came since, or those that went."""
+        feed = self.feed(session)
+        kinds = ("insert", "update_postimage") if came else ("delete", "update_preimage")
+        return None if feed is None else feed.where(F.col(CHANGE).isin(*kinds)).drop(CHANGE)
+
+    def forget(self) -> None:
+        """Free what was kept of the changes."""
+        if self._feed is not None:
+            self._feed.unpersist()
+            self._feed = None
+
+
+def table(session: Any, name: str, known: dict[str, Any] | None) -> Table:
+    """A table as it is, and what is known of it from last time: its identity and its commit.
+
+    Raises CallError where it is no Delta table.
+    """
+    detail = asked(name, NAME, lambda: session.sql(f"DESCRIBE DETAIL {name}").select("format", "id", "sizeInBytes").first())
+    if detail["format"] != "delta":
+        raise CallError(NAME, None, f"{name} is not a Delta table, so it does not say what changed in it", "Keep it as a Delta table.")
+    newest = session.sql(f"DESCRIBE HISTORY {name} LIMIT 1").select("version").first()[0]
+    found = Table(name, detail["id"], newest, detail["sizeInBytes"])
+    if known is None:
+        found.why = f"{name} was not read before"
+    elif known["id"] != found.identity:
+        found.why = f"{name} is another table than last time"
+    elif known["version"] > newest:
+        found.why = f"{name} has fewer commits than last time"
+    elif known["version"] == newest:
+        found.before = newest
+    else:
+        found.why = _unknown(session, found, known["version"])
+        found.before = None if found.why else known["version"]
+    return found
+
+
+def _unknown(session: Any, found: Table, before: int) -> str:
+    """Why the changes since a commit are not known; '' where they are."""
+    try:
+        log: Log = log_of(session, found.name, NAME)
+    except NoHistory as error:
+        return f"{error.problem}. {error.fix or ''}".strip()
+    if log.start > before + 1:
+        return f"the changes of {found.name} are known from commit {log.start} on only, since {log.why}; commit {before} was read last"
+    return ""
+
+
+def full_name(spark: SparkSession, name: str) -> str:
+    """A table's name with its catalog and schema, each part quoted."""
+    parts = name_parts(name, NAME)
+    current = [spark.catalog.currentCatalog(), spark.catalog.currentDatabase()]
+    return ".".join(map(quoted, [*current[: 3 - len(parts)], *parts]))

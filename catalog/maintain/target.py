@@ -1,0 +1,182 @@
+"""The table that is maintained: what its log says of the runs that made it, and how a run writes to it, each in one commit."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from streamtime.maintain.receipt import MARK, Last, Receipt, said
+from streamtime.maintain.snapshots import NAME
+from streamtime.sql.call.errors import CallError
+from streamtime.sql.rows.columns import orderable
+from streamtime.sql.rows.typed import needs_mapping
+from streamtime.sql.syntax.text import literal, quoted
+from streamtime.sql.tables.declaration import asked
+
+LABEL = "spark.databricks.delta.commitInfo.userMetadata"
+APP, NUMBER = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+WITHOUT_ROWS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "ANALYZE",
+                "COMPUTE STATS", "ADD CONSTRAINT", "DROP CONSTRAINT", "CLUSTER BY", "REORG")  # fmt: skip
+PROPERTIES = {"delta.enableDeletionVectors": "true"}  # a row that goes marks its file, and does not write it anew
+OP = "streamtime_op"  # of a row of the source of a MERGE: 1 puts a row, 0 removes those of a unit
+REPEATED = "Another run of maintain did it at the same time."
+
+
+class Target:
+    """The maintained table, by its full name."""
+
+    def __init__(self, session: SparkSession, name: str) -> None:
+        self.session, self.name = session, name
+        self.there = session.catalog.tableExists(name)
+
+    # -- what its log says
+
+    def commits(self, most: int | None = None) -> list[Any]:
+        """Its commits, the newest first."""
+        limit = "" if most is None else f" LIMIT {most}"
+        rows: list[Any] = asked(self.name, NAME, lambda: self.session.sql(f"DESCRIBE HISTORY {self.name}{limit}").collect())
+        return rows
+
+    def runs(self) -> list[Last]:
+        """What commits say of the runs that made them, the newest first."""
+        return [last for row in self.commits() if (last := _said(row)) is not None]
+
+    def last(self) -> tuple[Last, str]:
+        """The newest run, with what was known of costs when rows were last written; and why the table is no longer what it made of it."""
+        commits = self.commits()
+        runs = [(row["version"], last) for row in commits if (last := _said(row)) is not None]
+        if not runs:
+            fix = "Give the result a name of its own, or drop that table."
+            raise CallError(NAME, "`target`", f"{self.name} is there, and no run of maintain made it, or its log has forgotten it", fix)
+        version, last = runs[0]
+        for row in commits:
+            if row["version"] > version and not row["operation"].startswith(WITHOUT_ROWS):
+                return last, f"Somebody else wrote to the table: commit {row['version']}, {row['operation']}."
+        return last, ""
+
+    # -- writing
+
+    def overwrite(self, rows: DataFrame, receipt: Receipt, label: str, properties: Mapping[str, str]) -> Receipt:
+        """Put these rows in the place of all that are there."""
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option("userMetadata", label)
+        if not self.there:
+            mapped = {"delta.columnMapping.mode": "name"} if needs_mapping(rows.schema) else {}  # files cannot have such names
+            writer.options(**PROPERTIES | mapped | dict(properties)).saveAsTable(self.name)
+            return receipt.wrote(_counts(self.commits(1)[0]))
+        before = self.commits(1)[0]["version"]
+        writer.option("txnAppId", MARK).option("txnVersion", str(receipt.run)).saveAsTable(self.name)
+        (newest,) = self.commits(1)
+        if newest["version"] == before:
+            return replace(receipt, way="repeated", why=REPEATED)
+        return receipt.wrote(_counts(newest))
+
+    def replace_units(self, units: DataFrame, fresh: DataFrame, single: bool, receipt: Receipt, label: str) -> Receipt:
+        """Put fresh rows in the place of all rows of some units. `single`: a unit has one row, which can be updated."""
+        view = f"streamtime_{uuid.uuid4().hex}"
+        source = _rows_or_none(units, fresh) if single else _gone_and_fresh(units, fresh)
+        source.createOrReplaceTempView(view)
+        by = [quoted(c) for c in units.columns]
+        names = [quoted(c) for c in fresh.columns]
+        same = " AND ".join(f"t.{u} <=> s.{u}" for u in by)
+        insert = f"WHEN NOT MATCHED AND s.{OP} = 1 THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{c}' for c in names)})"
+        if single:
+            update = _update(fresh, units.columns)
+            text = f"MERGE INTO {self.name} t USING {view} s ON {same} {update} WHEN MATCHED AND s.{OP} = 0 THEN DELETE {insert}"
+        else:
+            text = f"MERGE INTO {self.name} t USING {view} s ON s.{OP} = 0 AND {same} WHEN MATCHED THEN DELETE {insert}"
+        try:
+            with self._labelled(label, receipt.run):
+                rows = self.session.sql(text).collect()
+        except PySparkException as error:
+            if "ConcurrentTransaction" not in str(error) and "CONCURRENT_TRANSACTION" not in str(error):
+                raise
+            rows = []
+        finally:
+            self.session.catalog.dropTempView(view)
+        if not rows:  # Delta has a commit of this number already
+            return replace(receipt, way="repeated", why=REPEATED)
+        counts = {name: int(rows[0][f"num_{metric}_rows"]) for name, metric in (
+            ("removed", "deleted"), ("inserted", "inserted"), ("updated", "updated"))}  # fmt: skip
+        return receipt.wrote(counts)
+
+    def note(self, receipt: Receipt, label: str) -> None:
+        """A commit without rows, which says what was read."""
+        with self._labelled(label, None):
+            self.session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({literal(MARK)} = {literal(str(receipt.run))})")
+
+    @contextmanager
+    def _labelled(self, label: str, number: int | None) -> Iterator[None]:
+        """What is written has this label, and, with a number, is written once."""
+        settings = {LABEL: label} | ({} if number is None else {APP: MARK, NUMBER: str(number)})
+        for name, value in settings.items():
+            self.session.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name in settings:
+                self.session.conf.unset(name)
+
+
+def _gone_and_fresh(units: DataFrame, fresh: DataFrame) -> DataFrame:
+    """The units, whose rows go, then the rows that come."""
+    gone = [F.col(quoted(f.name)) if f.name in units.columns else F.lit(None) for f in fresh.schema.fields]
+    typed = [column.cast(f.dataType).alias(f.name) for column, f in zip(gone, fresh.schema.fields, strict=True)]
+    return units.select(*typed, F.lit(0).alias(OP)).unionAll(fresh.withColumn(OP, F.lit(1)))
+
+
+def _rows_or_none(units: DataFrame, fresh: DataFrame) -> DataFrame:
+    """Each unit with its row; one that has none any more goes."""
+    rest = [quoted(c) for c in fresh.columns if c not in units.columns]
+    joined = units.alias("u").join(fresh.withColumn(OP, F.lit(1)).alias("f"), _same("u", "f", units.columns), "left_outer")
+    own = [F.col(f"u.{quoted(c)}") for c in units.columns]
+    return joined.select(*own, *[F.col(f"f.{c}") for c in rest], F.coalesce(OP, F.lit(0)).alias(OP))
+
+
+def _update(fresh: DataFrame, units: Sequence[str]) -> str:
+    """The clause that updates a row where it differs."""
+    rest = [f for f in fresh.schema.fields if f.name not in units]
+    if not rest:
+        return ""
+    differs = [f"NOT (t.{quoted(f.name)} <=> s.{quoted(f.name)})" if orderable(f.dataType) else "true" for f in rest]
+    sets = ", ".join(f"t.{quoted(f.name)} = s.{quoted(f.name)}" for f in rest)
+    return f"WHEN MATCHED AND s.{OP} = 1 AND ({' OR '.join(differs)}) THEN UPDATE SET {sets}"
+
+
+def _same(one: str, other: str, names: Sequence[str]) -> Column:
+    same = F.lit(True)
+    for name in names:
+        same &= F.col(f"{one}.{quoted(name)}").eqNullSafe(F.col(f"{other}.{quoted(name)}"))
+    return same
+
+
+def _said(row: Any) -> Last | None:
+    """What a commit says of the run that made it."""
+    return said(row["userMetadata"], row["timestamp"].timestamp(), _counts(row))
+
+
+def _counts(row: Any) -> dict[str, int]:
+    """The rows that a commit wrote."""
+    counts = row["operationMetrics"] or {}
+    if row["operation"] == "MERGE":
+        names = {"inserted": "numTargetRowsInserted", "updated": "numTargetRowsUpdated", "removed": "numTargetRowsDeleted"}
+    else:
+        names = {"inserted": "numOutputRows"}
+    return {name: int(counts.get(metric) or 0) for name, metric in names.items()}
+
+
+def own_session(spark: SparkSession) -> SparkSession:
+    """A session with the settings of another, and its place in the catalog."""
+    session = spark.newSession()
+    for row in spark.sql("SET").collect():
+        if row["key"].startswith("spark.sql.") and session.conf.isModifiable(row["key"]):
+            session.conf.set(row["key"], row["value"])
+    session.catalog.setCurrentCatalog(spark.catalog.currentCatalog())
+    session.catalog.setCurrentDatabase(spark.catalog.currentDatabase())
+    return session

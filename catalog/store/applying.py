@@ -1,0 +1,260 @@
+"""apply_changes(): a changelog merged into a Delta table, in any order of arrival, each batch once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed, unlogged
+from streamtime.sql.rows.columns import orderable
+from streamtime.sql.rows.typed import ddl, needs_mapping
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.tables.applied import Applied
+from streamtime.statements.query import is_remote, query
+from streamtime.store.puts import APP, CONFLICTS, VERSION
+from streamtime.store.table import QUERY, qualified
+
+NAME = "apply_changes"
+OF_CHANGES = ("change_type", "change_time", "change_seq", "_change_type", "_commit_version", "_commit_timestamp")
+BOUNDS = ("valid_from", "valid_to")
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class ApplyReport:
+    """What became of a batch of changes.
+
+    `changes` were read; `inserted`, `updated` and `deleted` are rows of the table; `counts` are changes that could not be applied, by
+    reason: `null_key`, `null_sequence`. `repeated`: this batch was applied before, and nothing was written.
+    """
+
+    changes: int
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    repeated: bool = False
+
+
+def apply_changes(
+    spark: SparkSession,
+    target: str,
+    changes: DataFrame | str,
+    *,
+    keys: str | Sequence[str],
+    sequence_by: str | Sequence[str],
+    deleted: str | None = None,
+    scd: int = 1,
+    batch_id: str | int | None = None,
+    app_id: str = "streamtime",
+) -> ApplyReport:
+    """Merge a changelog into a Delta table: the newest row of each key, or, with `scd=2`, all versions with `valid_from` and `valid_to`.
+
+        streamtime.apply_changes(spark, "shop.customers", feed, keys="id", sequence_by="updated_at", deleted="op = 'D'", batch_id="file 17")
+
+    Changes may come in any order and more than once: whatever the order, the table is the same in the end. A change is newer if its
+    `sequence_by` is larger; of equal ones a deletion wins, then the largest values of the other columns. The table is made by the first
+    call. Beside it stands `<target>__deleted`, which remembers deleted keys, so that an older change that comes late brings none back.
+
+    Args:
+        spark: a session with Delta Lake, of this process.
+        target: the name of a table.
+        changes: a DataFrame, or a query (also with calls of this pack): a row for each insert, update or deletion. Delta's own change feed
+            and what JOIN_CHANGES, AGGREGATE_CHANGES and FILTER_CHANGES give are changes.
+        keys: columns that tell rows of the table apart. A change with a null there is counted as `null_key`, and not applied.
+        sequence_by: columns that order the changes of a key, such as a time or an offset; one only with `scd=2`. A null: `null_sequence`.
+        deleted: a condition that marks deletions, as SQL; by default `change_type`, or Delta's `_change_type`, is 'delete'.
+        scd: 1 keeps one row for each key; 2 keeps history: rows valid from `valid_from` on, until before `valid_to` (null: still valid).
+        batch_id: a name for this batch. A batch that comes again, of the same `app_id`, is not applied again.
+
+    Columns that only the changes have are added to the table; those that only the table has keep their values.
+
+    Raises:
+        CallError: a column that is not there, a condition that Spark does not understand, a table that does not fit.
+    """
+    if is_remote(spark):
+        raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
+    applier = _Applier(spark, target, changes, _listed(keys), _listed(sequence_by), deleted, scd)
+    return applier.applied(None if batch_id is None else (f"{app_id}:{batch_id}", 0))
+
+
+def changes_writer(target: str, **options: Any) -> Callable[[DataFrame, int], None]:
+    """What a stream of changes needs: `changes.writeStream.foreachBatch(streamtime.changes_writer("shop.customers", keys="id", ..))`.
+
+    `options` are those of `apply_changes`. Each micro-batch is applied once, known by the query's id, which its checkpoint keeps.
+    """
+
+    def write(df: DataFrame, number: int) -> None:
+        spark = df.sparkSession
+        app = options.get("app_id") or spark.sparkContext.getLocalProperty(QUERY)
+        if app is None:
+            raise CallError(NAME, "`app_id`", "is missing: Spark does not say which query this is", "Add app_id='my query'.")
+        given = {name: value for name, value in options.items() if name != "app_id"}
+        keys, sequence = _listed(given.pop("keys")), _listed(given.pop("sequence_by"))
+        applier = _Applier(spark, target, df, keys, sequence, given.pop("deleted", None), given.pop("scd", 1))
+        applier.applied((f"stream:{app}", number))
+
+    return write
+
+
+class _Applier:
+    """One batch on its way into a table, in a session of its own: Delta takes the name of a batch from the session's settings."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        target: str,
+        changes: DataFrame | str,
+        keys: list[str],
+        sequence: list[str],
+        deleted: str | None,
+        scd: int,
+    ) -> None:
+        if scd not in (1, 2):
+            raise CallError(NAME, "`scd`", f"expected 1 or 2, got {scd!r}", "1 keeps the newest row of a key, 2 all of its versions.")
+        if scd == 2 and len(sequence) != 1:
+            raise CallError(NAME, "`sequence_by`", f"expected one column with scd=2, got {listed(sequence)}", "It gives `valid_from`.")
+        self.spark, self.scd = spark, scd
+        self.target = qualified(spark, target)
+        self.deletions = f"{self.target[:-1]}__deleted`"
+        self.df = query(spark, changes) if isinstance(changes, str) else changes
+        if self.df.isStreaming:
+            fix = "Use stream.writeStream.foreachBatch(streamtime.changes_writer(..))."
+            raise CallError(NAME, "`changes`", "is a stream", fix)
+        self.keys = [self._column("`keys`", k) for k in keys]
+        self.sequence = [self._column("`sequence_by`", c) for c in sequence]
+        self.gone, marks = self._deleted(deleted)
+        kept = [f for f in self.df.schema.fields if f.name.lower() not in marks or f.name in (*self.keys, *self.sequence)]
+        self.schema = T.StructType(kept)
+        for name in (*self.keys, *self.sequence):
+            if not orderable(self.schema[name].dataType):
+                raise CallError(NAME, "`keys`" if name in self.keys else "`sequence_by`", f"values of `{name}` cannot be compared")
+        if scd == 2 and (taken := [f.name for f in kept if f.name.lower() in BOUNDS]):
+            raise CallError(NAME, "`changes`", f"has a column {listed(taken)}, which scd=2 adds", "Leave it out, or rename it.")
+
+    def applied(self, batch: tuple[str, int] | None) -> ApplyReport:
+        """Merge it."""
+        self._make()
+        df = self.df.persist()
+        view = f"streamtime_{uuid4().hex}"
+        session = self.spark.newSession()
+        try:
+            session.conf.set("spark.sql.ansi.enabled", self.spark.conf.get("spark.sql.ansi.enabled") or "true")
+            df.createGlobalTempView(view)
+            changes, dropped = self._counted(df)
+            work = Applied(
+                self.target, self.deletions, f"global_temp.{view}", self.schema.names, self.keys, self.sequence, self._ties(),
+                self.gone, f"{quoted('_change_type')} = 'update_preimage'" if "_change_type" in df.columns else "false", self.scd,
+            )  # fmt: skip
+            self._retried(session, lambda: session.sql(work.remember))
+            before = self._commits(session)
+            with _named(session, batch):
+                rows = self._retried(session, lambda: session.sql(work.merge).collect())
+            if batch is not None and not rows:
+                return ApplyReport(changes, counts=dropped, repeated=True)
+            while (after := self._commits(session)) != before:  # another writer deleted keys meanwhile, which this one may not have seen
+                before = after
+                self._retried(session, lambda: session.sql(work.merge))
+            (counts,) = rows
+            inserted, updated, removed = (int(counts[f"num_{name}_rows"]) for name in ("inserted", "updated", "deleted"))
+            return ApplyReport(changes, inserted, updated, removed, dropped)
+        finally:
+            self.spark.catalog.dropGlobalTempView(view)
+            df.unpersist()
+
+    def _counted(self, df: DataFrame) -> tuple[int, dict[str, int]]:
+        null = [F.lit(False) for _ in range(2)]
+        for place, names in enumerate((self.keys, self.sequence)):
+            for name in names:
+                null[place] = null[place] | F.col(quoted(name)).isNull()
+        key, order = F.count_if(null[0]), F.count_if(null[1] & ~null[0])
+        (row,) = df.agg(F.count("*").alias("n"), key.alias("null_key"), order.alias("null_sequence")).collect()
+        return row["n"], {name: row[name] for name in ("null_key", "null_sequence") if row[name]}
+
+    def _commits(self, session: SparkSession) -> int:
+        """How often deletions were remembered."""
+        found: int = session.sql(f"DESCRIBE HISTORY {self.deletions} LIMIT 1").collect()[0]["version"]
+        return found
+
+    def _retried(self, session: SparkSession, work: Callable[[], Any]) -> Any:
+        """Until it is not in conflict with another writer."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return work()
+            except CONFLICTS:
+                continue
+        return work()
+
+    # -- columns and tables
+
+    def _column(self, option: str, name: str) -> str:
+        known = {c.lower(): c for c in self.df.columns}
+        if name.lower() not in known:
+            fix = did_you_mean(name, self.df.columns) or f"The changes have {listed(self.df.columns)}."
+            raise CallError(NAME, option, f"no column `{name}` in the changes", fix)
+        return known[name.lower()]
+
+    def _deleted(self, condition: str | None) -> tuple[str, set[str]]:
+        """The condition that marks deletions, and the columns that only say what kind of change a row is."""
+        lower = {c.lower() for c in self.df.columns}
+        marks = set(OF_CHANGES) & lower
+        if condition is None:
+            kind = next((c for c in ("change_type", "_change_type") if c in lower), None)
+            return (f"{quoted(kind)} = 'delete'" if kind else "false"), marks
+        try:
+            with unlogged():
+                kind_ = self.df.select(F.expr(condition)).schema[0].dataType
+        except AnalysisException as error:
+            raise CallError(NAME, "`deleted`", f"Spark cannot resolve it: {gist(error)}", "Write a condition over the columns.") from None
+        if not isinstance(kind_, T.BooleanType):
+            fix = "Write it as op = 'D'."
+            raise CallError(NAME, "`deleted`", f"expected a condition, got {kind_.simpleString().upper()} (`{condition}`)", fix)
+        return f"({condition})", marks
+
+    def _ties(self) -> list[str]:
+        rest = [f for f in self.schema.fields if f.name not in (*self.keys, *self.sequence)]
+        return [f.name for f in rest if orderable(f.dataType)]
+
+    def _make(self) -> None:
+        """The tables, where they are not there; columns that the table does not have yet."""
+        bounds = [T.StructField(b, self.schema[self.sequence[0]].dataType) for b in BOUNDS] if self.scd == 2 else []
+        remembered = [self.schema[c] for c in (*self.keys, *self.sequence)]
+        for name, fields in ((self.target, [*self.schema.fields, *bounds]), (self.deletions, remembered)):
+            if not self.spark.catalog.tableExists(name):
+                columns = T.StructType([T.StructField(f.name, f.dataType) for f in fields])
+                mapped = " TBLPROPERTIES (delta.columnMapping.mode = 'name')" if needs_mapping(columns) else ""
+                self.spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({ddl(columns)}) USING delta{mapped}")
+        has = {f.name.lower() for f in self.spark.table(self.target).schema.fields}
+        if missing := [b for b in BOUNDS if self.scd == 2 and b not in has]:
+            problem = f"the table {self.target} has no column {listed(missing)}, so it keeps no history"
+            raise CallError(NAME, "`scd`", problem, "Use scd=1, or another table.")
+        if missing := [k for k in (*self.keys, *self.sequence) if k.lower() not in has]:
+            raise CallError(NAME, "`target`", f"the table {self.target} has no column {listed(missing)}", "It must have keys and sequence.")
+        if added := [f for f in self.schema.fields if f.name.lower() not in has]:
+            columns = T.StructType([T.StructField(f.name, f.dataType) for f in added])
+            self.spark.sql(f"ALTER TABLE {self.target} ADD COLUMNS ({ddl(columns)})")
+
+
+@contextmanager
+def _named(session: SparkSession, batch: tuple[str, int] | None) -> Iterator[None]:
+    """What is written is this batch."""
+    if batch is not None:
+        session.conf.set(APP, batch[0])
+        session.conf.set(VERSION, str(batch[1]))
+    try:
+        yield
+    finally:
+        session.conf.unset(APP)
+        session.conf.unset(VERSION)
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)

@@ -1,0 +1,168 @@
+"""maintain: a table equals its query after each commit, whichever way was taken; what cannot be followed is said; receipts are true."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from pyspark.sql import SparkSession
+from support import maintained as cases
+
+import streamtime
+from streamtime import CallError
+from streamtime.maintain import costs
+from streamtime.maintain.receipt import Receipt, said, written
+
+
+def test_a_maintained_table_is_what_its_query_says_after_random_commits(spark: SparkSession, schema: str) -> None:
+    """Joins, groups, unions, windows and calls, over NULLs, ties, far years, odd names, a hot key, tables that are empty at first."""
+    random_ = random.Random(5)
+    cases.made(spark, schema)
+    ways = []
+    for _ in range(2):
+        done = [cases.commit(spark, schema, random_) for _ in range(4)]
+        for name, (_, _, followed) in cases.QUERIES.items():
+            receipt = cases.maintained(spark, schema, name, "incremental" if followed else "auto")
+            assert cases.differs(spark, schema, name) == 0, (name, receipt, done)
+            ways.append((name, receipt.way))
+    again = ways[len(cases.QUERIES) :]
+    assert {way for name, way in again if cases.QUERIES[name][2]} <= {"incremental", "none"}, again
+    assert len([way for _, way in again if way == "incremental"]) > 8, again
+
+
+def test_what_a_run_did_is_in_the_log_and_is_said_before_it_is_done(spark: SparkSession, schema: str) -> None:
+    source, target = f"{schema}.o", f"{schema}.m"
+    text = f"SELECT k, sum(v) AS total FROM {source} GROUP BY k"
+    spark.sql(f"CREATE TABLE {source} (k STRING, v INT) {cases.FEED}")
+    spark.sql(f"INSERT INTO {source} VALUES ('a', 1), ('b', 2), (NULL, 3)")
+    told = streamtime.maintain(spark, target, text, explain=True)
+    assert (told.way, spark.catalog.tableExists(target)) == ("full", False)
+    streamtime.maintain(spark, target, text)
+    assert streamtime.maintain(spark, target, text).way == "none"
+    spark.sql(f"UPDATE {source} SET v = 9 WHERE k IS NULL")
+    spark.sql(f"DELETE FROM {source} WHERE k = 'a'")
+    before = spark.sql(f"DESCRIBE HISTORY {target}").count()
+    told = streamtime.maintain(spark, target, text, policy="incremental", explain=True)
+    assert (told.way, told.touched, list(told.changed.values())) == ("incremental", 2, [3])
+    assert spark.sql(f"DESCRIBE HISTORY {target}").count() == before
+    done = streamtime.maintain(spark, target, text, policy="incremental", shadow=True)
+    assert (done.way, done.touched, done.updated, done.removed, done.inserted, done.shadow) == ("incremental", 2, 1, 1, 0, 0)
+    assert sorted(map(str, spark.table(target).collect())) == ["Row(k='b', total=2)", "Row(k=None, total=9)"]
+    newest, first = streamtime.receipts(spark, target)
+    assert (newest.updated, newest.removed, newest.run, first.inserted, first.run) == (1, 1, 2, 3, 1)
+    (name,) = newest.tables
+    assert newest.tables[name] == (1, 3)
+    assert "computed anew: 2 values of k" in str(newest)
+    # somebody else writes to it; the query changes: in both cases all is computed anew, and the reason is said
+    spark.sql(f"DELETE FROM {target} WHERE k = 'b'")
+    assert "Somebody else wrote to the table" in streamtime.maintain(spark, target, text, shadow=True).why
+    with pytest.raises(CallError, match="'incremental' is not possible: The query is another than last time"):
+        streamtime.maintain(spark, target, text + " HAVING sum(v) > 1", policy="incremental")
+    other = streamtime.maintain(spark, target, text.replace("sum(v)", "max(v)"))
+    assert (other.way, other.why) == ("full", "The query is another than last time.")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT count(*) AS n FROM {s}.t", "one total over all rows"),
+        ("SELECT k FROM {s}.t ORDER BY k LIMIT 1", "LIMIT picks rows by their place"),
+        ("SELECT k FROM {s}.t WHERE k IN (SELECT k FROM {s}.u)", "a subquery outside of FROM reads another table: write it as a join"),
+        ("SELECT t.k FROM {s}.t t FULL JOIN {s}.u u ON t.k = u.k", "FULL JOIN is not understood"),
+        ("SELECT t.k FROM {s}.t t JOIN {s}.u u ON t.k < u.k", "the join with `u` has no equality of columns in ON"),
+        ("SELECT k FROM {s}.t UNION SELECT k FROM {s}.u", "UNION without ALL compares rows of both sides"),
+        ("SELECT rand() AS r, count(*) AS n FROM {s}.t GROUP BY 1", "none of its columns says"),
+        (
+            "SELECT * FROM DEDUPLICATE(TABLE({s}.t) PARTITION BY k ORDER BY v, time => 'ts', within => INTERVAL 1 DAY)",
+            "it follows stream time, which runs over the rows of all keys",
+        ),
+        ("SELECT * FROM {s}.plain", "has no change data feed"),
+    ],
+)
+def test_what_cannot_be_followed_is_said_and_computed_anew(spark: SparkSession, shared: str, text: str, reason: str) -> None:
+    target, query = f"{shared}.m", text.format(s=shared)
+    spark.sql(f"DROP TABLE IF EXISTS {target}")
+    streamtime.maintain(spark, target, query)
+    if "plain" in query:
+        spark.sql(f"INSERT INTO {shared}.plain VALUES (2)")
+    with pytest.raises(CallError, match=re.escape(reason)):
+        streamtime.maintain(spark, target, query, policy="incremental")
+    receipt = streamtime.maintain(spark, target, query)
+    assert receipt.way == "full"
+    assert reason in receipt.why
+
+
+@pytest.fixture(scope="module")
+def shared(spark: SparkSession) -> str:
+    spark.sql("CREATE SCHEMA IF NOT EXISTS followed")
+    for name in ("t", "u"):
+        spark.sql(f"CREATE OR REPLACE TABLE followed.{name} (k INT, ts TIMESTAMP, v INT) {cases.FEED}")
+        spark.sql(f"INSERT INTO followed.{name} VALUES (1, TIMESTAMP '2024-01-01', 1)")
+    spark.sql("CREATE OR REPLACE TABLE followed.plain USING delta AS SELECT 1 AS k")
+    spark.sql("CREATE OR REPLACE TABLE followed.files USING parquet AS SELECT 1 AS k")
+    return "followed"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("SELECT * FROM {s}.files", {}, "is not a Delta table, so it does not say what changed in it"),
+        ("SELECT 1 AS k", {}, "the query reads no table"),
+        ("SELECT k, v AS K FROM {s}.t", {}, "the result has two columns"),
+        (
+            "SELECT k FROM {s}.t",
+            {"policy": "incremantal"},
+            "maintain, `policy`: expected 'auto', 'incremental' or 'full', got 'incremantal'. Did you",
+        ),
+        ("SELECT k FROM {s}.t", {"key": "kk"}, "maintain, `key`: no column `kk` in the result. Did you mean `k`?"),
+        ("SELECT k FROM {s}.t UNION ALL SELECT k FROM {s}.u", {"key": "k"}, "maintain, `key`: the result has 2 rows with k = 1"),
+        ("SELECT k FROM {s}.t", {"target": "{s}.u"}, "is there, and no run of maintain made it"),
+        ("SELECT k FROM {s}.nowhere", {}, "nowhere"),
+    ],
+)
+def test_a_wrong_call_makes_nothing(spark: SparkSession, shared: str, text: str, options: dict[str, str], message: str) -> None:
+    given = {k: v.format(s=shared) for k, v in options.items()}
+    target = given.pop("target", f"{shared}.wrong")
+    with pytest.raises(Exception, match=re.escape(message)):
+        streamtime.maintain(spark, target, text.format(s=shared), **given)  # type: ignore[arg-type]
+    assert not spark.catalog.tableExists(f"{shared}.wrong")
+
+
+def test_a_run_that_breaks_off_before_its_commit_did_nothing(spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = f"{schema}.o", f"{schema}.m"
+    text = f"SELECT k, count(*) AS n FROM {source} GROUP BY k"
+    spark.sql(f"CREATE TABLE {source} (k STRING) {cases.FEED}")
+    spark.sql(f"INSERT INTO {source} VALUES ('a')")
+    streamtime.maintain(spark, target, text)
+    spark.sql(f"INSERT INTO {source} VALUES ('a'), ('b')")
+    with monkeypatch.context() as patch:
+        patch.setattr("streamtime.maintain.target.Target.replace_units", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            streamtime.maintain(spark, target, text, policy="incremental")
+    assert not [v for v in spark.catalog.listTables() if v.name.startswith("streamtime_")]
+    done = streamtime.maintain(spark, target, text, policy="incremental", shadow=True)
+    assert (done.way, done.touched, done.shadow) == ("incremental", 2, 0)
+
+
+def test_the_cheaper_way_is_the_one_that_runs_before_say() -> None:
+    known = {"full_seconds": 100.0, "full_size": 1e9}
+    few, many = costs.predicted(known, 1e9, 0.001), costs.predicted(known, 1e9, 0.9)
+    assert few["incremental"] < 15 < few["full"] == 100
+    assert many["incremental"] > many["full"]
+    assert costs.predicted({}, 1e9, 0.1) == {}
+    assert costs.predicted(known, 2e9, 0.0)["full"] == 200
+    run = Receipt("t", "incremental", "", {}, predicted=few, seconds=few["incremental"] * 3)
+    factor = costs.learned(known, run)["factor"]
+    assert factor == pytest.approx(2.0)
+    assert costs.predicted({**known, "factor": factor}, 1e9, 0.001)["incremental"] == pytest.approx(2 * few["incremental"])
+
+
+def test_what_is_in_a_commit_comes_back_and_other_labels_are_none() -> None:
+    receipt = Receipt("t", "full", "why", {"a": (None, 3)}, {"a": 2}, ("k",), None, run=4)
+    label = written(receipt, "SELECT 1", {"a": {"id": "x", "version": 3}}, {"size": 5.0}, 100.0)
+    last = said(label, 102.5, {"inserted": 7})
+    assert last is not None
+    assert (last.text, last.sources["a"]["version"], last.costs) == ("SELECT 1", 3, {"size": 5.0})
+    assert (last.receipt.tables, last.receipt.inserted, last.receipt.seconds, last.receipt.run) == ({"a": (None, 3)}, 7, 2.5, 4)
+    assert [said(text, 0.0, {}) for text in (None, "", "a label", '{"streamtime.maintain": 1}')] == [None] * 4

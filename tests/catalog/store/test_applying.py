@@ -1,0 +1,143 @@
+"""apply_changes: hundreds of histories in any order of arrival, against what they mean; batches that come twice; columns that come; bad input."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import streamtime
+from streamtime import CallError
+from streamtime.sql.tables.applied import Applied
+
+Change = tuple[Any, ...]  # key, odd key, sequence, value, op
+DDL = "k INT, `o dd` STRING, seq INT, v DOUBLE, op STRING"
+NAMES = {"keys": ["k", "o dd"], "sequence_by": "seq", "deleted": "op = 'D'"}
+
+
+def histories(random_: random.Random, count: int) -> list[Change]:
+    """Changes of many keys: some of equal sequence, deletions first and last, NaN, -0.0, nulls; some come twice."""
+    found: list[Change] = []
+    for key in range(count):
+        for _ in range(random_.choice([1, 2, 3, 6])):
+            value = random_.choice([None, 1.5, float("nan"), -0.0, 7.0])
+            found.append((key, random_.choice(["", "é`"]), random_.randint(0, 4), value, random_.choice(["U", "U", "D"])))
+    found += random_.sample(found, len(found) // 5)
+    return [*found, (None, "x", 1, 1.0, "U"), (1, None, 1, 1.0, "D"), (1, "x", None, 1.0, "U")]
+
+
+def rank(change: Change) -> tuple[Any, ...]:
+    """Of two changes of a key the larger one wins; NaN is larger than any number, null smaller, as Spark orders them."""
+    _, _, at, value, op = change
+    kind = 0 if value is None else 2 if value != value else 1
+    return (at, op == "D", kind, value if kind == 1 else 0.0, op or "")
+
+
+def meant(changes: list[Change]) -> tuple[set[str], set[str]]:
+    """What the table is with one row for each key, and with its history: slowly, from what the words say."""
+    keys: dict[Any, dict[int, Change]] = {}
+    for change in changes:
+        if None in change[:3]:
+            continue
+        at = keys.setdefault(change[:2], {})
+        at[change[2]] = max([c for c in (at.get(change[2]), change) if c is not None], key=rank)
+    newest, history = set(), set()
+    for at in keys.values():
+        times = sorted(at)
+        if at[times[-1]][4] != "D":
+            newest.add(shown(at[times[-1]]))
+        for begins, ends in zip(times, [*times[1:], None], strict=True):
+            if at[begins][4] != "D":
+                history.add(shown((*at[begins], begins, ends)))
+    return newest, history
+
+
+def shown(row: Any) -> str:
+    return str(tuple("0.0" if v == 0.0 and isinstance(v, float) else str(v) for v in row))
+
+
+def test_any_order_of_arrival_gives_one_table(spark: SparkSession, schema: str) -> None:
+    random_ = random.Random(20)
+    changes = histories(random_, 150)
+    newest, history = meant(changes)
+    assert len(history) > len(newest) > 50
+    for order, cuts in enumerate((2, 3)):
+        random_.shuffle(changes)
+        edges = sorted(random_.sample(range(1, len(changes)), cuts - 1))
+        batches = [changes[a:b] for a, b in zip([0, *edges], [*edges, len(changes)], strict=True)]
+        for scd, expected in ((1, newest), (2, history)):
+            table = f"{schema}.t{scd}_{order}"
+            reports = [
+                streamtime.apply_changes(spark, table, spark.createDataFrame(b, DDL), scd=scd, batch_id=n, **NAMES)
+                for n, b in enumerate(batches)
+            ]
+            assert sum(r.changes for r in reports) == len(changes)
+            assert sum(r.counts.get("null_key", 0) for r in reports) == 2
+            assert sum(r.counts.get("null_sequence", 0) for r in reports) == 1
+            found = [shown(r) for r in spark.table(table).collect()]
+            assert len(found) == len(set(found))
+            assert set(found) == expected, (scd, order)
+        again = streamtime.apply_changes(spark, table, spark.createDataFrame(batches[0], DDL), scd=2, batch_id=0, **NAMES)
+        assert again.repeated
+
+
+def test_without_a_batch_id_the_same_changes_change_nothing(spark: SparkSession, schema: str) -> None:
+    table, text = f"{schema}.t", "SELECT 1 AS k, 5 AS seq, 'a' AS v, 'insert' AS change_type"
+    first = streamtime.apply_changes(spark, table, text, keys="k", sequence_by="seq")
+    assert (first.inserted, first.updated, first.deleted, first.repeated) == (1, 0, 0, False)
+    again = streamtime.apply_changes(spark, table, text, keys="k", sequence_by="seq")
+    assert (again.inserted, again.updated, again.deleted) == (0, 0, 0)
+    gone = streamtime.apply_changes(
+        spark, table, "SELECT 1 AS k, 6 AS seq, NULL AS v, 'delete' AS change_type", keys="k", sequence_by="seq"
+    )
+    assert gone.deleted == 1
+    late = streamtime.apply_changes(spark, table, text, keys="k", sequence_by="seq")
+    assert late.inserted == 0
+    assert spark.table(table).columns == ["k", "seq", "v"]
+
+
+def test_columns_that_come_are_added_and_those_that_only_the_table_has_keep_their_values(spark: SparkSession, schema: str) -> None:
+    table = f"{schema}.t"
+    streamtime.apply_changes(spark, table, "SELECT 1 AS k, 1 AS seq, 'a' AS v", keys="k", sequence_by="seq")
+    streamtime.apply_changes(spark, table, "SELECT 1 AS k, 2 AS seq, 7 AS n", keys="k", sequence_by="seq")
+    assert [tuple(r) for r in spark.table(table).collect()] == [(1, 2, "a", 7)]
+
+
+def test_a_change_feed_is_a_changelog(spark: SparkSession, schema: str) -> None:
+    spark.sql(f"CREATE TABLE {schema}.s (k INT, v STRING) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    spark.sql(f"INSERT INTO {schema}.s VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    spark.sql(f"UPDATE {schema}.s SET v = 'z' WHERE k = 1")
+    spark.sql(f"DELETE FROM {schema}.s WHERE k = 2")
+    text = f"SELECT *, _commit_version AS seq FROM table_changes('{schema}.s', 0)"
+    streamtime.apply_changes(spark, f"{schema}.t", text, keys="k", sequence_by="seq", scd=2)
+    rows = spark.sql(f"SELECT k, v, valid_from, valid_to FROM {schema}.t ORDER BY k, valid_from").collect()
+    assert [tuple(r) for r in rows] == [(1, "a", 1, 2), (1, "z", 2, None), (2, "b", 1, 3), (3, "c", 1, None)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keys": "kk"}, "apply_changes, `keys`: no column `kk` in the changes. Did you mean `k`?"),
+        ({"sequence_by": "nothing"}, "apply_changes, `sequence_by`: no column `nothing` in the changes. The changes have `k`, `seq`, `v`."),
+        ({"sequence_by": "m"}, "no column `m`"),
+        ({"deleted": "v"}, "apply_changes, `deleted`: expected a condition, got STRING (`v`). Write it as op = 'D'."),
+        ({"deleted": "w = 1"}, "apply_changes, `deleted`: Spark cannot resolve it"),
+        ({"scd": 3}, "apply_changes, `scd`: expected 1 or 2, got 3."),
+        ({"scd": 2, "sequence_by": ["seq", "v"]}, "expected one column with scd=2, got `seq`, `v`"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_made(spark: SparkSession, schema: str, options: dict[str, Any], message: str) -> None:
+    given = {"keys": "k", "sequence_by": "seq"} | options
+    with pytest.raises(CallError, match=re.escape(message)):
+        streamtime.apply_changes(spark, f"{schema}.t", "SELECT 1 AS k, 1 AS seq, 'a' AS v", **given)
+    assert not spark.catalog.tableExists(f"{schema}.t")
+
+
+def test_the_text_is_plain_sql_that_a_person_can_read() -> None:
+    text = Applied("s.t", "s.t__deleted", "s.feed", ["k", "at", "v"], ["k"], ["at"], ["v"], "op = 'D'", scd=2).merge
+    assert "lead(`at`) OVER (PARTITION BY `k` ORDER BY `at`) AS `__ends`" in text
+    assert "WHEN NOT MATCHED AND NOT s.`__gone` THEN INSERT (`k`, `at`, `v`, valid_from, valid_to)" in text
+    assert "{" not in text
