@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import NumericType
 
 from streamtime.shell import cli, connection
 from streamtime.shell.failures import readable
 from streamtime.shell.rendering import Result, markdown
-from streamtime.shell.results import texts
 from streamtime.shell.script import statements
 
 FENCE = re.compile(r"```(\w*)$")
@@ -101,7 +101,9 @@ class Reader:
             elif of.shown and cells(output) == cells(lines[of.shown[0] - 1]):
                 lines[of.shown[0] - 1 : of.shown[1]] = output.splitlines()
             elif of.shown and not output:
-                raise AssertionError(f"line {of.line}: it puts out nothing. Is what stands below it a table of another kind? Put prose between.")
+                raise AssertionError(
+                    f"line {of.line}: it puts out nothing. Is what stands below it a table of another kind? Put prose between."
+                )
             elif output and not of.hidden:  # a table below it that has other columns is another table
                 below = of.line + len(of.text.splitlines())
                 lines[below:below] = ["", *output.splitlines()]
@@ -112,7 +114,9 @@ class Reader:
         try:
             made = {"sql": self.sql, "python": self.python, "console": self.console}[block.language](text, block)
         except KeyError:
-            raise AssertionError(f"line {block.line}: is `{block.language}` output? It must follow directly. Or say why it is not run.") from None
+            raise AssertionError(
+                f"line {block.line}: is `{block.language}` output? It must follow directly. Or say why it is not run."
+            ) from None
         return made.replace(f"{self.folder}/", "/tmp/")
 
     def sql(self, text: str, block: Block) -> str:
@@ -124,18 +128,19 @@ class Reader:
                 if not df.columns or ASKS.match(sql) is None:
                     output = ""
                     continue
-                result, _ = texts(df, None)
-                rows = list(result.rows)
+                names, numeric = tuple(df.columns), tuple(isinstance(field.dataType, NumericType) for field in df.schema)
+                columns = (f"CAST(c{i} AS STRING)" for i in range(len(names)))
+                rows = [tuple(row) for row in df.toDF(*(f"c{i}" for i in range(len(names)))).selectExpr(*columns).collect()]
             except Exception as error:
                 if sql is asked[-1] and block.as_text:
                     return fenced(readable(error, sql))
                 raise
             if "ORDER BY" not in sql.rpartition(")")[2]:
                 rows.sort(key=str)
-            if len(df.columns) == 1 and any(cell and "\n" in cell for (cell,) in rows):
+            if len(names) == 1 and any(cell and "\n" in cell for (cell,) in rows):
                 output = fenced("\n".join(cell or "" for (cell,) in rows))
             else:
-                output = markdown(Result(result.names, rows, result.numeric))
+                output = markdown(Result(names, rows, numeric))
         return output
 
     def python(self, text: str, block: Block) -> str:
@@ -147,7 +152,7 @@ class Reader:
     def console(self, text: str, block: Block) -> str:
         """`$ streamtime ..` is run; `$ cat FILE` writes the file that it shows."""
         made: list[str] = []
-        for part in re.split(r"(?m)^(?=\$ )", text):
+        for part in filter(None, re.split(r"(?m)^(?=\$ )", text)):
             command, _, shown = part.partition("\n")
             words = shlex.split(command.removeprefix("$ "))
             made.append(command)
