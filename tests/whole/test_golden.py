@@ -11,7 +11,7 @@ import re
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from support import ROOT, TESTS
+from support import TESTS
 from support.golden import FREE, of_any_spark
 
 from streamtime.shell.script import statements
@@ -78,19 +78,3 @@ def test_more_than_a_hundred_and_thirty_wrong_calls_are_refused_in_words(spark: 
             assert re.search(r"; line \d+ pos \d+|\(line \d+, pos(ition)? \d+\)", message), call
     assert ours >= 175
     assert len(calls) - len(tables) - ours <= 16  # what Spark itself refuses before it asks us: syntax, unknown tables, bare columns
-
-
-@pytest.mark.parametrize(
-    ("page", "conversation", "statements_on_it", "rows_on_it"), [("assignment", "assign", 10, 19), ("changelogs", "changes", 8, 26)]
-)
-def test_a_page_shows_what_its_conversation_says(page: str, conversation: str, statements_on_it: int, rows_on_it: int) -> None:
-    """Each statement on the page is asked there, and each row of its tables is an answer."""
-    text = (ROOT / "docs" / f"{page}.md").read_text()
-    asked = {" ".join(s.sql.split()) for s in statements((GOLDEN / f"{conversation}.sql").read_text())}
-    answered = (GOLDEN / f"{conversation}.out").read_text().splitlines()
-    shown = [" ".join(s.sql.split()) for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL) for s in statements(block)]
-    assert len(shown) == statements_on_it
-    assert [s for s in shown if s not in asked] == []
-    rows = [line for block in re.findall(r"```text\n.*?\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
-    assert len(rows) == rows_on_it
-    assert [row for row in rows if re.sub(r"  +", " | ", row) not in answered] == []

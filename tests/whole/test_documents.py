@@ -1,0 +1,109 @@
+"""README.md and docs/*.md: each block runs, and shows what it really puts out. STREAMTIME_GOLDEN=write makes what is shown anew."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from support import ROOT, TESTS
+from support.documents import Reader, blocks
+
+from streamtime.shell.script import statements
+
+PAGES = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+CONVERSATIONS = {"docs/assignment.md": "assign"}  # where the blocks are run by tests/golden, as parts of a longer story
+# Why blocks are not run, and how many
+NOT_RUN = {
+    "it installs, or takes minutes": 3,
+    "it needs a Spark Connect server; tests/catalog runs the like": 1,
+    "tests/catalog/shell runs it": 2,
+}
+
+
+@pytest.fixture
+def own(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session of the page's own: its views go with it, its schemas afterwards."""
+    session = spark.newSession()
+    there = {row[0] for row in session.sql("SHOW SCHEMAS").collect()}
+    session.conf.set("spark.sql.shuffle.partitions", "1")  # a page's tables have a few rows
+    session.sql("CREATE SCHEMA a_page")
+    session.sql("USE a_page")
+    yield session
+    for (name,) in session.sql("SHOW SCHEMAS").collect():
+        if name not in there:
+            session.sql(f"DROP SCHEMA `{name}` CASCADE")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in CONVERSATIONS and "```" in PAGES[page].read_text()])
+def test_a_page_shows_what_its_blocks_put_out(page: str, own: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = PAGES[page].read_text()
+    read = Reader(own, tmp_path, monkeypatch).read(text)
+    if os.environ.get("STREAMTIME_GOLDEN") == "write" and own.version.startswith("4.2."):
+        PAGES[page].write_text(read)
+    assert read == PAGES[page].read_text()
+
+
+@pytest.mark.parametrize(("page", "statements_on_it", "rows_on_it"), [("docs/assignment.md", 10, 19)])
+def test_a_page_shows_what_its_conversation_says(page: str, statements_on_it: int, rows_on_it: int) -> None:
+    """Each statement on the page is asked there, and each row of its tables is an answer."""
+    text = PAGES[page].read_text()
+    golden = TESTS / "golden" / CONVERSATIONS[page]
+    asked = {" ".join(s.sql.split()) for s in statements(golden.with_suffix(".sql").read_text())}
+    answered = golden.with_suffix(".out").read_text().splitlines()
+    shown = [" ".join(s.sql.split()) for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL) for s in statements(block)]
+    assert len(shown) == statements_on_it
+    assert [s for s in shown if s not in asked] == []
+    rows = [line for block in re.findall(r"```text\n.*?\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    assert len(rows) == rows_on_it
+    assert [row for row in rows if re.sub(r"  +", " | ", row) not in answered] == []
+
+
+def test_what_is_not_run_has_one_of_these_reasons() -> None:
+    found = Counter(block.unrun for page in PAGES if page not in CONVERSATIONS for block in blocks(PAGES[page].read_text()) if block.unrun)
+    assert dict(found) == NOT_RUN
+
+
+def test_a_page_begins_with_an_example() -> None:
+    """A block, a table or a picture within the first 25 lines."""
+    late = [page for page, path in PAGES.items() if not re.search(r"(?m)^(```|\||!\[)", "\n".join(path.read_text().splitlines()[:25]))]
+    assert late == []
+
+
+PAGE = """\
+# A page
+
+```sql
+SELECT 1 AS a;
+```
+
+| b |
+|--:|
+| 1 |
+
+Prose.
+
+```text
+no output of anything
+```
+"""
+
+
+def test_what_is_wrong_on_a_page_is_found(own: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(own, tmp_path, monkeypatch)
+    first = PAGE.partition("\nProse.")[0]
+    assert reader.read(first) == first.replace("| b |", "|   a |\n|----:|\n|   1 |\n\n| b |")
+    with pytest.raises(AssertionError, match="line 4: it puts out nothing"):
+        reader.read("# Setup\n\n```sql\nUSE default;\n```\n\n| b |\n|--:|\n")
+    with pytest.raises(AssertionError, match="line 14: is `text` output"):
+        reader.read(PAGE)
+    with pytest.raises(ValueError, match="line 1: neither a block nor prose"):
+        list(blocks("  ```sql\nSELECT 1\n  ```"))
+    with pytest.raises(ValueError, match="line 2: neither a block nor prose"):
+        list(blocks("<!-- not run: no block follows -->\nprose"))
+    with pytest.raises(Exception, match="UNRESOLVED_COLUMN"):  # an error that is not shown as one
+        reader.read("```sql\nSELECT nothing;\n```\n\n| x |\n|---|\n")
