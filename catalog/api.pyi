@@ -50,6 +50,7 @@ def deduplicate(
           ('ann', TIMESTAMP '2024-05-01 10:09:00', '/home'),
           ('ann', TIMESTAMP '2024-05-01 10:11:00', '/cart'),
           ('bob', TIMESTAMP '2024-05-01 10:05:00', '/home') AS clicks(user_id, ts, page);
+
         SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => INTERVAL 10 MINUTES)
         ORDER BY user_id, ts;
 
@@ -65,9 +66,8 @@ def deduplicate(
         within: how far in event time a duplicate may lie from the kept row, both ends included. Default: for ever.
         keep: which row of a group of duplicates passes; 'unique': none. Default: 'first'.
         refresh: whether a duplicate that is dropped begins `within` anew. Default: False.
-        offset: what tells apart the records of the source: one that is read again passes again. Default: none: no
-            record is read again.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        offset: what tells apart the records of the source: one that is read again passes again. Default: none.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -115,6 +115,7 @@ def distinct_in_window(
           ('a', TIMESTAMP '2024-05-01 10:04:00', 20.6),
           ('a', TIMESTAMP '2024-05-01 10:12:00', 21.0),
           ('b', TIMESTAMP '2024-05-01 10:09:00', 18.2) AS readings(sensor, ts, degrees);
+
         SELECT sensor, ts, window_start, window_end
         FROM DISTINCT_IN_WINDOW(TABLE(readings) PARTITION BY sensor ORDER BY ts, size => INTERVAL 10 MINUTES)
         ORDER BY sensor, ts;
@@ -132,7 +133,7 @@ def distinct_in_window(
         slide: how far apart windows start, at most `size`. Default: `size`: windows do not overlap.
         gap: the longest pause within a visit, included; in place of `size`. Default: none: time windows.
         grace: how long past its end a window still accepts rows. Default: timedelta(0).
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -177,6 +178,7 @@ def sessionize(
           (1, 'ann', TIMESTAMP '2024-05-01 10:00:00'), (2, 'ann', TIMESTAMP '2024-05-01 10:40:00'),
           (3, 'bob', TIMESTAMP '2024-05-01 10:41:00'), (4, 'ann', TIMESTAMP '2024-05-01 10:20:00'),
           (5, 'bob', TIMESTAMP '2024-05-01 13:00:00') AS clicks(offset, user_id, ts);
+
         SELECT user_id, ts, session_start, session_end, session_id
         FROM SESSIONIZE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, gap => INTERVAL 30 MINUTES) ORDER BY user_id, ts;
 
@@ -194,7 +196,7 @@ def sessionize(
         gap: the largest distance between neighbours in a session, included.
         grace: how long past its end and `gap` a session still accepts rows; without it, no row is late. Default: none:
             no row is late.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -248,6 +250,7 @@ def session_updates(
           (2, 'ann', TIMESTAMP '2024-05-01 10:40:00', '/cart'),
           (3, 'ann', TIMESTAMP '2024-05-01 10:20:00', '/shoes'),
           (4, 'bob', TIMESTAMP '2024-05-01 12:00:00', '/home') AS views(id, visitor, ts, page);
+
         SELECT visitor, session_start, session_end, n, emit_time, emit_reason
         FROM SESSION_UPDATES(TABLE(views) PARTITION BY visitor ORDER BY ts, gap => INTERVAL 30 MINUTES,
                              aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit')
@@ -267,7 +270,7 @@ def session_updates(
         emit: 'updates': a change for each row; 'final': one row for each window, once it is closed, as
             suppress_until_close gives it. Default: 'updates'.
         at_end: with emit="final", in batch: what happens to windows that are open when the input ends. Default: 'hold'.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -322,6 +325,7 @@ def window_updates(
           (1, 'ann', TIMESTAMP '2024-05-01 10:01:00', 20.00), (2, 'ann', TIMESTAMP '2024-05-01 10:07:00', 5.00),
           (3, 'bob', TIMESTAMP '2024-05-01 10:12:00', 8.50),
           (4, 'ann', TIMESTAMP '2024-05-01 10:08:00', 1.00) AS orders(id, customer, ts, amount);
+
         SELECT customer, window_start, n, total, emit_time, emit_reason
         FROM WINDOW_UPDATES(TABLE(orders) PARTITION BY customer ORDER BY id, time => 'ts',
                             size => INTERVAL 10 MINUTES, grace => INTERVAL 1 MINUTE, emit => 'final', at_end => 'emit',
@@ -345,7 +349,7 @@ def window_updates(
         emit: 'updates': a change for each row; 'final': one row for each window, once it is closed, as
             suppress_until_close gives it. Default: 'updates'.
         at_end: with emit="final", in batch: what happens to windows that are open when the input ends. Default: 'hold'.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -405,6 +409,7 @@ def suppress_until_close(
           (4, 'ann', TIMESTAMP '2024-05-01 10:00:00', 3, TIMESTAMP '2024-05-01 10:09:00'),
           (5, 'bob', TIMESTAMP '2024-05-01 10:10:00', 2, TIMESTAMP '2024-05-01 10:13:00')
         AS counts(offset, user_id, window_start, n, change_time);
+
         SELECT user_id, window_start, n, emit_time, emit_reason
         FROM SUPPRESS_UNTIL_CLOSE(TABLE(counts) PARTITION BY (user_id, window_start) ORDER BY offset, time => 'change_time',
                window_end => 'window_start + INTERVAL 10 MINUTES', grace => INTERVAL 2 MINUTES);
@@ -419,8 +424,8 @@ def suppress_until_close(
         window_end: the end of a row's window. Default: none: the column `window_close` says when it closes.
         grace: how long past its end a window still accepts rows. Default: timedelta(0).
         gap: for sessions: the largest distance between neighbours in one. Default: none: time windows.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
         max_records: how many rows the buffer may hold. Default: no bound.
         max_bytes: how many bytes the rows in the buffer may have: 8 for each column of fixed width, else the length in
             UTF-8 or binary. Default: no bound.
@@ -429,7 +434,7 @@ def suppress_until_close(
         at_end: in batch, what happens at the end of the input to rows that are still held. Default: 'hold'.
         clock: on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle
             stream releases too. Default: 'event'.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -489,6 +494,7 @@ def suppress_until_time_limit(
           (4, 'gold', 61.2, TIMESTAMP '2024-05-01 10:04:00'),
           (5, 'iron',  7.0, TIMESTAMP '2024-05-01 10:06:00')
         AS prices(offset, item, price, ts);
+
         SELECT item, price, ts, emit_time, emit_reason
         FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(prices) PARTITION BY item ORDER BY offset, time => 'ts', wait => INTERVAL 5 MINUTES);
 
@@ -502,8 +508,8 @@ def suppress_until_time_limit(
         order_by: the processing order.
         wait: how long a key waits for further changes, from its first held one. Default: none: a bound is needed.
         restart_timer: refused: a wait does not restart. Default: False.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
         max_records: how many rows the buffer may hold. Default: no bound.
         max_bytes: how many bytes the rows in the buffer may have: 8 for each column of fixed width, else the length in
             UTF-8 or binary. Default: no bound.
@@ -512,7 +518,7 @@ def suppress_until_time_limit(
         at_end: in batch, what happens at the end of the input to rows that are still held. Default: 'emit'.
         clock: on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle
             stream releases too. Default: 'event'.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -579,6 +585,7 @@ def as_of_join(
         CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM VALUES
           (1, 'tea', TIMESTAMP '2024-05-01 10:00:00'), (2, 'tea', TIMESTAMP '2024-05-01 12:00:00'),
           (3, 'jam', TIMESTAMP '2024-05-01 12:00:00') AS orders(id, item, ts);
+
         SELECT id, ts, since, price FROM AS_OF_JOIN(TABLE(orders) PARTITION BY item ORDER BY ts,
           TABLE(prices) PARTITION BY item ORDER BY since, join_type => 'left') ORDER BY id;
 
@@ -666,6 +673,7 @@ def join_changes(
         CREATE OR REPLACE TEMP VIEW prices AS SELECT * FROM VALUES
           (0, 'tea', TIMESTAMP '2024-05-01 08:00:00', 2.50),
           (3, 'tea', TIMESTAMP '2024-05-01 09:15:00', 2.80) AS prices(offset, product, ts, price);
+
         SELECT offset, product, amount, price, change_type FROM JOIN_CHANGES(TABLE(orders) PARTITION BY product ORDER BY offset,
           TABLE(prices) PARTITION BY product ORDER BY offset, time => 'ts', deleted => 'amount IS NULL') ORDER BY offset;
 
@@ -684,12 +692,12 @@ def join_changes(
             'inner'.
         on: the left side's columns that name a row of the right side (a foreign key), where the sides have keys of
             their own. Default: none: both sides have one key.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        versioned: sides whose changes can come out of order, and are ignored then: 'left', 'right'. Default: none:
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        versioned: sides where the newest time counts: changes that come out of order are ignored there. Default: none:
             changes apply as they come.
         retention: with `versioned`: how far behind stream time a change may come. Default: unlimited.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
         clock_by: with `retention`: runs stream time separately per value of these, which are among the left keys.
             Default: one clock for the whole input.
         output: 'rows': the changes of the join; 'dropped': changes that were ignored, and why; 'all': every change,
@@ -737,6 +745,7 @@ def aggregate_changes(
           (1, 'ann', TIMESTAMP '2024-05-01 09:00:00', 'gold', 10), (2, 'bob', TIMESTAMP '2024-05-01 09:10:00', 'gold', 5),
           (3, 'ann', TIMESTAMP '2024-05-01 09:20:00', 'blue', 10), (4, 'bob', TIMESTAMP '2024-05-01 09:30:00', NULL, NULL)
           AS accounts(offset, name, ts, grade, amount);
+
         SELECT offset, grade, n, total, change_type, change_seq FROM AGGREGATE_CHANGES(
           TABLE(accounts) PARTITION BY name ORDER BY offset, time => 'ts', deleted => 'amount IS NULL',
           group_by => ARRAY('grade'), aggregates => 'count(*) AS n, sum(amount) AS total') ORDER BY offset, change_seq;
@@ -754,11 +763,11 @@ def aggregate_changes(
         order_by: the processing order.
         group_by: the columns by which rows are added up.
         aggregates: what to compute, each with AS and a name: count, sum, avg, min, max.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         versioned: changes can come out of order, and are ignored then. Default: False.
         retention: with `versioned`: how far behind stream time a change may come. Default: unlimited.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
         clock_by: with `retention`: runs stream time separately per value of these. Default: one clock for the whole
             input.
         output: 'rows': the changes of the groups; 'dropped': changes that were ignored, and why; 'all': every change,
@@ -804,6 +813,7 @@ def filter_changes(
           (1, 'tea', TIMESTAMP '2024-05-01 09:00:00', 5), (2, 'milk', TIMESTAMP '2024-05-01 09:05:00', 0),
           (3, 'tea', TIMESTAMP '2024-05-01 09:10:00', 0), (4, 'milk', TIMESTAMP '2024-05-01 09:20:00', 9)
           AS stock(offset, product, ts, amount);
+
         SELECT offset, product, amount, change_type FROM FILTER_CHANGES(
           TABLE(stock) PARTITION BY product ORDER BY offset, time => 'ts', condition => 'amount > 0')
         ORDER BY offset;
@@ -818,12 +828,12 @@ def filter_changes(
         keys: the keys. Default: none.
         order_by: the processing order.
         condition: what a row must be to stay.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         versioned: changes can come out of order, and their times count: all that do not pass leave as deletes. Default:
             False.
         retention: with `versioned`: how far behind stream time a change may come. Default: unlimited.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
         clock_by: with `retention`: runs stream time separately per value of these. Default: one clock for the whole
             input.
         output: 'rows': the changes; 'dropped': changes that were ignored, and why; 'all': every change, with a reason
@@ -868,6 +878,7 @@ def versions(
           (1, 'tea', TIMESTAMP '2024-05-01 10:00:00', 4.00), (2, 'tea', TIMESTAMP '2024-05-01 12:00:00', 5.00),
           (3, 'tea', TIMESTAMP '2024-05-01 11:00:00', 4.50), (4, 'rum', TIMESTAMP '2024-05-01 11:30:00', 9.00),
           (5, 'rum', TIMESTAMP '2024-05-01 13:00:00', NULL) AS price_changes(offset, product, ts, price);
+
         SELECT product, price, valid_from, valid_to
         FROM VERSIONS(TABLE(price_changes) PARTITION BY product ORDER BY offset, time => 'ts', deleted => 'price IS NULL')
         ORDER BY product, valid_from;
@@ -884,9 +895,9 @@ def versions(
         order_by: the processing order.
         retention: how far back before the last stream time versions are kept. Default: unlimited.
         grace: how far behind stream time a row may come and still be a version. Default: unlimited.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         output: 'rows': the versions; 'dropped': rows that are none, and why; 'all': both, with a reason; 'metrics':
@@ -929,6 +940,7 @@ def table_history(
         INSERT INTO stock VALUES ('tea', 10), ('rum', 2);
         UPDATE stock SET amount = 8 WHERE item = 'tea';
         DELETE FROM stock WHERE item = 'rum';
+
         SELECT item, amount, from_version, to_version FROM TABLE_HISTORY('stock') ORDER BY item, from_version;
 
         item  amount  from_version  to_version
@@ -978,6 +990,7 @@ def assign_tasks(
         CREATE OR REPLACE TEMP VIEW runs AS SELECT * FROM VALUES
           ('a', 'm1', 'active', 0), ('b', 'm1', 'active', 0), ('c', 'm1', 'active', 0), ('d', 'm1', 'active', 0),
           ('d', 'm2', 'standby', 12) AS runs(task, member, role, lag);
+
         SELECT task, member, role, action, why FROM ASSIGN_TASKS(output => 'explain', current => TABLE(runs),
           tasks => TABLE(SELECT DISTINCT task FROM runs), members => TABLE(VALUES ('m1'), ('m2') AS workers(member)))
         ORDER BY task, member;

@@ -26,7 +26,7 @@ CLAUSES = (
     "rows belong together: write `TABLE(t) ORDER BY ts`. (In Spark's own grammar that is `TABLE(t) WITH SINGLE PARTITION ORDER BY ts`.)"
 )
 RULE = re.compile(r"\b[CDWSVJR]\d{1,2}\b")
-CHOICES, SEPARATE = "', '", "'` and `'"  # of a list of outputs
+CITED = re.compile(rf" \((?:{RULE.pattern}(?:, )?)+\)")  # rules stand in parentheses, after what they are about
 CODE = re.compile(r"(```.*?```|`[^`]*`)", re.DOTALL)
 
 
@@ -65,6 +65,12 @@ def statements(example: Example) -> list[str]:
     return [s for s in (*example.setup.split(";\n\n"), example.query) if s]
 
 
+def script(example: Example) -> str:
+    """The same as one text: what is set up, a blank line, and the query."""
+    *before, query = statements(example)
+    return "".join(f"{s};\n" for s in before) + "\n" * bool(before) + f"{query};"
+
+
 def written(spec: Spec) -> dict[str, str]:
     """The sections of the docstring, by heading."""
     _, *sections = re.split(r"^## ", spec.page, flags=re.MULTILINE)
@@ -101,7 +107,7 @@ def columns(spec: Spec) -> list[tuple[str, str]]:
 
 def describe(spec: Spec) -> Description:
     """For Spark's function registry, in the layout that Spark prescribes."""
-    lines = [f"* {o.name} - {o.kind.sql}, {_given(o)}, {o.allowed}: {o.help}." for o in spec.options]
+    lines = [f"* {o.name} - {o.kind.sql}, {_given(o)}: {o.help}. Values: {o.allowed}." for o in spec.options]
     arguments = "\n    Arguments:\n" + "".join(f"      {line}\n" for line in lines) + "  " if lines else ""
     examples = ["\n    Examples:\n"]
     for example, table in shown(spec):
@@ -133,7 +139,7 @@ def page(spec: Spec, names: Sequence[str] = (), picture: str | None = None) -> s
         rows = [[f"`{o.name}`", o.kind.sql, o.allowed, _bold(o), o.help] for o in spec.options]
         made[OPTIONS] = _table(["option", "type", "allowed values", "default", "meaning"], rows)
         made[OPTIONS] += f"\n\n{CLAUSES}" if spec.has_clauses else ""
-    made[COLUMNS] = _listed(columns(spec))
+    made[COLUMNS] = _listed([(o.replace("', '", "'` and `'"), text) for o, text in columns(spec)])
     parts = [spec.summary, *(f"## {heading}\n\n{text}" for heading, text in ordered(spec, made))]
     parts += [f"Rules: {spec.rules}. This page is generated from `{spec.name.lower()}.py`; its examples are run by the tests."]
     others = [name for name in names if name != spec.name]
@@ -152,9 +158,9 @@ def linked(markdown: str, names: Sequence[str] = ()) -> str:
 
 
 def _example(example: Example, table: Table | None) -> str:
-    *before, query = statements(example)
-    code = "```sql\n" + "".join(f"{s};\n" for s in before) + "\n" * bool(before) + f"{query};\n```"
-    return "\n\n".join(filter(None, [example.says, code, _table(table["columns"], table["rows"]) if table else ""]))
+    return "\n\n".join(
+        filter(None, [example.says, f"```sql\n{script(example)}\n```", _table(table["columns"], table["rows"]) if table else ""])
+    )
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -167,8 +173,7 @@ def _bold(option: Option) -> str:
 
 
 def _listed(items: list[tuple[str, str]]) -> str:
-    """A list of what is written so, and what it is. Of outputs with the same columns, each is code of its own."""
-    return "\n".join(f"- `{name.replace(CHOICES, SEPARATE)}`: {text}" if name != "always" else f"- {text}" for name, text in items)
+    return "\n".join(f"- `{name}`: {text}" if name != "always" else f"- {text}" for name, text in items)
 
 
 def run_examples(specs: tuple[Spec, ...], run: Callable[[str], Table]) -> dict[str, list[Table]]:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from streamtime.describe import aligned, columns, ordered, shown, statements
+from streamtime.describe import CITED, aligned, columns, ordered, script, shown
 from streamtime.describe import default as default_of
 from streamtime.python.in_python import called, in_python, inputs, said, spelled, written
 from streamtime.sql.call.binding import bind
@@ -48,7 +48,7 @@ def table_function(spec: Spec) -> Callable[..., DataFrame]:
 
     function.__name__ = function.__qualname__ = spec.name.lower()
     function.__module__ = "streamtime"
-    page = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in ordered(spec, {}))
+    page = "\n\n".join(f"## {heading}\n\n{CITED.sub('', text)}" for heading, text in ordered(spec, {}))
     function.__doc__ = f"{documented(spec)}\n\nThe page of {spec.name}, in the words of SQL\n\n{page}\n"
     function.__signature__ = signature(spec)  # type: ignore[attr-defined]
     return function
@@ -74,7 +74,7 @@ def documented(spec: Spec) -> str:
         lines.append(f"{spelled(option.name)}: {text}.{'' if _required(spec, option) else f' Default: {default}.'}")
     given = [f"{output.removeprefix('output => ')}: {text}." for output, text in columns(spec)]
     first, result = shown(spec)[0]
-    example = [called(spec), "", "In SQL:", "", *"\n".join(f"{s};" for s in statements(first)).splitlines()]
+    example = [called(spec), "", "In SQL:", "", *script(first).splitlines()]
     example += ["", *aligned(result)] if result else []
     parts = [spec.summary, "Example:\n" + textwrap.indent("\n".join(example), "    ")]
     parts += [f"Args:\n{_indented(lines)}", f"Returns:\n{_indented([RETURNS[bool(spec.option('output'))], *given])}"]

@@ -14,7 +14,6 @@ from streamtime.sql.call.errors import did_you_mean
 from streamtime.sql.call.spec import Example, Option, Spec
 
 WIDEST = 120
-RULES = re.compile(r" \((?:[CDWSVJR]\d{1,2}(?:, )?)+\)")  # they stand in parentheses, after what they are about
 LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 
@@ -59,7 +58,7 @@ def page(spec: Spec, width: int = 80) -> str:
 
 def _example(example: Example, result: Table | None, width: int) -> str:
     said = [_text(example.says, width)] if example.says else []
-    code = [textwrap.indent(f"{statement};", "  ") for statement in describe.statements(example)]
+    code = [textwrap.indent(describe.script(example), "  ")]
     shown = ["\n".join(f"  {line}" for line in describe.aligned(result))] if result else []
     return "\n\n".join([*said, *code, *shown])
 
@@ -89,7 +88,7 @@ def _text(markdown: str, width: int) -> str:
 
 
 def _unmarked(text: str) -> str:
-    return LINK.sub(r"\1", RULES.sub("", text)).replace("**", "")
+    return LINK.sub(r"\1", describe.CITED.sub("", text)).replace("**", "")
 
 
 def _heading(text: str) -> str:

@@ -193,7 +193,9 @@ ORDER_BY = Option(
     default_text="the ORDER BY clause",
     example="ARRAY('ts')",
 )
-TIME = Option("time", Text(), "event time: TIMESTAMP, TIMESTAMP_NTZ or DATE", default_text="the first ORDER BY expression")
+TIME = Option(
+    "time", Text(), "event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE", default_text="the first ORDER BY expression"
+)
 CLOCK_BY = Option(
     "clock_by",
     Texts(),

@@ -17,7 +17,7 @@ The first row of a key in each window passes, with the bounds of the window. Eve
 taken in the order of `ORDER BY`.
 
 - **Fixed windows**: `size => INTERVAL 1 HOUR`. They begin at 1970-01-01 00:00 UTC and every `size` after it, so hours begin at full
-  hours. The start is in the window, `window_end` is not: a row at 11:00:00 is in the window that begins then (W1).
+  hours, days at midnight UTC. The start is in the window, `window_end` is not: a row at 11:00:00 is in the window that begins then (W1).
 - **Overlapping windows**: `slide => INTERVAL 10 MINUTES` beside `size` begins one every ten minutes. A row lies in several of them, is
   judged in each, and comes back once for each window that it is the first of.
 - **Visits**: `gap => INTERVAL 30 MINUTES` in place of `size` makes a window of rows that follow each other within `gap`, that distance

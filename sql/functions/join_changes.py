@@ -123,7 +123,7 @@ ON = Option(
 VERSIONED = Option(
     "versioned",
     Texts(),
-    "sides whose changes can come out of order, and are ignored then: 'left', 'right'",
+    "sides where the newest time counts: changes that come out of order are ignored there",
     default_text="none: changes apply as they come",
     values="an array of 'left', 'right', or both",
 )

@@ -3,7 +3,7 @@
 ## In a picture
 
 ```text
-gap => INTERVAL 30 MINUTES
+ORDER BY id, gap => INTERVAL 30 MINUTES, grace => INTERVAL 1 HOUR
 
 row 1   10:00 o                              upsert 10:00 - 10:00   n = 1
 row 2         o                10:40 o       upsert 10:40 - 10:40   n = 1
@@ -131,7 +131,7 @@ SPEC = Spec(
         *changes.OPTIONS,
     ),
     clauses={
-        "PARTITION BY user_id": "whose sessions these are",
+        "PARTITION BY visitor": "whose sessions these are",
         "ORDER BY ts": "the event time",
     },
     main={

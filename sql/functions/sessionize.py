@@ -5,9 +5,9 @@
 ```text
 gap => INTERVAL 30 MINUTES
 
-      10:00   10:20   10:40   11:00                    13:00
-ann   o-------o-------o-------o                                  one session: no pause is longer than 30 minutes
-bob                   o . . . . . . . . . . . . . . . . o        two sessions
+      10:00   10:20   10:40                            13:00
+ann   o-------o-------o                                          one session: no pause is longer than 30 minutes
+bob                    o . . . . . . . . . . . . . . . o         two sessions
 ```
 
 ## What it does

@@ -73,9 +73,9 @@ first, whether or not new rows of its key come. Then the rows of the micro-batch
 
 ## Guarantees
 
-There is one row for each key and window that closed, if its newest change is no deletion and no change came after
-that (S7). The result depends on the rows alone (C4). What comes out and what is dropped are together exactly the input (C6). `emit_time`
-says in which order rows came out; those of one buffer also come in it, and no table promises more.
+There is one row for each key and window that closed, if its newest change is no deletion and no change came after that (S7). The result
+depends on the rows alone (C4). What comes out and what is dropped are together exactly the input (C6). `emit_time` says in which order
+rows came out; those of one buffer also come in it, and no table promises more.
 
 ## Related functions, and the same thing elsewhere
 

@@ -17,7 +17,8 @@ size => INTERVAL 10 MINUTES, grace => INTERVAL 1 MINUTE
 Each row belongs to one or more windows. A window adds up its rows with `aggregates`, for each key apart.
 
 - **Tumbling** windows follow each other: `size => INTERVAL 1 HOUR`. They begin at 1970-01-01 00:00 UTC and every `size` after it, so
-  hours begin at full hours. The start is in the window, `window_end` is not: a row at 10:10:00 is in the window that begins then (W1).
+  hours begin at full hours, days at midnight UTC, and seven days on a Thursday. The start is in the window, `window_end` is not: a row at
+  10:10:00 is in the window that begins then (W1).
 - **Hopping** windows overlap: `size => INTERVAL 1 HOUR, slide => INTERVAL 10 MINUTES` is the last hour, every ten minutes. A row is
   counted in each window that it lies in.
 - **Sliding** windows have `difference` in place of `size`: all rows that lie no more than that apart. Both bounds are in the window. One
