@@ -38,7 +38,26 @@ def deduplicate(
     output: Literal["rows", "dropped", "all", "metrics"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Keeps the first row of each key and drops its later duplicates within an interval of event time.
+    """Keeps the first row of each key and drops its later duplicates: use it where one event can come more than once.
+
+    Example:
+        streamtime.deduplicate(df, keys=["k"], order_by=["ts"], within=timedelta(minutes=10))
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW clicks AS SELECT * FROM VALUES
+          ('ann', TIMESTAMP '2024-05-01 10:00:00', '/home'),
+          ('ann', TIMESTAMP '2024-05-01 10:09:00', '/home'),
+          ('ann', TIMESTAMP '2024-05-01 10:11:00', '/cart'),
+          ('bob', TIMESTAMP '2024-05-01 10:05:00', '/home') AS clicks(user_id, ts, page);
+
+        SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => INTERVAL 10 MINUTES)
+        ORDER BY user_id, ts;
+
+        user_id  ts                   page
+        ann      2024-05-01 10:00:00  /home
+        ann      2024-05-01 10:11:00  /cart
+        bob      2024-05-01 10:05:00  /home
 
     Args:
         df: the rows, in batch or as a stream.
@@ -46,9 +65,9 @@ def deduplicate(
         order_by: the processing order.
         within: how far in event time a duplicate may lie from the kept row, both ends included. Default: for ever.
         keep: which row of a group of duplicates passes; 'unique': none. Default: 'first'.
-        refresh: whether a dropped duplicate with a larger time extends the kept row's. Default: False.
-        offset: what identifies a source record: a redelivered one passes again. Default: no redelivery.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        refresh: whether a duplicate that is dropped begins `within` anew. Default: False.
+        offset: what tells apart the records of the source: one that is read again passes again. Default: none.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -58,12 +77,12 @@ def deduplicate(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': none.
-            'dropped', 'all': `reason` STRING (`null_time`, `duplicate`; null: passed), `stream_time` (type of the event
-                time), `lateness` DOUBLE (seconds), `kept_time` (type of the event time; the kept row that it
-                duplicates).
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
+        By `output`:
+        'rows': the input's columns.
+        'dropped', 'all': the input's columns, then `reason` STRING (`null_time`, `duplicate`; null: passed),
+            `stream_time` (type of the event time), `lateness` DOUBLE (seconds), `kept_time` (type of the event time;
+            the kept row that it duplicates).
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -84,17 +103,37 @@ def distinct_in_window(
     output: Literal["rows", "dropped", "all", "metrics"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Keeps the first row of each key in each window: tumbling, hopping or session windows.
+    """Keeps the first row of each key in each window of time, such as once per hour, per day or per visit.
+
+    Example:
+        streamtime.distinct_in_window(df, keys=["k"], order_by=["ts"], size=timedelta(hours=1))
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW readings AS SELECT * FROM VALUES
+          ('a', TIMESTAMP '2024-05-01 10:01:00', 20.5),
+          ('a', TIMESTAMP '2024-05-01 10:04:00', 20.6),
+          ('a', TIMESTAMP '2024-05-01 10:12:00', 21.0),
+          ('b', TIMESTAMP '2024-05-01 10:09:00', 18.2) AS readings(sensor, ts, degrees);
+
+        SELECT sensor, ts, window_start, window_end
+        FROM DISTINCT_IN_WINDOW(TABLE(readings) PARTITION BY sensor ORDER BY ts, size => INTERVAL 10 MINUTES)
+        ORDER BY sensor, ts;
+
+        sensor  ts                   window_start         window_end
+        a       2024-05-01 10:01:00  2024-05-01 10:00:00  2024-05-01 10:10:00
+        a       2024-05-01 10:12:00  2024-05-01 10:10:00  2024-05-01 10:20:00
+        b       2024-05-01 10:09:00  2024-05-01 10:00:00  2024-05-01 10:10:00
 
     Args:
         df: the rows, in batch or as a stream.
         keys: the keys. Default: none.
         order_by: the processing order.
-        size: the length of a time window. Default: none.
-        slide: how far apart windows start, at most `size`. Default: size.
-        gap: the largest distance between neighbours in a session, included. Default: none.
+        size: the length of a time window; this or `gap` must be given. Default: none.
+        slide: how far apart windows start, at most `size`. Default: `size`: windows do not overlap.
+        gap: the longest pause within a visit, included; in place of `size`. Default: none: time windows.
         grace: how long past its end a window still accepts rows. Default: timedelta(0).
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -104,12 +143,12 @@ def distinct_in_window(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': `window_start`, `window_end` (type of the event time; TIMESTAMP_NTZ where that is DATE and `size` is
-                given).
-            'dropped', 'all': `reason` STRING (`null_time`, `null_key`, `late`, `duplicate`; null: passed),
-                `stream_time` (type of the event time), `lateness` DOUBLE (seconds), `window_start`, `window_end`.
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
+        By `output`:
+        'rows': the input's columns, then `window_start`, `window_end` (type of the event time; TIMESTAMP_NTZ where that
+            is DATE and `size` is given).
+        'dropped', 'all': the input's columns, then `reason` STRING (`null_time`, `null_key`, `late`, `duplicate`; null:
+            passed), `stream_time` (type of the event time), `lateness` DOUBLE (seconds), `window_start`, `window_end`.
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -128,7 +167,27 @@ def sessionize(
     output: Literal["rows", "dropped", "all", "metrics", "explain"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Gives every row the final bounds and the id of its session: rows of a key with no gap larger than `gap` between them.
+    """Finds visits: gives every row the start, end and id of its session, the rows of a key without a pause over `gap`.
+
+    Example:
+        streamtime.sessionize(df, keys=["k"], order_by=["ts"], gap=timedelta(minutes=30))
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW clicks AS SELECT * FROM VALUES
+          (1, 'ann', TIMESTAMP '2024-05-01 10:00:00'), (2, 'ann', TIMESTAMP '2024-05-01 10:40:00'),
+          (3, 'bob', TIMESTAMP '2024-05-01 10:41:00'), (4, 'ann', TIMESTAMP '2024-05-01 10:20:00'),
+          (5, 'bob', TIMESTAMP '2024-05-01 13:00:00') AS clicks(offset, user_id, ts);
+
+        SELECT user_id, ts, session_start, session_end, session_id
+        FROM SESSIONIZE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, gap => INTERVAL 30 MINUTES) ORDER BY user_id, ts;
+
+        user_id  ts                   session_start        session_end          session_id
+        ann      2024-05-01 10:00:00  2024-05-01 10:00:00  2024-05-01 10:40:00  ann@2024-05-01 10:00:00
+        ann      2024-05-01 10:20:00  2024-05-01 10:00:00  2024-05-01 10:40:00  ann@2024-05-01 10:00:00
+        ann      2024-05-01 10:40:00  2024-05-01 10:00:00  2024-05-01 10:40:00  ann@2024-05-01 10:00:00
+        bob      2024-05-01 10:41:00  2024-05-01 10:41:00  2024-05-01 10:41:00  bob@2024-05-01 10:41:00
+        bob      2024-05-01 13:00:00  2024-05-01 13:00:00  2024-05-01 13:00:00  bob@2024-05-01 13:00:00
 
     Args:
         df: the rows, in batch or as a stream.
@@ -137,7 +196,7 @@ def sessionize(
         gap: the largest distance between neighbours in a session, included.
         grace: how long past its end and `gap` a session still accepts rows; without it, no row is late. Default: none:
             no row is late.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -147,15 +206,17 @@ def sessionize(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': `session_start`, `session_end` (type of the event time, both inclusive), `session_id` STRING.
-            'dropped': `reason` STRING (`null_time`, `null_key`, `late`), `stream_time` (type of the event time),
-                `lateness` DOUBLE (seconds).
-            'all': those of `'dropped'`, null where the row passed, then those of `'rows'`, null where it did not.
-            'explain': `outcome` STRING (`opened`, `joined`, `merged`, `late`, `null_time`, `null_key`), `stream_time`,
-                `session_start`, `session_end` (as they stood right after the row; of a late row, those of the session
-                that it would have opened), `explanation` STRING.
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
+        By `output`:
+        'rows': the input's columns, then `session_start`, `session_end` (type of the event time, both inclusive),
+            `session_id` STRING.
+        'dropped': the input's columns, then `reason` STRING (`null_time`, `null_key`, `late`), `stream_time` (type of
+            the event time), `lateness` DOUBLE (seconds).
+        'all': the input's columns, then those of `'dropped'`, null where the row passed, then those of `'rows'`, null
+            where it did not.
+        'explain': the input's columns, then `outcome` STRING (`opened`, `joined`, `merged`, `late`, `null_time`,
+            `null_key`), `stream_time`, `session_start`, `session_end` (as they stood right after the row; of a late
+            row, those of the session that it would have opened), `explanation` STRING.
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -177,7 +238,27 @@ def session_updates(
     output: Literal["rows", "dropped", "all", "metrics", "explain"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Aggregates over sessions, as the changelog that a session table emits, or as one final row for each session.
+    """Totals per session, such as per visit: a row for each session once it is over, or a change whenever a row comes.
+
+    Example:
+        streamtime.session_updates(df, keys=["k"], order_by=["ts"], gap=timedelta(minutes=30), aggregates="count(*) AS n")
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW views AS SELECT * FROM VALUES
+          (1, 'ann', TIMESTAMP '2024-05-01 10:00:00', '/home'),
+          (2, 'ann', TIMESTAMP '2024-05-01 10:40:00', '/cart'),
+          (3, 'ann', TIMESTAMP '2024-05-01 10:20:00', '/shoes'),
+          (4, 'bob', TIMESTAMP '2024-05-01 12:00:00', '/home') AS views(id, visitor, ts, page);
+
+        SELECT visitor, session_start, session_end, n, emit_time, emit_reason
+        FROM SESSION_UPDATES(TABLE(views) PARTITION BY visitor ORDER BY ts, gap => INTERVAL 30 MINUTES,
+                             aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit')
+        ORDER BY visitor;
+
+        visitor  session_start        session_end          n  emit_time            emit_reason
+        ann      2024-05-01 10:00:00  2024-05-01 10:40:00  3  2024-05-01 12:00:00  close
+        bob      2024-05-01 12:00:00  2024-05-01 12:00:00  1  2024-05-01 12:00:00  end
 
     Args:
         df: the rows, in batch or as a stream.
@@ -189,7 +270,7 @@ def session_updates(
         emit: 'updates': a change for each row; 'final': one row for each window, once it is closed, as
             suppress_until_close gives it. Default: 'updates'.
         at_end: with emit="final", in batch: what happens to windows that are open when the input ends. Default: 'hold'.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -200,16 +281,16 @@ def session_updates(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': in place of the input's columns: keys, `clock_by` and ORDER BY columns, `session_start`,
-                `session_end` (type of the event time; TIMESTAMP_NTZ where that is DATE), the aggregates, `window_close`
-                (as the bounds), `change_type` STRING ('upsert', 'delete'), `change_time` (as the bounds), `change_seq`
-                BIGINT; with emit => 'final' also `emit_time` (as the bounds), `emit_reason` STRING (`close`, `end`).
-            'dropped', 'all': `reason` STRING (`null_time`, `null_key`, `late`; null: taken), `stream_time` (type of the
-                event time), `lateness` DOUBLE (seconds), `session_start`, `session_end`.
-            'explain': `outcome` STRING (`opened`, `joined`, `merged`, `late`, `null_time`, `null_key`), `stream_time`,
-                `session_start`, `session_end`, `explanation` STRING.
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
+        By `output`:
+        'rows': keys, `clock_by` and ORDER BY columns, `session_start`, `session_end` (type of the event time;
+            TIMESTAMP_NTZ where that is DATE), the aggregates, `window_close` (as the bounds), `change_type` STRING
+            ('upsert', 'delete'), `change_time` (as the bounds), `change_seq` BIGINT; with emit => 'final' also
+            `emit_time` (as the bounds), `emit_reason` STRING (`close`, `end`).
+        'dropped', 'all': the input's columns, then `reason` STRING (`null_time`, `null_key`, `late`; null: taken),
+            `stream_time` (type of the event time), `lateness` DOUBLE (seconds), `session_start`, `session_end`.
+        'explain': the input's columns, then `outcome` STRING (`opened`, `joined`, `merged`, `late`, `null_time`,
+            `null_key`), `stream_time`, `session_start`, `session_end`, `explanation` STRING.
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -233,21 +314,42 @@ def window_updates(
     output: Literal["rows", "dropped", "all", "metrics", "explain"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Aggregates over tumbling, hopping or sliding windows: a change for each row, or one final row for each window.
+    """Totals per window of time, such as per hour, that stay right when rows come late: as changes, or as final rows.
+
+    Example:
+        streamtime.window_updates(df, keys=["k"], order_by=["ts"], size=timedelta(hours=1), aggregates="count(*) AS n")
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM VALUES
+          (1, 'ann', TIMESTAMP '2024-05-01 10:01:00', 20.00), (2, 'ann', TIMESTAMP '2024-05-01 10:07:00', 5.00),
+          (3, 'bob', TIMESTAMP '2024-05-01 10:12:00', 8.50),
+          (4, 'ann', TIMESTAMP '2024-05-01 10:08:00', 1.00) AS orders(id, customer, ts, amount);
+
+        SELECT customer, window_start, n, total, emit_time, emit_reason
+        FROM WINDOW_UPDATES(TABLE(orders) PARTITION BY customer ORDER BY id, time => 'ts',
+                            size => INTERVAL 10 MINUTES, grace => INTERVAL 1 MINUTE, emit => 'final', at_end => 'emit',
+                            aggregates => 'count(*) AS n, sum(amount) AS total')
+        ORDER BY customer, window_start;
+
+        customer  window_start         n  total  emit_time            emit_reason
+        ann       2024-05-01 10:00:00  2  25.00  2024-05-01 10:12:00  close
+        bob       2024-05-01 10:10:00  1  8.50   2024-05-01 10:12:00  end
 
     Args:
         df: the rows, in batch or as a stream.
         keys: the keys. Default: none.
         order_by: the processing order.
-        size: the length of a window. Default: none.
-        slide: how far apart windows start, at most `size`. Default: size.
-        difference: the largest distance between rows of a sliding window, included. Default: none.
+        size: the length of a window; this or `difference` must be given. Default: none.
+        slide: how far apart windows start, at most `size`. Default: `size`: windows do not overlap.
+        difference: the largest distance between rows of a sliding window, included; in place of `size`. Default: none:
+            time windows.
         grace: how long past its end a window still accepts rows. Default: timedelta(0).
         aggregates: what to compute, each with AS and a name: count, sum, avg, min, max, first, last, collect_list.
         emit: 'updates': a change for each row; 'final': one row for each window, once it is closed, as
             suppress_until_close gives it. Default: 'updates'.
         at_end: with emit="final", in batch: what happens to windows that are open when the input ends. Default: 'hold'.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -258,16 +360,16 @@ def window_updates(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': in place of the input's columns: keys, `clock_by` and ORDER BY columns, `window_start`, `window_end`
-                (type of the event time; TIMESTAMP_NTZ where that is DATE), the aggregates, `window_close` (as the
-                bounds), `change_type` STRING ('upsert'), `change_time` (as the bounds), `change_seq` BIGINT; with emit
-                => 'final' also `emit_time` (as the bounds), `emit_reason` STRING (`close`, `end`).
-            'dropped', 'all': `reason` STRING (`null_time`, `null_key`, `late`; null: taken), `stream_time` (type of the
-                event time), `lateness` DOUBLE (seconds), `window_start`, `window_end`.
-            'explain': `outcome` STRING (`opened`, `joined`, `late`, `null_time`, `null_key`), `stream_time`,
-                `window_start`, `window_end`, `explanation` STRING.
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
+        By `output`:
+        'rows': keys, `clock_by` and ORDER BY columns, `window_start`, `window_end` (type of the event time;
+            TIMESTAMP_NTZ where that is DATE), the aggregates, `window_close` (as the bounds), `change_type` STRING
+            ('upsert'), `change_time` (as the bounds), `change_seq` BIGINT; with emit => 'final' also `emit_time` (as
+            the bounds), `emit_reason` STRING (`close`, `end`).
+        'dropped', 'all': the input's columns, then `reason` STRING (`null_time`, `null_key`, `late`; null: taken),
+            `stream_time` (type of the event time), `lateness` DOUBLE (seconds), `window_start`, `window_end`.
+        'explain': the input's columns, then `outcome` STRING (`opened`, `joined`, `late`, `null_time`, `null_key`),
+            `stream_time`, `window_start`, `window_end`, `explanation` STRING.
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -293,7 +395,27 @@ def suppress_until_close(
     output: Literal["rows", "dropped", "all", "metrics", "explain"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Lets one final result per key and window through, when the window closes.
+    """Lets one final result per key and window through, when the window closes, out of changes that repeat it.
+
+    Example:
+        streamtime.suppress_until_close(df, keys=["k"], order_by=["ts"], window_end="window_end")
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW counts AS SELECT * FROM VALUES
+          (1, 'ann', TIMESTAMP '2024-05-01 10:00:00', 1, TIMESTAMP '2024-05-01 10:01:00'),
+          (2, 'ann', TIMESTAMP '2024-05-01 10:00:00', 2, TIMESTAMP '2024-05-01 10:04:00'),
+          (3, 'bob', TIMESTAMP '2024-05-01 10:10:00', 1, TIMESTAMP '2024-05-01 10:11:00'),
+          (4, 'ann', TIMESTAMP '2024-05-01 10:00:00', 3, TIMESTAMP '2024-05-01 10:09:00'),
+          (5, 'bob', TIMESTAMP '2024-05-01 10:10:00', 2, TIMESTAMP '2024-05-01 10:13:00')
+        AS counts(offset, user_id, window_start, n, change_time);
+
+        SELECT user_id, window_start, n, emit_time, emit_reason
+        FROM SUPPRESS_UNTIL_CLOSE(TABLE(counts) PARTITION BY (user_id, window_start) ORDER BY offset, time => 'change_time',
+               window_end => 'window_start + INTERVAL 10 MINUTES', grace => INTERVAL 2 MINUTES);
+
+        user_id  window_start         n  emit_time            emit_reason
+        ann      2024-05-01 10:00:00  3  2024-05-01 10:13:00  close
 
     Args:
         df: the rows, in batch or as a stream.
@@ -302,8 +424,8 @@ def suppress_until_close(
         window_end: the end of a row's window. Default: none: the column `window_close` says when it closes.
         grace: how long past its end a window still accepts rows. Default: timedelta(0).
         gap: for sessions: the largest distance between neighbours in one. Default: none: time windows.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
         max_records: how many rows the buffer may hold. Default: no bound.
         max_bytes: how many bytes the rows in the buffer may have: 8 for each column of fixed width, else the length in
             UTF-8 or binary. Default: no bound.
@@ -312,7 +434,7 @@ def suppress_until_close(
         at_end: in batch, what happens at the end of the input to rows that are still held. Default: 'hold'.
         clock: on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle
             stream releases too. Default: 'event'.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -322,17 +444,18 @@ def suppress_until_close(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': `emit_time` (type of the event time: the stream time that released the row), `emit_reason` STRING
-                (`close`, `end`).
-            'dropped': `reason` STRING (`null_time`, `replaced`, `tombstone`, `held`), `stream_time` (type of the event
-                time; when the row came), `lateness` DOUBLE (seconds).
-            'all': `reason` (null: it came out), `stream_time`, `lateness`, `emit_time`, `emit_reason`.
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
-            'explain': `outcome` STRING (`released`, `replaced`, `tombstone`, `held`, `null_time`), `stream_time` (when
-                the row came), `decided_at` (stream time when that was decided; null: it never was), `decided_by` STRING
-                (the `ORDER BY` values of the row whose arrival decided it, as JSON; null: the end of the input),
-                `explanation` STRING.
+        By `output`:
+        'rows': the input's columns, then `emit_time` (type of the event time: the stream time that released the row),
+            `emit_reason` STRING (`close`, `end`).
+        'dropped': the input's columns, then `reason` STRING (`null_time`, `replaced`, `tombstone`, `held`),
+            `stream_time` (type of the event time; when the row came), `lateness` DOUBLE (seconds).
+        'all': the input's columns, then `reason` (null: it came out), `stream_time`, `lateness`, `emit_time`,
+            `emit_reason`.
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
+        'explain': the input's columns, then `outcome` STRING (`released`, `replaced`, `tombstone`, `held`,
+            `null_time`), `stream_time` (when the row came), `decided_at` (stream time when that was decided; null: it
+            never was), `decided_by` STRING (the `ORDER BY` values of the row whose arrival decided it, as JSON; null:
+            the end of the input), `explanation` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -357,16 +480,36 @@ def suppress_until_time_limit(
     output: Literal["rows", "dropped", "all", "metrics", "explain"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Lets at most one change per key through in each interval of event time: the newest, once the interval is over.
+    """Lets at most one change per key through in each span of event time: the newest, where a key changes too often.
+
+    Example:
+        streamtime.suppress_until_time_limit(df, keys=["k"], order_by=["ts"], wait=timedelta(minutes=5))
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW prices AS SELECT * FROM VALUES
+          (1, 'gold', 61.0, TIMESTAMP '2024-05-01 10:00:00'),
+          (2, 'gold', 61.5, TIMESTAMP '2024-05-01 10:02:00'),
+          (3, 'iron',  7.1, TIMESTAMP '2024-05-01 10:03:00'),
+          (4, 'gold', 61.2, TIMESTAMP '2024-05-01 10:04:00'),
+          (5, 'iron',  7.0, TIMESTAMP '2024-05-01 10:06:00')
+        AS prices(offset, item, price, ts);
+
+        SELECT item, price, ts, emit_time, emit_reason
+        FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(prices) PARTITION BY item ORDER BY offset, time => 'ts', wait => INTERVAL 5 MINUTES);
+
+        item  price  ts                   emit_time            emit_reason
+        gold  61.2   2024-05-01 10:04:00  2024-05-01 10:06:00  time
+        iron  7.0    2024-05-01 10:06:00  2024-05-01 10:06:00  end
 
     Args:
         df: the rows, in batch or as a stream.
         keys: the keys. Default: none.
         order_by: the processing order.
         wait: how long a key waits for further changes, from its first held one. Default: none: a bound is needed.
-        restart_timer: refused: see S3. Default: False.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
+        restart_timer: refused: a wait does not restart. Default: False.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
         max_records: how many rows the buffer may hold. Default: no bound.
         max_bytes: how many bytes the rows in the buffer may have: 8 for each column of fixed width, else the length in
             UTF-8 or binary. Default: no bound.
@@ -375,7 +518,7 @@ def suppress_until_time_limit(
         at_end: in batch, what happens at the end of the input to rows that are still held. Default: 'emit'.
         clock: on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle
             stream releases too. Default: 'event'.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
@@ -385,17 +528,18 @@ def suppress_until_time_limit(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': `emit_time` (type of the event time: the stream time that released the row), `emit_reason` STRING
-                (`time`, `full`, `end`).
-            'dropped': `reason` STRING (`null_time`, `replaced`, `held`), `stream_time` (type of the event time; when
-                the row came), `lateness` DOUBLE (seconds).
-            'all': `reason` (null: it came out), `stream_time`, `lateness`, `emit_time`, `emit_reason`.
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
-            'explain': `outcome` STRING (`released`, `replaced`, `tombstone`, `held`, `null_time`), `stream_time` (when
-                the row came), `decided_at` (stream time when that was decided; null: it never was), `decided_by` STRING
-                (the `ORDER BY` values of the row whose arrival decided it, as JSON; null: the end of the input),
-                `explanation` STRING.
+        By `output`:
+        'rows': the input's columns, then `emit_time` (type of the event time: the stream time that released the row),
+            `emit_reason` STRING (`time`, `full`, `end`).
+        'dropped': the input's columns, then `reason` STRING (`null_time`, `replaced`, `held`), `stream_time` (type of
+            the event time; when the row came), `lateness` DOUBLE (seconds).
+        'all': the input's columns, then `reason` (null: it came out), `stream_time`, `lateness`, `emit_time`,
+            `emit_reason`.
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
+        'explain': the input's columns, then `outcome` STRING (`released`, `replaced`, `tombstone`, `held`,
+            `null_time`), `stream_time` (when the row came), `decided_at` (stream time when that was decided; null: it
+            never was), `decided_by` STRING (the `ORDER BY` values of the row whose arrival decided it, as JSON; null:
+            the end of the input), `explanation` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -428,7 +572,27 @@ def as_of_join(
     output: Literal["rows", "dropped", "all", "metrics"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Joins each row with the version of another table's row that was valid at its own time.
+    """Joins each row with what another table said at the row's own time: use it for the price when the order came.
+
+    Example:
+        streamtime.as_of_join(left, right, keys=["k"], order_by=["ts"], join_type="left")
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW prices AS SELECT * FROM VALUES
+          ('tea', TIMESTAMP '2024-05-01 09:00:00', 2.50), ('tea', TIMESTAMP '2024-05-01 12:00:00', 2.80),
+          ('jam', TIMESTAMP '2024-05-01 13:00:00', 4.00) AS prices(item, since, price);
+        CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM VALUES
+          (1, 'tea', TIMESTAMP '2024-05-01 10:00:00'), (2, 'tea', TIMESTAMP '2024-05-01 12:00:00'),
+          (3, 'jam', TIMESTAMP '2024-05-01 12:00:00') AS orders(id, item, ts);
+
+        SELECT id, ts, since, price FROM AS_OF_JOIN(TABLE(orders) PARTITION BY item ORDER BY ts,
+          TABLE(prices) PARTITION BY item ORDER BY since, join_type => 'left') ORDER BY id;
+
+        id  ts                   since                price
+        1   2024-05-01 10:00:00  2024-05-01 09:00:00  2.50
+        2   2024-05-01 12:00:00  2024-05-01 12:00:00  2.80
+        3   2024-05-01 12:00:00  NULL                 NULL
 
     Args:
         left: the rows of the left side.
@@ -468,13 +632,13 @@ def as_of_join(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': the right side's columns, after the left side's; those of `using` once, and first.
-            'dropped': after the left side's columns: `reason` STRING (`null_time`, `null_key`, `no_match`, `expired`,
-                `held`, `before_history`), `stream_time` (the row's own time), `lateness` DOUBLE (seconds).
-            'all': those of `'rows'`, null where there is no match, then those of `'dropped'`, null where the row
-                passed.
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
+        By `output`:
+        'rows': the left side's columns, then the right side's; those of `using` once, and first.
+        'dropped': the left side's columns, then `reason` STRING (`null_time`, `null_key`, `no_match`, `expired`,
+            `held`, `before_history`), `stream_time` (the row's own time), `lateness` DOUBLE (seconds).
+        'all': the columns of `'rows'`, null where there is no match, then those of `'dropped'`, null where the row
+            passed.
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -496,7 +660,28 @@ def join_changes(
     output: Literal["rows", "dropped", "all", "explain", "metrics"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Joins two changelogs: what each change does to the joined table, as a changelog.
+    """Joins two tables that are known by their changes, and keeps the join up to date: what each change does to it.
+
+    Example:
+        streamtime.join_changes(left, right, keys=["k"], order_by=["ts"], join_type="left")
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM VALUES
+          (1, 'tea', TIMESTAMP '2024-05-01 09:00:00', 3), (2, 'tea', TIMESTAMP '2024-05-01 09:10:00', 5),
+          (5, 'tea', TIMESTAMP '2024-05-01 09:20:00', NULL) AS orders(offset, product, ts, amount);
+        CREATE OR REPLACE TEMP VIEW prices AS SELECT * FROM VALUES
+          (0, 'tea', TIMESTAMP '2024-05-01 08:00:00', 2.50),
+          (3, 'tea', TIMESTAMP '2024-05-01 09:15:00', 2.80) AS prices(offset, product, ts, price);
+
+        SELECT offset, product, amount, price, change_type FROM JOIN_CHANGES(TABLE(orders) PARTITION BY product ORDER BY offset,
+          TABLE(prices) PARTITION BY product ORDER BY offset, time => 'ts', deleted => 'amount IS NULL') ORDER BY offset;
+
+        offset  product  amount  price  change_type
+        1       tea      3       2.50   upsert
+        2       tea      5       2.50   upsert
+        3       tea      5       2.80   upsert
+        5       tea      NULL    NULL   delete
 
     Args:
         left: the rows of the left side.
@@ -507,12 +692,12 @@ def join_changes(
             'inner'.
         on: the left side's columns that name a row of the right side (a foreign key), where the sides have keys of
             their own. Default: none: both sides have one key.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        versioned: sides whose changes can come out of order, and are ignored then: 'left', 'right'. Default: none:
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        versioned: sides where the newest time counts: changes that come out of order are ignored there. Default: none:
             changes apply as they come.
         retention: with `versioned`: how far behind stream time a change may come. Default: unlimited.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
         clock_by: with `retention`: runs stream time separately per value of these, which are among the left keys.
             Default: one clock for the whole input.
         output: 'rows': the changes of the join; 'dropped': changes that were ignored, and why; 'all': every change,
@@ -520,16 +705,15 @@ def join_changes(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': in place of the inputs' columns: keys and ORDER BY columns, the left side's other columns, the right
-                side's, `change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq`
-                BIGINT.
-            'dropped', 'all': the same without `change_*`, with the time before the left side's columns, then `side`
-                STRING (`left`, `right`), `reason` STRING (`null_time`, `null_key`, `too_old`, `out_of_order`; null:
-                applied), `stream_time` (type of the event time), `lateness` DOUBLE (seconds).
-            'explain': the columns of 'all' up to `side`, then `outcome` STRING (`joined`, `alone`, `withdrew`, `waits`,
-                `nothing`, or a reason), `stream_time`, `explanation` STRING.
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the inputs' columns.
+        By `output`:
+        'rows': keys and ORDER BY columns, the left side's other columns, the right side's, `change_type` STRING
+            (`upsert`, `delete`), `change_time` (type of the event time), `change_seq` BIGINT.
+        'dropped', 'all': the same without `change_*`, with the time before the left side's columns, then `side` STRING
+            (`left`, `right`), `reason` STRING (`null_time`, `null_key`, `too_old`, `out_of_order`; null: applied),
+            `stream_time` (type of the event time), `lateness` DOUBLE (seconds).
+        'explain': the columns of 'all' up to `side`, then `outcome` STRING (`joined`, `alone`, `withdrew`, `waits`,
+            `nothing`, or a reason), `stream_time`, `explanation` STRING.
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -550,7 +734,28 @@ def aggregate_changes(
     output: Literal["rows", "dropped", "all", "explain", "metrics"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Keeps totals of a changelog: counts, sums, averages, smallest and largest values per group, as a changelog.
+    """Keeps totals of a table that is known by its changes: what each change does to the counts and sums of its groups.
+
+    Example:
+        streamtime.aggregate_changes(df, keys=["k"], order_by=["ts"], group_by=["grade"], aggregates="count(*) AS n, sum(amount) AS total")
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW accounts AS SELECT * FROM VALUES
+          (1, 'ann', TIMESTAMP '2024-05-01 09:00:00', 'gold', 10), (2, 'bob', TIMESTAMP '2024-05-01 09:10:00', 'gold', 5),
+          (3, 'ann', TIMESTAMP '2024-05-01 09:20:00', 'blue', 10), (4, 'bob', TIMESTAMP '2024-05-01 09:30:00', NULL, NULL)
+          AS accounts(offset, name, ts, grade, amount);
+
+        SELECT offset, grade, n, total, change_type, change_seq FROM AGGREGATE_CHANGES(
+          TABLE(accounts) PARTITION BY name ORDER BY offset, time => 'ts', deleted => 'amount IS NULL',
+          group_by => ARRAY('grade'), aggregates => 'count(*) AS n, sum(amount) AS total') ORDER BY offset, change_seq;
+
+        offset  grade  n     total  change_type  change_seq
+        1       gold   1     10     upsert       0
+        2       gold   2     15     upsert       0
+        3       gold   1     5      upsert       0
+        3       blue   1     10     upsert       1
+        4       gold   NULL  NULL   delete       0
 
     Args:
         df: the rows, in batch or as a stream.
@@ -558,11 +763,11 @@ def aggregate_changes(
         order_by: the processing order.
         group_by: the columns by which rows are added up.
         aggregates: what to compute, each with AS and a name: count, sum, avg, min, max.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         versioned: changes can come out of order, and are ignored then. Default: False.
         retention: with `versioned`: how far behind stream time a change may come. Default: unlimited.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
         clock_by: with `retention`: runs stream time separately per value of these. Default: one clock for the whole
             input.
         output: 'rows': the changes of the groups; 'dropped': changes that were ignored, and why; 'all': every change,
@@ -570,15 +775,14 @@ def aggregate_changes(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': in place of the input's columns: `group_by`, `clock_by` and ORDER BY columns, the aggregates (types
-                as Spark's), `change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time),
-                `change_seq` BIGINT.
-            'dropped', 'all': `reason` STRING (`null_time`, `null_key`, `too_old`, `out_of_order`; null: applied),
-                `stream_time` (type of the event time), `lateness` DOUBLE (seconds).
-            'explain': `outcome` STRING (`added`, `changed`, `moved`, `removed`, `no_group`, `nothing`, or a reason),
-                `stream_time`, `explanation` STRING.
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
+        By `output`:
+        'rows': `group_by`, `clock_by` and ORDER BY columns, the aggregates (types as Spark's), `change_type` STRING
+            (`upsert`, `delete`), `change_time` (type of the event time), `change_seq` BIGINT.
+        'dropped', 'all': the input's columns, then `reason` STRING (`null_time`, `null_key`, `too_old`, `out_of_order`;
+            null: applied), `stream_time` (type of the event time), `lateness` DOUBLE (seconds).
+        'explain': the input's columns, then `outcome` STRING (`added`, `changed`, `moved`, `removed`, `no_group`,
+            `nothing`, or a reason), `stream_time`, `explanation` STRING.
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -598,19 +802,38 @@ def filter_changes(
     output: Literal["rows", "dropped", "all", "explain", "metrics"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Filters the table that a changelog describes, as a changelog: a row that no longer passes is deleted.
+    """Filters a table that is known by its changes: a row that no longer passes is deleted, which a WHERE would miss.
+
+    Example:
+        streamtime.filter_changes(df, keys=["k"], order_by=["ts"], condition="amount > 0")
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW stock AS SELECT * FROM VALUES
+          (1, 'tea', TIMESTAMP '2024-05-01 09:00:00', 5), (2, 'milk', TIMESTAMP '2024-05-01 09:05:00', 0),
+          (3, 'tea', TIMESTAMP '2024-05-01 09:10:00', 0), (4, 'milk', TIMESTAMP '2024-05-01 09:20:00', 9)
+          AS stock(offset, product, ts, amount);
+
+        SELECT offset, product, amount, change_type FROM FILTER_CHANGES(
+          TABLE(stock) PARTITION BY product ORDER BY offset, time => 'ts', condition => 'amount > 0')
+        ORDER BY offset;
+
+        offset  product  amount  change_type
+        1       tea      5       upsert
+        3       tea      NULL    delete
+        4       milk     9       upsert
 
     Args:
         df: the rows, in batch or as a stream.
         keys: the keys. Default: none.
         order_by: the processing order.
         condition: what a row must be to stay.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         versioned: changes can come out of order, and their times count: all that do not pass leave as deletes. Default:
             False.
         retention: with `versioned`: how far behind stream time a change may come. Default: unlimited.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
         clock_by: with `retention`: runs stream time separately per value of these. Default: one clock for the whole
             input.
         output: 'rows': the changes; 'dropped': changes that were ignored, and why; 'all': every change, with a reason
@@ -618,14 +841,14 @@ def filter_changes(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': `change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq`
-                BIGINT.
-            'dropped', 'all': `reason` STRING (`null_time`, `null_key`, `too_old`; null: applied), `stream_time` (type
-                of the event time), `lateness` DOUBLE (seconds).
-            'explain': `outcome` STRING (`passed`, `withdrew`, `nothing`, or a reason), `stream_time`, `explanation`
-                STRING.
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
+        By `output`:
+        'rows': the input's columns, then `change_type` STRING (`upsert`, `delete`), `change_time` (type of the event
+            time), `change_seq` BIGINT.
+        'dropped', 'all': the input's columns, then `reason` STRING (`null_time`, `null_key`, `too_old`; null: applied),
+            `stream_time` (type of the event time), `lateness` DOUBLE (seconds).
+        'explain': the input's columns, then `outcome` STRING (`passed`, `withdrew`, `nothing`, or a reason),
+            `stream_time`, `explanation` STRING.
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -644,7 +867,27 @@ def versions(
     output: Literal["rows", "dropped", "all", "metrics", "puts"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """The versions of each key that a changelog describes: from when to when each row was the valid one.
+    """Makes a history out of a list of changes: from when to when each row was valid, to ask what held at a time.
+
+    Example:
+        streamtime.versions(df, keys=["k"], order_by=["ts"], time="ts")
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW price_changes AS SELECT * FROM VALUES
+          (1, 'tea', TIMESTAMP '2024-05-01 10:00:00', 4.00), (2, 'tea', TIMESTAMP '2024-05-01 12:00:00', 5.00),
+          (3, 'tea', TIMESTAMP '2024-05-01 11:00:00', 4.50), (4, 'rum', TIMESTAMP '2024-05-01 11:30:00', 9.00),
+          (5, 'rum', TIMESTAMP '2024-05-01 13:00:00', NULL) AS price_changes(offset, product, ts, price);
+
+        SELECT product, price, valid_from, valid_to
+        FROM VERSIONS(TABLE(price_changes) PARTITION BY product ORDER BY offset, time => 'ts', deleted => 'price IS NULL')
+        ORDER BY product, valid_from;
+
+        product  price  valid_from           valid_to
+        rum      9.00   2024-05-01 11:30:00  2024-05-01 13:00:00
+        tea      4.00   2024-05-01 10:00:00  2024-05-01 11:00:00
+        tea      4.50   2024-05-01 11:00:00  2024-05-01 12:00:00
+        tea      5.00   2024-05-01 12:00:00  NULL
 
     Args:
         df: the rows, in batch or as a stream.
@@ -652,9 +895,9 @@ def versions(
         order_by: the processing order.
         retention: how far back before the last stream time versions are kept. Default: unlimited.
         grace: how far behind stream time a row may come and still be a version. Default: unlimited.
-        deleted: marks tombstones: changes that delete their key. Default: change_type = 'delete' or _change_type =
-            'delete', where such a column exists.
-        time: event time: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
+        deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
+            or _change_type = 'delete', where such a column exists.
+        time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
             the whole input.
         output: 'rows': the versions; 'dropped': rows that are none, and why; 'all': both, with a reason; 'metrics':
@@ -662,13 +905,15 @@ def versions(
         name: a label for the metrics. Default: none.
 
     Returns:
-        The input's columns, unchanged, then, as `output` says:
-            'rows': `valid_from`, `valid_to` (type of the event time; null: valid until now).
-            'dropped': `reason` STRING (`null_time`, `null_key`, `too_old`, `overwritten`, `expired`), `stream_time`
-                (type of the event time; when the row came), `lateness` DOUBLE (seconds).
-            'all': `reason` (null: a version, or a tombstone), `stream_time`, `lateness`, `valid_from`, `valid_to`.
-            'puts': `valid_to` (type of the event time), `put_status` STRING (`current`, `superseded`, `refused`).
-            'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns.
+        By `output`:
+        'rows': the input's columns, then `valid_from`, `valid_to` (type of the event time; null: valid until now).
+        'dropped': the input's columns, then `reason` STRING (`null_time`, `null_key`, `too_old`, `overwritten`,
+            `expired`), `stream_time` (type of the event time; when the row came), `lateness` DOUBLE (seconds).
+        'all': the input's columns, then `reason` (null: a version, or a tombstone), `stream_time`, `lateness`,
+            `valid_from`, `valid_to`.
+        'puts': the input's columns, then `valid_to` (type of the event time), `put_status` STRING (`current`,
+            `superseded`, `refused`).
+        'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -682,7 +927,26 @@ def table_history(
     to: int | str | datetime.date | None = None,
     keys: str | Sequence[str] | None = None,
 ) -> DataFrame:
-    """The versions of each key of a Delta table by commit: which row was the key's, from which commit to which.
+    """Shows what a Delta table held, row by row: which row was the key's, from which commit to which.
+
+    Example:
+        streamtime.table_history(spark, "table")
+
+        In SQL:
+
+        DROP TABLE IF EXISTS stock;
+        CREATE TABLE stock (item STRING, amount INT) USING delta
+          TBLPROPERTIES (delta.enableChangeDataFeed = true, 'streamtime.key' = 'item');
+        INSERT INTO stock VALUES ('tea', 10), ('rum', 2);
+        UPDATE stock SET amount = 8 WHERE item = 'tea';
+        DELETE FROM stock WHERE item = 'rum';
+
+        SELECT item, amount, from_version, to_version FROM TABLE_HISTORY('stock') ORDER BY item, from_version;
+
+        item  amount  from_version  to_version
+        rum   2       1             3
+        tea   10      1             2
+        tea   8       2             NULL
 
     Args:
         spark: the session.
@@ -692,7 +956,8 @@ def table_history(
         keys: the columns by which rows are told apart. Default: the table's property `streamtime.key`.
 
     Returns:
-        The table's columns, then `valid_from` TIMESTAMP, `valid_to` TIMESTAMP (of the commits; null: current),
+        A DataFrame:
+        always: the table's columns, then `valid_from` TIMESTAMP, `valid_to` TIMESTAMP (of the commits; null: current),
             `from_version` BIGINT, `to_version` BIGINT.
 
     Raises:
@@ -715,7 +980,28 @@ def assign_tasks(
     output: Literal["rows", "explain", "metrics"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Says which worker runs which task: shards, tenants or streaming queries over members, with as few moves as may be.
+    """Says which worker runs which task: shares out shards, tenants or streaming queries over members, with few moves.
+
+    Example:
+        streamtime.assign_tasks(tasks, members, strategy="sticky")
+
+        In SQL:
+
+        CREATE OR REPLACE TEMP VIEW runs AS SELECT * FROM VALUES
+          ('a', 'm1', 'active', 0), ('b', 'm1', 'active', 0), ('c', 'm1', 'active', 0), ('d', 'm1', 'active', 0),
+          ('d', 'm2', 'standby', 12) AS runs(task, member, role, lag);
+
+        SELECT task, member, role, action, why FROM ASSIGN_TASKS(output => 'explain', current => TABLE(runs),
+          tasks => TABLE(SELECT DISTINCT task FROM runs), members => TABLE(VALUES ('m1'), ('m2') AS workers(member)))
+        ORDER BY task, member;
+
+        task  member  role    action   why
+        a     m1      active  keep     stays where it was
+        b     m1      active  keep     stays where it was
+        c     m1      active  keep     stays until m2 has caught up, which has no state yet (10,000 are acceptable)
+        c     m2      warmup  warm_up  warms up to take over from m1: it has no state yet
+        d     m1      active  revoke   m2 takes over
+        d     m2      active  promote  takes over from m1: it has caught up
 
     Args:
         tasks: the tasks, with `task`, and maybe `stateful`, `cost`.
@@ -736,10 +1022,11 @@ def assign_tasks(
         name: a label for the metrics. Default: none.
 
     Returns:
-        `task` (as in `tasks`), `member` (as in `members`), `role` STRING (`active`, `standby`, `warmup`), `action`
-            STRING (`keep`, `assign`, `revoke`, `warm_up`, `promote`), `round` INT.
-        The same, then `lag` BIGINT (records; null: not known), `why` STRING.
-        `name` STRING, `round` INT, `metric` STRING, `value` DOUBLE, `unit` STRING.
+        By `output`:
+        'rows': `task` (as in `tasks`), `member` (as in `members`), `role` STRING (`active`, `standby`, `warmup`),
+            `action` STRING (`keep`, `assign`, `revoke`, `warm_up`, `promote`), `round` INT.
+        'explain': the same, then `lag` BIGINT (records; null: not known), `why` STRING.
+        'metrics': `name` STRING, `round` INT, `metric` STRING, `value` DOUBLE, `unit` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.

@@ -1,31 +1,45 @@
-"""Writes the Markdown reference pages, and the signatures of the Python API: `python -m streamtime.pages FOLDER`."""
+"""Writes what is derived from the functions' rooms: `python -m streamtime.pages FOLDER`.
+
+The examples' results, which texts about functions show; the Markdown reference pages in the folder; the signatures of the Python API.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from streamtime.describe import page
+from streamtime.describe import Table, page, results, run_examples
 from streamtime.shelf import FUNCTIONS
 
+RESULTS = Path(__file__).with_name("results.json")
 
-def pages(spark: SparkSession) -> dict[str, str]:
-    """File name to text. The examples are run in this session."""
 
-    def run(query: str) -> str:
+def found(spark: SparkSession) -> dict[str, list[Table]]:
+    """What the examples give in this session."""
+
+    def run(query: str) -> Table:
         df = spark.sql(query)
-        if not df.columns:
-            return ""
-        rows = [["NULL" if v is None else str(v) for v in row] for row in df.collect()]
-        lines = [df.columns, ["---"] * len(df.columns), *rows]
-        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        rows = df.collect() if df.columns else []
+        return {"columns": df.columns, "rows": [["NULL" if v is None else str(v) for v in row] for row in rows]}
 
-    made = {f"{s.name.lower()}.md": page(s, run) for s in FUNCTIONS}
+    return run_examples(FUNCTIONS, run)
+
+
+def pages(pictures: Path | None = None) -> dict[str, str]:
+    """File name to text. A page has the picture of its function's name, if that folder has one."""
+
+    def picture(name: str) -> str | None:
+        return f"../pictures/{name}.svg" if pictures and (pictures / f"{name}.svg").exists() else None
+
+    names = [s.name for s in FUNCTIONS]
+    made = {f"{s.name.lower()}.md": page(s, names, picture(s.name.lower())) for s in FUNCTIONS}
     listed = [f"- [{s.name}]({s.name.lower()}.md): {s.summary}" for s in FUNCTIONS]
-    made["README.md"] = "# Reference\n\nOne page per function, generated from its source.\n\n" + "\n".join(listed) + "\n"
+    head = "# Reference\n\nOne page for each function. The rules that they keep, by number: [semantics](../semantics.md)."
+    made["README.md"] = f"{head}\n\n" + "\n".join(listed) + "\n"
     return made
 
 
@@ -36,8 +50,11 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as warehouse:  # examples make tables
-        for name, text in pages(session(settings={"spark.sql.warehouse.dir": warehouse})).items():
-            (folder / name).write_text(text)
-            print(folder / name)
+        made = found(session(settings={"spark.sql.warehouse.dir": warehouse}))
+    RESULTS.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+    results.cache_clear()
+    for name, text in pages(folder.parent / "pictures").items():
+        (folder / name).write_text(text)
+        print(folder / name)
     PATH.write_text(stub())
-    print(PATH)
+    print(RESULTS, PATH, sep="\n")

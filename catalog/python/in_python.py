@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import keyword
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streamtime.shelf import FUNCTIONS
@@ -75,10 +76,19 @@ def inputs(spec: Spec) -> tuple[str, ...]:
 
 def written(spec: Spec) -> str:
     """How a call is written: with what it is over, and what it cannot do without."""
-    required = [in_python(f"{o.name} => {o.example}") for o in spec.options if o.required and o.name not in spec.positional]
+    required = {o.name: o.example for o in spec.options if o.required and o.name not in spec.positional}
+    return f"Write it as {_call(spec, required)}."
+
+
+def called(spec: Spec) -> str:
+    """A short call."""
+    return f"streamtime.{_call(spec, spec.needed)}"
+
+
+def _call(spec: Spec, options: Mapping[str, str]) -> str:
     clauses = ['keys=["k"]', 'order_by=["ts"]'] if spec.has_clauses else []
     leading = [*(spec.required if spec.named else inputs(spec)), *map(json.dumps, spec.positional)]
-    return f"Write it as {spec.name.lower()}({', '.join([*leading, *clauses, *required])})."
+    return f"{spec.name.lower()}({', '.join([*leading, *clauses, *(in_python(f'{n} => {v}') for n, v in options.items())])})"
 
 
 def _turned(piece: re.Match[str]) -> str:

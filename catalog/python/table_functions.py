@@ -15,7 +15,9 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from streamtime.python.in_python import in_python, inputs, said, spelled, written
+from streamtime.describe import CITED, aligned, columns, ordered, script, shown
+from streamtime.describe import default as default_of
+from streamtime.python.in_python import called, in_python, inputs, said, spelled, written
 from streamtime.sql.call.binding import bind
 from streamtime.sql.call.errors import CallError, did_you_mean
 from streamtime.sql.call.kinds import MICROSECOND, Choice, Duration, Texts
@@ -26,6 +28,7 @@ from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.statements.query import is_remote
 
 Parameter = inspect.Parameter
+RETURNS = {True: "By `output`:", False: "A DataFrame:"}
 
 
 def table_function(spec: Spec) -> Callable[..., DataFrame]:
@@ -45,7 +48,7 @@ def table_function(spec: Spec) -> Callable[..., DataFrame]:
 
     function.__name__ = function.__qualname__ = spec.name.lower()
     function.__module__ = "streamtime"
-    page = textwrap.dedent(spec.page.partition("\n")[2]).strip()
+    page = "\n\n".join(f"## {heading}\n\n{CITED.sub('', text)}" for heading, text in ordered(spec, {}))
     function.__doc__ = f"{documented(spec)}\n\nThe page of {spec.name}, in the words of SQL\n\n{page}\n"
     function.__signature__ = signature(spec)  # type: ignore[attr-defined]
     return function
@@ -61,20 +64,20 @@ def signature(spec: Spec) -> inspect.Signature:
 
 
 def documented(spec: Spec) -> str:
-    """The docstring: the sentence, each option, and the columns of the result."""
+    """The docstring: the sentence, an example, each option, and the columns of the result."""
     what = {0: "the session", 1: "the rows, in batch or as a stream"}.get(spec.tables)
     lines = [f"{n}: {spec.named.get(n) or what or f'the rows of the {n} side'}." for n in inputs(spec)]
     for option in _options(spec):
-        text, default = in_python(option.help), in_python(option.default_text or "none")
+        text, default = in_python(option.help), in_python(default_of(option))
         if _is_clause(spec, option):
             text, default = text.partition(", where ")[0], "none"
         lines.append(f"{spelled(option.name)}: {text}.{'' if _required(spec, option) else f' Default: {default}.'}")
-    if spec.has_clauses:
-        before = "The input's columns, unchanged, then, as `output` says:"
-        columns = [before, *(f"    {output}: {columns}." for output, columns in spec.adds.items())]
-    else:
-        columns = [f"{columns[0].upper()}{columns[1:]}." for columns in spec.adds.values()]
-    parts = [spec.summary, f"Args:\n{_indented(lines)}", f"Returns:\n{_indented(columns)}"]
+    given = [f"{output.removeprefix('output => ')}: {text}." for output, text in columns(spec)]
+    first, result = shown(spec)[0]
+    example = [called(spec), "", "In SQL:", "", *script(first).splitlines()]
+    example += ["", *aligned(result)] if result else []
+    parts = [spec.summary, "Example:\n" + textwrap.indent("\n".join(example), "    ")]
+    parts += [f"Args:\n{_indented(lines)}", f"Returns:\n{_indented([RETURNS[bool(spec.option('output'))], *given])}"]
     return "\n\n".join([*parts, "Raises:\n" + _indented(["CallError: at once, where the call is wrong; it says what to write instead."])])
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 
-from streamtime.describe import CLAUSES, wrapped
+from streamtime import describe
+from streamtime.describe import Table
 from streamtime.shelf import FUNCTIONS
 from streamtime.shell.rendering import Result
 from streamtime.sql.call.errors import did_you_mean
-from streamtime.sql.call.spec import Spec
+from streamtime.sql.call.spec import Example, Option, Spec
 
 WIDEST = 120
+LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 
 class Unknown(Exception):
@@ -39,47 +42,53 @@ def find(name: str, specs: Sequence[Spec] = FUNCTIONS) -> Spec:
 
 
 def page(spec: Spec, width: int = 80) -> str:
-    """The reference page of a function as plain text."""
+    """The reference page of a function as plain text, its sections in their order."""
     width = max(40, min(width, WIDEST))
-    parts = [*_wrap(f"{spec.name}: {spec.summary}", width), "", _heading("Signature"), "", textwrap.indent(wrapped(spec), "  ")]
-    if spec.options:
-        parts += ["", _heading("Options"), ""]
-        for option in spec.options:
-            parts.append(f"  {option.name}  {option.kind.sql}, " + ("required" if option.required else _default(option.default_text)))
-            parts += _wrap(option.help + ".", width, "      ")
+    first, *more = [_example(example, result, width) for example, result in describe.shown(spec)]
+    texts = {heading: _text(text, width) for heading, text in describe.written(spec).items()}
+    made = {describe.EXAMPLE: first, describe.DOES: "\n\n".join([texts[describe.DOES], *more])}
+    made[describe.MAIN] = "\n".join(line for name, text in describe.mains(spec) for line in _item(name, text, width))
+    made[describe.OPTIONS] = "\n".join(line for option in spec.options for line in _option(option, width))
     if spec.has_clauses:
-        parts += ["", *_wrap(" ".join(CLAUSES.split()).replace("`", ""), width, "  ")]
-    parts += ["", _heading("Columns"), ""]
-    if spec.has_clauses:
-        parts.append("  The input's columns, unchanged, then:")
-    for output, columns in spec.adds.items():
-        parts += _wrap(f"- output {output}: {columns}".replace("`", ""), width, "  ", "    ")
-    parts += ["", *_semantics(spec.page.partition("\n")[2].strip(), width), "", _heading("Examples"), ""]
-    for example in spec.examples:
-        parts += [textwrap.indent(f"{statement};", "  ") + "\n" for statement in (example.setup, example.query) if statement]
-    return "\n".join(parts).rstrip() + "\n"
+        made[describe.OPTIONS] += "\n\n" + _text(describe.CLAUSES, width)
+    made[describe.COLUMNS] = "\n".join(line for output, text in describe.columns(spec) for line in _item(output, text, width))
+    sections = [f"{_heading(heading)}\n\n{text}" for heading, text in describe.ordered(spec, {**texts, **made})]
+    return "\n\n".join(["\n".join(_wrap(f"{spec.name}: {spec.summary}", width)), *sections]) + "\n"
 
 
-def _semantics(markdown: str, width: int) -> list[str]:
-    """The sections of the page: headings, lists and paragraphs of Markdown, filled to the width, without its marks."""
+def _example(example: Example, result: Table | None, width: int) -> str:
+    said = [_text(example.says, width)] if example.says else []
+    code = [textwrap.indent(describe.script(example), "  ")]
+    shown = ["\n".join(f"  {line}" for line in describe.aligned(result))] if result else []
+    return "\n\n".join([*said, *code, *shown])
+
+
+def _option(option: Option, width: int) -> list[str]:
+    given = "required" if option.required else f"default: {describe.default(option)}"
+    return [f"  {option.name}  {option.kind.sql}, {given}", *_wrap(f"{option.help}. Values: {option.allowed}.", width, "      ")]
+
+
+def _item(name: str, text: str, width: int) -> list[str]:
+    return _wrap(f"{name}: {text}".replace("`", ""), width, "  ", "      ")
+
+
+def _text(markdown: str, width: int) -> str:
+    """Lists, paragraphs and code of Markdown, filled to the width, without its marks and the numbers of rules, which are links there."""
     lines: list[str] = []
     for block in markdown.split("\n\n"):
-        if block.startswith("## "):
-            lines += [_heading(block.removeprefix("## ")), ""]
-        elif block.startswith("```"):
+        if block.startswith(("```", "    ")):
             lines += [*(f"  {line}" for line in block.splitlines() if not line.startswith("```")), ""]
-        else:
-            items = block.split("\n- ")
-            for item in items:
-                text = " ".join(item.removeprefix("- ").split()).replace("**", "")
-                bullet = block.startswith("- ")
-                lines += _wrap(("- " if bullet else "") + text, width, "  ", "    " if bullet else "  ")
-            lines.append("")
-    return lines[:-1]
+            continue
+        for number, item in enumerate(block.split("\n- ")):
+            text = _unmarked(" ".join(item.removeprefix("- ").split()))
+            bullet = number > 0 or item.startswith("- ")
+            lines += _wrap(("- " if bullet else "") + text, width, "  ", "    " if bullet else "  ")
+        lines.append("")
+    return "\n".join(lines[:-1])
 
 
-def _default(text: str) -> str:
-    return f"default: {text}" if text else "no default"
+def _unmarked(text: str) -> str:
+    return LINK.sub(r"\1", describe.CITED.sub("", text)).replace("**", "")
 
 
 def _heading(text: str) -> str:

@@ -27,6 +27,11 @@ class Kind:
     sql: str
     python: ClassVar[Any] = object
 
+    @property
+    def allowed(self) -> str:
+        """The values that it takes, as a page lists them."""
+        raise NotImplementedError
+
     def read(self, value: Value) -> Any:
         """The value a plan uses. Raises Refused(expected, fix)."""
         raise NotImplementedError
@@ -39,6 +44,11 @@ class Duration(Kind):
     sql: str = "INTERVAL DAY TO SECOND"
     python = datetime.timedelta
     positive: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """The values, as a page lists them."""
+        return f"{'above zero' if self.positive else 'zero or more'}; days, hours, minutes, seconds"
 
     def read(self, value: Value) -> int:
         """Microseconds."""
@@ -59,6 +69,11 @@ class Count(Kind):
     sql: str = "BIGINT"
     python = int
 
+    @property
+    def allowed(self) -> str:
+        """The values, as a page lists them."""
+        return "a whole number, zero or more"
+
     def read(self, value: Value) -> int:
         """The number."""
         if type(value.python) is not int or value.python < 0:
@@ -73,6 +88,11 @@ class Choice(Kind):
     sql: str = "STRING"
     python = str
     words: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        """The values, as a page lists them."""
+        return ", ".join(f"'{w}'" for w in self.words)
 
     def read(self, value: Value) -> str:
         """The word, in lower case."""
@@ -92,6 +112,11 @@ class Flag(Kind):
     sql: str = "BOOLEAN"
     python = bool
 
+    @property
+    def allowed(self) -> str:
+        """The values, as a page lists them."""
+        return "true, false"
+
     def read(self, value: Value) -> bool:
         """The flag."""
         if not isinstance(value.python, bool):
@@ -107,6 +132,11 @@ class Text(Kind):
     python = str
     expression: bool = True
 
+    @property
+    def allowed(self) -> str:
+        """The values, as a page lists them."""
+        return "SQL over columns, in quotes" if self.expression else "any text"
+
     def read(self, value: Value) -> str:
         """The text."""
         if not isinstance(value.python, str) or not value.python.strip():
@@ -121,6 +151,11 @@ class Texts(Kind):
 
     sql: str = "ARRAY<STRING>"
     python = str | Sequence[str]
+
+    @property
+    def allowed(self) -> str:
+        """The values, as a page lists them."""
+        return "an array of SQL over columns, each in quotes"
 
     def read(self, value: Value) -> tuple[str, ...]:
         """The texts."""

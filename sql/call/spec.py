@@ -29,14 +29,21 @@ class Option:
     default_text: str = ""
     required: bool = False
     example: str = ""  # a value, as SQL; each option that is required has one
+    values: str = ""  # those that it takes, where its kind does not say it
+
+    @property
+    def allowed(self) -> str:
+        """The values that it takes, as a page lists them."""
+        return self.values or self.kind.allowed
 
 
 @dataclass(frozen=True)
 class Example:
-    """An example of a reference page: what it sets up, the query, and what the page says of the result."""
+    """An example of a reference page: what it sets up, the query, and what the page says before it."""
 
     setup: str
     query: str
+    says: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,10 @@ class Spec:
     optional: int = 0  # how many of these, at the end, may be left out
     qualified: bool = False  # whether the result's columns can be named by the sides' tables, as those of a join
     ordered: bool = True  # whether each TABLE argument must say its processing order
-    adds: dict[str, str] = field(default_factory=dict)
+    # what most people need: the clauses of a call and what each is for; names of options, each with a value
+    clauses: dict[str, str] = field(default_factory=dict)
+    main: dict[str, str] = field(default_factory=dict)
+    adds: dict[str, str] = field(default_factory=dict)  # by output, the columns after the input's, or in place of them
     examples: tuple[Example, ...] = ()
     local: Local | None = None  # as a Python UDTF; None: it cannot be one
     # Why the rows of a key depend on other rows than the key's own, by the options that are given and whether rows come in the order of
@@ -88,9 +98,16 @@ class Spec:
     apart: Callable[[Mapping[str, Any], bool], str] = lambda _given, _in_time_order: "its rows depend on more than the rows of their key"
 
     @property
-    def signature(self) -> str:
-        """The call, as a page shows it."""
-        return f"{self.name}({', '.join(self.leading + [f'[{o}]' for o in self.following])})"
+    def call(self) -> str:
+        """A short call, which can be run as it stands: what it cannot do without, and the option that it is about."""
+        return f"{self.name}({', '.join(self.leading + [f'{name} => {value}' for name, value in self.needed.items()])})"
+
+    @property
+    def needed(self) -> dict[str, str]:
+        """The options of a short call that have names, each with a value."""
+        about = next(iter(self.main), None)
+        named = [o for o in self.options if o.name not in self.positional and (o.required or o.name == about)]
+        return {o.name: self.main.get(o.name, o.example) for o in named}
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -113,13 +130,6 @@ class Spec:
         if self.named:
             return [f"{name} => TABLE({name})" for name in self.required]
         return [f"TABLE({name}) PARTITION BY keys ORDER BY order" for name in self.inputs] + [f"'{name}'" for name in self.positional]
-
-    @property
-    def following(self) -> list[str]:
-        """The options that have a name, each with its default, without those that stand for a clause of a table."""
-        named = [o for o in self.options if o.name not in self.positional and not (self.tables and o.name in CLAUSE_OPTIONS)]
-        tables = [f"{name} => TABLE({name})" for name in self.inputs[len(self.required) :]]
-        return tables + [f"{o.name} => {o.default_text or o.kind.sql}" for o in named]
 
     def option(self, name: str) -> Option | None:
         """The option of that name, whatever its case."""
@@ -193,6 +203,8 @@ def apart_of_updates(given: Mapping[str, Any], in_time_order: bool) -> str:
 
 
 CLAUSE_OPTIONS = ("keys", "order_by")
+INSTEAD = "in place of the input's columns: "  # how what SPECs say of an output begins, where the columns of the input are not in it
+METRICS = f"{INSTEAD}`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING"
 
 KEYS = Option("keys", Texts(), "the keys, where the PARTITION BY clause cannot be written", default_text="the PARTITION BY clause")
 ORDER_BY = Option(
@@ -202,7 +214,9 @@ ORDER_BY = Option(
     default_text="the ORDER BY clause",
     example="ARRAY('ts')",
 )
-TIME = Option("time", Text(), "event time: TIMESTAMP, TIMESTAMP_NTZ or DATE", default_text="the first ORDER BY expression")
+TIME = Option(
+    "time", Text(), "event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE", default_text="the first ORDER BY expression"
+)
 CLOCK_BY = Option(
     "clock_by",
     Texts(),

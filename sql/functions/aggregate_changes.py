@@ -1,43 +1,48 @@
-"""Keeps totals of a changelog: counts, sums, averages, smallest and largest values per group, as a changelog.
+"""Keeps totals of a table that is known by its changes: what each change does to the counts and sums of its groups.
 
-A table is described by its changes. The result says, change by change, what each group of its rows comes to:
+## In a picture
 
-    accounts (1, 'ann', 'gold', 10), (2, 'bob', 'gold', 5), (3, 'ann', 'blue', 10)      count(*) AS n, sum(amount) AS total
+```text
+offset     1            2             3             4
+change     ann: gold    bob: gold     ann: blue     bob deleted
+gold       1            2             1             deleted: nobody is left
+blue                                  1
+```
 
-    offset  grade  n  total  change_type
-    1       gold   1  10     upsert
-    2       gold   2  15     upsert
-    3       gold   1  5      upsert         ann left it ..
-    3       blue   1  10     upsert         .. and came here
+## What it does
 
-## Semantics
+The input says, change by change, what rows a table has. `PARTITION BY` is the key of a row, `group_by` the columns by which rows are
+added up (J9). A change takes the row that it replaces out of its group, and puts its own into one.
 
-- **J9** `PARTITION BY` is the key of a row, `group_by` the columns by which rows are added up. A change takes the row that it replaces out
-  of its group and puts its own into one. If that is the same group, one change leaves; if not, the old group's leaves first. A group
-  without rows leaves as `'delete'`, its aggregates null (Kafka sends 0). A row with a null in `group_by` is in no group.
-- **Aggregates** `count(*)`, `count(x)`, `sum`, `avg`, `min` and `max`, whose nulls count as in `GROUP BY`. Nothing that was taken back
-  leaves a trace: a sum of DOUBLE is exact, rounded once. (An average of DECIMAL with more than 24 digits can differ from Spark's in its
-  last four.) Others, such as `first(x)`, cannot be taken back and are an error.
-- **Versioned input** `versioned => true` says that changes can come out of order: a change that is older than the newest one of its key, a
-  deletion included, is ignored as `out_of_order`; one older than stream time - `retention` as `too_old`. Without it, changes apply as they
-  come, older ones too.
-- **Deletions** are rows that `deleted` marks; without it those whose `change_type`, or Delta's `_change_type`, is `'delete'`. Delta's
-  `update_preimage` rows are no changes and are left out before anything else. To add up some rows of a table only, say what is not wanted
-  with `deleted => 'NOT (amount > 0)'`: a `WHERE` would leave in what a row was before (V8).
-- **C10** The result has `group_by`, `clock_by` and ORDER BY columns of the row that caused the change, the aggregates, `change_type`,
-  `change_time` (the largest time of the group's changes so far) and `change_seq`, which orders the changes of a row and those of a group
-  that share the ORDER BY columns: 0, and 1 for the new group of a row that moved. It can be fed into the next function with
-  `ORDER BY (offset, change_seq), time => 'change_time'`.
+- **What comes out**: if both are the same group, one change. If not, two: that of the old group first. A group without rows leaves as a
+  `delete`, its totals null.
+- **Why not GROUP BY over the changes?** It would count a row once for each of its changes.
+- **Aggregates** are written as in SQL: `count(*)`, `count(x)`, `sum`, `avg`, `min` and `max`, with `AS` and a name. Nulls count as in
+  `GROUP BY`. Nothing that was taken back leaves a trace: a sum of DOUBLE is exact, rounded once. (An average of DECIMAL with more than 24
+  digits can differ from Spark's in its last four.) Others, such as `first(x)`, cannot be taken back and are an error.
+- **Only some rows**: `deleted => 'NOT (amount > 0)'` leaves out rows that are not wanted. A `WHERE` on the input would leave in what a
+  row was before (V8).
+- **Deletions** are rows that `deleted` marks; without it those whose `change_type`, or Delta's `_change_type`, is `'delete'`. Rows of
+  Delta's `update_preimage` are no changes, and are left out first.
+- **Changes out of order**: without `versioned`, changes apply as they come, older ones too. With `versioned => true` the newest time
+  counts: a change that is older than the newest one of its key, a deletion included, is ignored as `out_of_order`. With `retention`, one
+  that is older than stream time, the largest time so far, less `retention` is ignored as `too_old`.
+- **The columns** (C10): `group_by`, `clock_by` and ORDER BY columns of the row that caused the change, the totals, `change_type`,
+  `change_time` (the largest time of the group's changes so far) and `change_seq`, which orders the changes of one row, and those of a
+  group that share the ORDER BY columns: 0, and 1 for the new group of a row that moved. To feed it into the next function, write `ORDER
+  BY (offset, change_seq), time => 'change_time'`.
 
 Event time is the first `ORDER BY` expression unless `time` names another.
 
-`output => 'dropped'` has the input rows that were ignored, `'all'` all of them with the reason. `'explain'` says in a sentence what each
-did: its row was `added`, `changed` within its group, `moved` to another, `removed`, is in `no_group`, or `nothing` changed.
+`output => 'dropped'` has the input rows that were ignored, `'all'` all of them with the reason. `output => 'explain'` says in a sentence
+what each did: its row was `added`, `changed` within its group, `moved` to another, `removed`, is in `no_group`, or `nothing` changed.
 
 ## Nulls, ties, late rows, empty input
 
-A change with a null time or a null first `ORDER BY` value is ignored as `null_time`, one with a null key as `null_key` (C12). Ties in
-`ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4). Empty input gives an empty result.
+- **Null time**, or null in the first `ORDER BY` expression: ignored as `null_time`. **Null key**: ignored as `null_key` (C12). A row with
+  a null in `group_by` is in no group.
+- **Ties** in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4).
+- **Late rows**: see above, changes out of order. **Empty input** gives an empty result.
 
 ## On a stream
 
@@ -45,10 +50,19 @@ Batch only. A streaming input is an error.
 
 ## Guarantees
 
-The result is a function of the set of input rows (C4). The last change of each group is its row of `GROUP BY` over the table as it is in
-the end.
+The result depends on the rows alone, not on files, partitions or cores (C4). The last change of each group is its row of `GROUP BY` over
+the table as it is in the end.
 
-## State and memory
+## Related functions, and the same thing elsewhere
+
+- WINDOW_UPDATES adds up rows that never change, by windows of time. FILTER_CHANGES and JOIN_CHANGES make the changes that this takes.
+  [Changelogs](../changelogs.md) shows them together.
+- **Kafka Streams**: `KTable.groupBy(..).aggregate(..)` with an adder and a subtractor. For a group without rows it sends 0, not a
+  deletion.
+- **Flink SQL**: `GROUP BY` over an updating table.
+- **Plain Spark**: `GROUP BY` over the newest row of each key, which says how things are, not what changed.
+
+## Memory and state
 
 Two shuffles and sorts, by key and by group, that spill to disk, and Spark's own windows. `min`, `max`, and `sum` and `avg` of FLOAT and
 DOUBLE run in Python, which holds the distinct values of one group at a time. All changes of a group are in one task.
@@ -61,7 +75,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Flag, Text, Texts
-from streamtime.sql.call.spec import KEYS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.call.spec import INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Option, Spec
 from streamtime.sql.changes.aggregate import APPLIED, HAD, HAS, KNOWN, NEWEST, SAME, Judged, changes, judged
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention, refuse_streams
@@ -80,8 +94,8 @@ AGGREGATES = Option(
     Text(),
     f"what to compute, each with AS and a name: {', '.join(KNOWN)}",
     required=True,
-    default_text="'count(*) AS n'",
     example="'count(*) AS n'",
+    values="aggregates as in SQL, in quotes, with commas",
 )
 VERSIONED = Option("versioned", Flag(), "changes can come out of order, and are ignored then", default=False, default_text="false")
 
@@ -123,20 +137,30 @@ def _explained(call: Bound, seen: Judged, reason: Column) -> DataFrame:
 
 SPEC = Spec(
     name="AGGREGATE_CHANGES",
-    summary="Keeps totals of a changelog: counts, sums, averages, smallest and largest values per group, as a changelog.",
+    summary="Keeps totals of a table that is known by its changes: what each change does to the counts and sums of its groups.",
     rules="C1, C4, C6, C8-C12, J9, V8, V9 (KIP-914)",
     page=__doc__,
     plan=plan,
     check=check,
     options=(GROUP_BY, AGGREGATES, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, output("the changes of the groups"), NAME),
+    clauses={
+        "PARTITION BY name": "the key of a row, which says what a change replaces",
+        "ORDER BY offset": "the order in which changes came",
+    },
+    main={
+        "group_by": "ARRAY('grade')",
+        "aggregates": "'count(*) AS n, sum(amount) AS total'",
+        "time": "'ts'",
+        "deleted": "'amount IS NULL'",
+    },
     adds={
-        "'rows'": "in place of the input's columns: `group_by`, `clock_by` and ORDER BY columns, the aggregates (types as Spark's), "
+        "'rows'": f"{INSTEAD}`group_by`, `clock_by` and ORDER BY columns, the aggregates (types as Spark's), "
         "`change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq` BIGINT",
         "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `too_old`, `out_of_order`; null: applied), `stream_time` (type of "
         "the event time), `lateness` DOUBLE (seconds)",
         "'explain'": "`outcome` STRING (`added`, `changed`, `moved`, `removed`, `no_group`, `nothing`, or a reason), `stream_time`, "
         "`explanation` STRING",
-        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+        "'metrics'": METRICS,
     },
     examples=(
         Example(
@@ -146,7 +170,15 @@ SPEC = Spec(
             "  AS accounts(offset, name, ts, grade, amount)",
             "SELECT offset, grade, n, total, change_type, change_seq FROM AGGREGATE_CHANGES(\n"
             "  TABLE(accounts) PARTITION BY name ORDER BY offset, time => 'ts', deleted => 'amount IS NULL',\n"
-            "  group_by => ARRAY('grade'), aggregates => 'count(*) AS n, sum(amount) AS total')\nORDER BY offset, change_seq",
+            "  group_by => ARRAY('grade'), aggregates => 'count(*) AS n, sum(amount) AS total') ORDER BY offset, change_seq",
+        ),
+        Example(
+            "",
+            "SELECT offset, name, outcome, explanation FROM AGGREGATE_CHANGES(\n"
+            "  TABLE(accounts) PARTITION BY name ORDER BY offset, time => 'ts', deleted => 'amount IS NULL',\n"
+            "  group_by => ARRAY('grade'), aggregates => 'count(*) AS n', output => 'explain')\n"
+            "ORDER BY offset",
+            "What each change did:",
         ),
     ),
 )

@@ -1,77 +1,107 @@
-"""Joins each row with the version of another table's row that was valid at its own time.
+"""Joins each row with what another table said at the row's own time: use it for the price when the order came.
 
-"What did this look like at that moment", for each row of a table. For the price when the order came, write the first of these over any
-table, or the second over a Delta table that declares its versions (docs/versioned.md):
+## In a picture
 
-    FROM orders o LEFT ASOF JOIN prices p MATCH_CONDITION (o.ts >= p.ts) ON o.product = p.product
-    FROM orders o LEFT JOIN prices FOR SYSTEM_TIME AS OF o.ts p ON o.product = p.product
+```text
+tea prices    09:00 2.50 ------------------> 12:00 2.80 ------------->
+orders                   10:00 |                   | 12:00
+                               2.50                2.80
+an order looks back to the newest price of its product that is not newer than itself
+```
 
-Over a Delta table that declares nothing, the second one asks what the table held by the times of its **commits**: events older than its
-first commit find nothing.
+## What it does
 
-## Semantics
+The right side holds versions: a row says what holds from its time on, until the next row of its key. Each left row gets the right row of
+its key with the largest time at or before its own (J1). If there is none, `join_type => 'inner'` drops the row, and `'left'` keeps it
+with nulls. The result has the columns of the left side, then those of the right side, as any join.
 
-- **J1** Each left row meets the right row of its key with the largest time at or before its own. `join_type => 'inner'` drops a row that
-  finds none, `'left'` keeps it with nulls. The result has the left side's columns, then the right side's, as any SQL join.
-  Four ways to say what is joined:
+Before you use this function, look at the two shorter ways to write it:
 
-  - By clauses: the n-th `PARTITION BY` expression of the left side matches the n-th of the right, the first `ORDER BY` expression of each
-    side is its time: `AS_OF_JOIN(TABLE(l) PARTITION BY k ORDER BY ts, TABLE(r) PARTITION BY k ORDER BY ts)`.
-  - By a condition: `on => 'l.k = r.k AND r.price > 0', match => 'l.ts >= r.ts'` over aliases given within `TABLE(SELECT * FROM orders l)`.
-    Equalities between the sides are the keys. With `match` the rest says which right rows can be picked, as in Spark's own ASOF JOIN; with
-    `ORDER BY` or `history` it applies **after** the version is picked (inner: it filters; left: it nulls the right side). `match` with
-    `>=`, `>`, `<=` or `<` says where to look and whether an equal time counts.
-  - By a table's history: `history => 'prices', at => 'l.ts'`, which `JOIN prices FOR SYSTEM_TIME AS OF l.ts` becomes. A Delta table that
-    declares that it is versioned (`streamtime.key`, `streamtime.time`) is looked up in its event time, any other in its commit time, as
-    TABLE_HISTORY reads it from its change data feed, with the equalities as its key. `unit => 'version'`: `at` counts commits.
-  - `using => ARRAY('k')`, or `keys` and `order_by`, where both sides have columns of the same name; with `using` the result has them once.
+- Over any table: `FROM orders o LEFT ASOF JOIN prices p MATCH_CONDITION (o.ts >= p.ts) ON o.product = p.product`.
+- Over a Delta table that declares its versions ([versioned tables](../versioned.md)): `FROM orders o LEFT JOIN prices FOR SYSTEM_TIME AS
+  OF o.ts p ON o.product = p.product`. Over a Delta table that declares nothing, this asks what the table held by the times of its
+  **commits**: an order that is older than its first commit finds nothing.
 
-- **J4** `direction => 'forward'` looks for the first right row at or after the left one's time, `'nearest'` for the nearer of both (ties go
-  backward). `tolerance` bounds how far a match may lie, both ends included; `allow_exact => false` leaves out right rows of the very same
-  time. Of right rows with one key and time, `ties` picks the `'last'` or `'first'` by the right side's further `ORDER BY`, then its
-  remaining columns; `'error'` fails the query where a match depends on it. `deleted => 'expr'` marks right rows that delete their key
-  (tombstones): looking back, a row that finds one finds nothing; `'forward'` and `'nearest'` skip them. A right side that is a
-  versioned table (with filters, projections and views over it) has them marked as the table declares (`streamtime.deleted`).
-- **J6** Without `arrival` the join is computed against complete history: a right row that came late corrects what it should have been.
-- **J5** With `arrival => 'offset'`, an expression that both sides have in one common order, only versions that had arrived **before** the
-  left row count: what was known at that moment, and so a training set that does not leak the future. Of versions with one time the later
-  arrival wins. `retention` makes the right side a versioned table that forgets: a right row older than its stream time (the largest right
-  time so far) less `retention` never existed, and a lookup older than that finds the current version or none. With `grace` a left row waits
-  until the largest left time has reached its own and `grace`, and sees what has arrived before the row that releases it; `at_end` says
-  what becomes of rows that wait when the input ends. `clock_by` runs both clocks separately per value of some of the keys.
+In the form of a function there are four ways to say what is joined:
+
+- **By clauses**: `AS_OF_JOIN(TABLE(l) PARTITION BY k ORDER BY ts, TABLE(r) PARTITION BY k ORDER BY ts)`. The first `PARTITION BY`
+  expression of the left side goes with the first of the right, and so on. The first `ORDER BY` expression of each side is its time.
+- **By a condition**: `on => 'l.k = r.k AND r.price > 0', match => 'l.ts >= r.ts'`, with aliases that are given inside `TABLE(SELECT *
+  FROM orders l)`. Equalities of the two sides are the keys. With `match`, the rest of the condition says which right rows can be found,
+  as in Spark's own ASOF JOIN. With `ORDER BY` or `history` it is looked at **after** a version was found: then an inner join drops the
+  row, a left join nulls the right side.
+- **By a table's history**: `history => 'prices', at => 'l.ts'`, which is what `FOR SYSTEM_TIME AS OF` becomes. A Delta table that
+  declares that it is versioned is looked up in its event time; any other in the times of its commits, as TABLE_HISTORY reads them. `unit
+  => 'version'` says that `at` is the number of a commit.
+- **By names**: `using => ARRAY('k')`, or `keys` and `order_by`, where both sides have columns of the same names. With `using` the result
+  has them once.
+
+What counts as a match (J4):
+
+- `direction => 'forward'` looks for the first right row at or after the left row's time; `'nearest'` for the nearer of both, and for the
+  earlier one if they are equally near.
+- `tolerance => INTERVAL 1 DAY` says how far a match may lie, that distance included. `allow_exact => false` leaves out right rows of the
+  very same time.
+- `ties` says which of several right rows of one key and time counts: the `'last'` or the `'first'` by the right side's further `ORDER BY`
+  expressions, then its remaining columns. `'error'` fails the query where a match depends on it.
+- `deleted => 'price IS NULL'` marks right rows that delete their key: looking back, a row that comes upon one finds nothing; `'forward'`
+  and `'nearest'` pass over them. A right side that is a versioned table (with filters, projections and views over it) has them marked as
+  the table declares (`streamtime.deleted`).
+
+**What is known now, or what was known then?** Without `arrival`, the join looks at all of the right side: a price that was recorded a day
+late counts for the orders of that day (J6). With `arrival => 'offset'`, an expression that both sides have in one common order, only
+right rows that had arrived **before** the left row count (J5). That is what was known at that moment, so a training set does not leak the
+future. Of right rows of one time the later arrival counts. With `arrival` there are also:
+
+- `retention`: the right side forgets. A right row that is older than its stream time (the largest right time so far) less `retention`
+  never existed, and a lookup that is older than that finds the current version or none.
+- `grace`: a left row waits until the largest left time is `grace` past its own, and sees what has arrived before the row that lets it go.
+  `at_end` says what becomes of rows that still wait when the input ends. `clock_by` runs both clocks apart for each value of some of the
+  keys.
 
 ## Nulls, ties, late rows, empty input
 
-A null key or a null time on the left never matches: an inner join drops such a row (`null_key`, `null_time`), a left join keeps it (J3).
-Right rows with a null key or time are no versions. Without `arrival` nothing is late. A null `arrival` on the left has seen nothing; on the
-right it never arrived. Rows that are dropped for other reasons are `no_match`, `expired` (only `retention` hid a match), `held`
-(`at_end => 'hold'`), or `before_history` (a table is looked up by its commits, and the time lies before the first of them). Keys of both
-sides are compared as `=` does; their types must be equal, or both numbers. Times must be of one type.
-Empty input on the left gives empty output, on the right no match.
+- **Null key or null time on the left** never matches: an inner join drops the row (`null_key`, `null_time`), a left join keeps it (J3).
+  On the right, such a row is no version.
+- **Keys** are compared as `=` does: their types must be equal, or both numbers. Times must be of one type.
+- **Late rows**: without `arrival` nothing is late. A null `arrival` on the left has seen nothing; on the right it never arrived.
+- **Rows that are dropped** for other reasons (J2): `no_match`; `expired`, if only `retention` hid a match; `held`, with `at_end =>
+  'hold'`; `before_history`, if a table is looked up by its commits, and the time lies before the first of them.
+- **Empty input**: on the left it gives an empty result, on the right no match.
 
 ## On a stream
 
 The left side may be a stream, the right side a table: each micro-batch is joined with what the table holds by then, so a versioned Delta
 table that other queries write into gives each micro-batch its newest history. With `grace` a left row waits in the state until the
 watermark has reached its time and `grace` (C5), and looks up what is there then; it survives restarts. If no right row comes later than
-that, the result is that of batch. `arrival`, `retention`, `at_end`, `clock_by` and `output => 'metrics'` are errors, and so is a right side
-that is a stream. Rows that have waited leave behind the watermark: a window aggregate that follows is refused by Spark.
+that, the result is that of batch. `arrival`, `retention`, `at_end`, `clock_by` and `output => 'metrics'` are errors, and so is a right
+side that is a stream. Rows that have waited leave behind the watermark: a window aggregate that follows is refused by Spark.
 
 ## Guarantees
 
-The result is a function of the sets of rows: not of files, partitions or cores (C4). With an inner join, `rows` and `dropped` together are
-exactly the left rows (C6). Left columns keep name, type, nullability and metadata, and `l.k` can be said around the call where the alias
-was given within `TABLE(..)` and the call has none of its own; so can `r.k`. Over Spark Connect qualifiers do not pass the call. There is
-no Python UDTF of it: Spark's take one TABLE argument.
+The result depends on the rows alone, not on files, partitions or cores (C4). With an inner join, the rows that pass and those that are
+dropped are together exactly the left rows (C6). Left columns keep name, type, nullability and metadata (C9). Around the call, `l.k` and
+`r.k` can be said if the alias was given inside `TABLE(..)` and the call has none of its own; over Spark Connect they cannot. There is no
+Python UDTF of this function: Spark's take one TABLE argument.
 
-## State and memory
+## Related functions, and the same thing elsewhere
 
-Both sides are sorted by all cores, go through one shuffle and are merged by key and time; a window then carries the newest right row along.
-No key is too hot: one right row is held at a time, and Spark spills what does not fit into memory of a key's rows. `'nearest'` may sort
-once more. With `arrival` a kernel takes keys, times and arrivals (17 bytes of memory for each version of the key at hand) and says which
-right row each left row sees; `retention` needs exact stream time, one more shuffle; `grace` orders the left side's times in one task per
-value of `clock_by`, in one task in all without it.
-On a stream without `grace` there is no state; the right side is read and sorted with every micro-batch.
+- VERSIONS gives each right row its `valid_from` and `valid_to`, for joins that you write yourself. TABLE_HISTORY does so by commit.
+- JOIN_CHANGES joins two lists of changes, each change with the other side as it is now, rather than as it was.
+- **Kafka Streams**: a join of a stream with a versioned table, by KIP-914; `grace` is that of KIP-923.
+- **Flink SQL**: `JOIN prices FOR SYSTEM_TIME AS OF o.ts AS p ON ..`, the same words, on streams.
+- **Plain Spark**: from Spark 4.3 on `ASOF JOIN`. Before, `LEFT JOIN LATERAL (SELECT .. WHERE p.ts <= o.ts ORDER BY p.ts DESC LIMIT 1)`,
+  or `lead` and a join by an interval.
+- **DuckDB**: `ASOF JOIN`. **Polars** and **pandas**: `join_asof`, `merge_asof`.
+
+## Memory and state
+
+Both sides are sorted by all cores, go through one shuffle and are merged by key and time; a window then carries the newest right row
+along. No key is too hot: one right row is held at a time, and Spark spills what does not fit into memory of a key's rows. `'nearest'` may
+sort once more. With `arrival` a kernel takes keys, times and arrivals (17 bytes of memory for each version of the key at hand) and says
+which right row each left row sees; `retention` needs exact stream time, one more shuffle; `grace` orders the left side's times in one
+task per value of `clock_by`, in one task in all without it. On a stream without `grace` there is no state; the right side is read and
+sorted with every micro-batch.
 """
 
 from __future__ import annotations
@@ -88,14 +118,7 @@ from streamtime.sql.as_of.sides import Sides, clock_keys, sides, without_tables
 from streamtime.sql.as_of.stream import looked_up_in_stream, over_stream
 from streamtime.sql.call.errors import gist, unlogged
 from streamtime.sql.call.kinds import Choice, Duration, Flag, Text, Texts
-from streamtime.sql.call.spec import (
-    CLOCK_BY,
-    COMMON,
-    Example,
-    Option,
-    Spec,
-    apart_without,
-)
+from streamtime.sql.call.spec import CLOCK_BY, COMMON, METRICS, Example, Option, Spec, apart_without
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.outcome import REPORT, lateness, outcome
@@ -228,7 +251,7 @@ def _outcome(call: Bound, both: Sides, left: Frame, rights: list[Column], why: C
 
 SPEC = Spec(
     name="AS_OF_JOIN",
-    summary="Joins each row with the version of another table's row that was valid at its own time.",
+    summary="Joins each row with what another table said at the row's own time: use it for the price when the order came.",
     rules="C1, C4-C9, C11, C12, J1-J6 (KIP-914)",
     page=__doc__,
     plan=plan,
@@ -250,7 +273,12 @@ SPEC = Spec(
             Text(),
             "the condition of the join, in place of PARTITION BY: equalities of the sides are the keys, the rest filters what was picked",
         ),
-        Option("using", Texts(), "names of key columns that both sides have; the result has them once, and first"),
+        Option(
+            "using",
+            Texts(),
+            "names of key columns that both sides have; the result has them once, and first",
+            values="an array of names of columns",
+        ),
         Option(
             "match",
             Text(),
@@ -261,6 +289,7 @@ SPEC = Spec(
             Text(expression=False),
             "the name of the right side's Delta table, to look up in its history: by event time where it declares that it is versioned, "
             "else by commit",
+            values="a name in quotes",
         ),
         Option("at", Text(), "with `history`: the time to look up, over the left side's columns"),
         Option(
@@ -315,25 +344,39 @@ SPEC = Spec(
             if o.name != "time"
         ),
     ),
+    clauses={
+        "PARTITION BY item": "on each side: the key, by which rows belong together",
+        "ORDER BY ts": "on each side: the time",
+    },
+    main={
+        "join_type": "'left'",
+        "tolerance": "INTERVAL 1 DAY",
+        "arrival": "'offset'",
+    },
     adds={
-        "'rows'": "the right side's columns, after the left side's; those of `using` once, and first",
-        "'dropped'": "after the left side's columns: `reason` STRING (`null_time`, `null_key`, `no_match`, `expired`, `held`, "
+        "'rows'": "the left side's columns, then the right side's; those of `using` once, and first",
+        "'dropped'": "the left side's columns, then `reason` STRING (`null_time`, `null_key`, `no_match`, `expired`, `held`, "
         "`before_history`), `stream_time` (the row's own time), `lateness` DOUBLE (seconds)",
-        "'all'": "those of `'rows'`, null where there is no match, then those of `'dropped'`, null where the row passed",
-        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+        "'all'": "the columns of `'rows'`, null where there is no match, then those of `'dropped'`, null where the row passed",
+        "'metrics'": METRICS,
     },
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW prices AS SELECT * FROM VALUES\n"
-            "  ('tea', TIMESTAMP '2024-05-01 09:00:00', 2.50),\n"
-            "  ('tea', TIMESTAMP '2024-05-01 12:00:00', 2.80),\n"
-            "  ('jam', TIMESTAMP '2024-05-01 13:00:00', 4.00) AS prices(item, since, price)",
-            "SELECT id, o.item, ts, since, price\n"
-            "FROM AS_OF_JOIN(TABLE(SELECT * FROM VALUES (1, 'tea', TIMESTAMP '2024-05-01 10:00:00'),\n"
-            "                                           (2, 'tea', TIMESTAMP '2024-05-01 12:00:00'),\n"
-            "                                           (3, 'jam', TIMESTAMP '2024-05-01 12:00:00') AS o(id, item, ts))\n"
-            "                  PARTITION BY item ORDER BY ts,\n"
-            "                TABLE(prices) PARTITION BY item ORDER BY since, join_type => 'left')\nORDER BY id",
+            "  ('tea', TIMESTAMP '2024-05-01 09:00:00', 2.50), ('tea', TIMESTAMP '2024-05-01 12:00:00', 2.80),\n"
+            "  ('jam', TIMESTAMP '2024-05-01 13:00:00', 4.00) AS prices(item, since, price);\n"
+            "\n"
+            "CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM VALUES\n"
+            "  (1, 'tea', TIMESTAMP '2024-05-01 10:00:00'), (2, 'tea', TIMESTAMP '2024-05-01 12:00:00'),\n"
+            "  (3, 'jam', TIMESTAMP '2024-05-01 12:00:00') AS orders(id, item, ts)",
+            "SELECT id, ts, since, price FROM AS_OF_JOIN(TABLE(orders) PARTITION BY item ORDER BY ts,\n"
+            "  TABLE(prices) PARTITION BY item ORDER BY since, join_type => 'left') ORDER BY id",
+        ),
+        Example(
+            "",
+            "SELECT id, ts, since, price\n"
+            "FROM orders o LEFT ASOF JOIN prices p MATCH_CONDITION (o.ts >= p.since) ON o.item = p.item ORDER BY id",
+            "The same as a join:",
         ),
         Example(
             "",
@@ -341,6 +384,7 @@ SPEC = Spec(
             "FROM AS_OF_JOIN(TABLE(SELECT * FROM prices p), TABLE(SELECT * FROM prices before),\n"
             "                on => 'p.item = before.item AND before.price < p.price', order_by => ARRAY('since'),\n"
             "                allow_exact => false)",
+            "By a condition. Each price with the one before it, if that was lower:",
         ),
     ),
 )

@@ -1,61 +1,61 @@
-"""Says which worker runs which task: shards, tenants or streaming queries over members, with as few moves as may be.
+"""Says which worker runs which task: shares out shards, tenants or streaming queries over members, with few moves.
 
-Three tables go in: the tasks, the members, and who has what now. The plan comes out, a row for each copy of a task:
+## In a picture
 
-    tasks:   a, b, c      members: m1, m2      current: a, b and c are active on m1; m2 has a copy of c, which lags 12 records
+```text
+          before              after
+m1        a  b  c  d          a  b  c            c stays until m2 has read its state
+m2        (d)                 d  [c]             d moves at once: m2 has its state
+                                                 d runs   (d) standby   [c] warm-up
+```
 
-    SELECT * FROM ASSIGN_TASKS(tasks => TABLE(tasks), members => TABLE(members), current => TABLE(current))
+## What it does
 
-    a     m1     active     keep
-    b     m1     active     keep
-    c     m2     active     promote
-    c     m1     active     revoke
+Three tables go in: what is to be run, who can run it, and who has what now. The plan comes out: a row for each copy of a task.
 
-m2 is new and idle, so one task moves there, and it is the one whose state m2 has already.
+- **Tables**: `tasks` has the column `task`. It may have `stateful`, BOOLEAN (null, or no such column: true), and `cost`, a number: how
+  much load it is (no such column: all are alike). `members` has `member`. It may have `threads`, how many tasks it runs at a time (no
+  such column: 1), `alive`, BOOLEAN, and columns that `tags` names. `current` has `task` and `member`. It may have `role` (`'active'`,
+  `'standby'`, `'warmup'`; null: state that lies there while no copy runs; no such column: `'active'`) and `lag`, how many records a copy
+  has still to read (null: not known). Other columns do no harm. Without `current` nothing runs yet.
+- **Copies**: a task has one active copy, which runs it. A standby keeps up, ready to take over; each task that has state has `standbys`
+  of them, on as many other members. A warm-up is a copy on its way: it takes the task over once it has caught up.
+- **Actions**: `keep`: it stays as it is. `assign`: start a copy. `warm_up`: start a copy as a warm-up. `promote`: a copy that is there
+  becomes the active one. `revoke`: stop a copy. Carry out `revoke` first. An owner that stays on as a standby has two rows, `revoke` as
+  `active` and `assign` as `standby`. All rows but those of `revoke` are the table `current` of the next call.
+- **Tasks stay where they are** with `strategy => 'sticky'` (R1). Each member has a quota: its `threads`, times the tasks per thread,
+  rounded down. A task stays with its owner while that is within its quota. Else it goes to a standby within its quota, or to a member
+  within it that has caught up. What is left stays with its owner, unless that is full and another has more room; then it goes to the
+  member with most room. Of the tasks that an owner has too many of, those go first that another member with room can take over at once,
+  then those that come last by name. So a member that leaves moves its own tasks only. One that joins takes no more than its share. One
+  that comes back with its state on disk has its tasks again without a warm-up.
+- **Costs that differ**: all tasks stay first. Those without an owner find a place, the dearest first. Then the member furthest above its
+  share gives to the one furthest below, as long as it does not get less than that one.
+- **Tasks are dealt by name** with `strategy => 'high_availability'`: round by round, then evened out over threads (R3). Where a task
+  should be depends on the names alone, so many may move when a member comes or goes.
+- **Nothing starts cold** (R2). A task with state whose owner is alive stays there until the member that is to have it has caught up: its
+  `lag` is at most `acceptable_lag`. Until then that member has a warm-up; no more than `max_warmups` of them run at a time. There is
+  never a second owner. `handover => 'immediate'` (only with `'sticky'`) does not wait. Without a column `lag` nothing is known of state,
+  and nothing waits.
+- **Who is gone**: a member of `current` that `members` does not have, and one with `alive` false. Its tasks are assigned at once: to a
+  copy that has caught up, else to the one that lags least. With a column `alive`, all members must be listed. Copies of a task that
+  `tasks` does not have are revoked.
+- **Apart**: with `tags => ARRAY('zone')`, the copies of a task lie on members of different zones, as far as there are enough. Several
+  tags count together; one whose values are all in use no longer counts.
+- **What comes next**: `rounds => n` goes on from the plan to the next ones, as if all copies had caught up in between, until nothing
+  changes or there are n (R4). The column `round` counts them.
 
-## Semantics
-
-- **Tables** `tasks` has the column `task`, and may have `stateful` BOOLEAN (null, or no such column: true) and `cost`, a number (how much
-  load it is; no such column: all are alike). `members` has `member`, and may have `threads` (how many tasks it runs at a time; no such
-  column: 1), `alive` BOOLEAN, and columns that `tags` names. `current` has `task` and `member`, and may have `role` (`'active'`,
-  `'standby'`, `'warmup'`; null: state that lies there while no copy runs; no such column: `'active'`) and `lag` (how many records a copy
-  has still to read; null: not known). Other columns do no harm. Without `current` nothing runs yet.
-- **Copies** A task has one active copy, which runs it. A standby is a copy that keeps up, ready to take over; there are `standbys` of
-  each task that has state, on as many other members. A warm-up is a copy on its way: its member is to take the task over once it has
-  caught up.
-- **Actions** `keep`: stays as it is. `assign`: starts a copy. `warm_up`: starts a copy as a warm-up. `promote`: a copy that is there
-  becomes the active one. `revoke`: a copy stops; carry these out first. Where an owner stays on as a standby, it has two rows, `revoke`
-  as `active` and `assign` as `standby`. All rows but those of `revoke` are the table `current` of the next round.
-- **R1** `strategy => 'sticky'` leaves tasks where they are. Each member's quota is its `threads` times the tasks per thread, rounded
-  down. A task stays with its owner while that is within its quota; else it goes to a standby within its quota, or to a member within it
-  that has caught up; what is left stays with its owner, unless that is full and another has more room, and goes to the member with most
-  room. Of tasks that an owner has too many of, those go that another member with room can take over at once, then those that come last by
-  name. So a member that leaves moves its own tasks only, one that joins takes no more than its share, and one that comes back with its
-  state on disk has its tasks again without a warm-up. Where costs differ, all stay first; those without an owner find a place, the dearest
-  first; and then the member furthest above its share gives to the one furthest below, as long as it does not get less than that one.
-- **R3** `strategy => 'high_availability'` deals the tasks that have state round by round, and then evens them out over threads. Where a
-  task should be depends on the names alone, and so many may move when a member comes or goes.
-- **R2** Nothing starts cold. A task with state whose owner is alive stays there until the member that is to have it has caught up: `lag`
-  is at most `acceptable_lag`. Until then that member has a warm-up, as long as no more than `max_warmups` of them run at a time. A task
-  whose owner is gone is assigned at once: to a copy that has caught up, else to the one that lags least. There is never a second owner.
-  `handover => 'immediate'` (only `'sticky'`) does not wait. Without a column `lag` nothing is known of state, and nothing waits.
-- **R4** `rounds => n` goes on from the plan to the next ones, as if all copies had caught up in between, until nothing changes or there
-  are n. The column `round` counts them.
-- **Who is gone** A member of `current` that `members` does not have is gone, and so is one with `alive` false. With a column `alive`, all
-  members must be listed. Copies of a task that `tasks` does not have are revoked.
-- **Apart** With `tags => ARRAY('zone')`, the copies of a task lie on members of different zones, as far as there are enough. Several tags
-  count together; one whose values are all in use no longer counts.
-
-`output => 'explain'` adds `lag`, and `why`, a sentence. `output => 'metrics'` has numbers for each round: `moves` (tasks that change their
-owner while it lives), `recovered` (tasks of owners that are gone), `cold_starts`, `promotions`, `warm_ups` (those that start), `waiting`
-(moves still to come), `standbys_missing`, `tasks_per_thread_max` and `_min`, `imbalance` (by how much these differ), and `stable` (1: no
-round needs to follow).
+`output => 'explain'` adds `lag`, and `why`, a sentence. `output => 'metrics'` has numbers for each round: `moves` (tasks that change
+their owner while it lives), `recovered` (tasks of owners that are gone), `cold_starts`, `promotions`, `warm_ups` (those that start),
+`waiting` (moves still to come), `standbys_missing`, `tasks_per_thread_max` and `_min`, `imbalance` (by how much these differ), and
+`stable` (1: no round needs to follow).
 
 ## Nulls, ties, late rows, empty input
 
-A null task or member, a name that is listed twice, a task with two owners, a role that is none, a negative lag, a `cost` or `threads` of
-zero, a member that is not listed where `alive` is: an error when the query runs, with the rows. No member is an error, too; no task is an
-empty plan. Of members that are as good as each other the first by name is taken (R5).
+- **Errors when the query runs, with the rows**: a null task or member, a name that is listed twice, a task with two owners, a role that
+  is none, a negative lag, a `cost` or `threads` of zero, a member that is not listed where `alive` is. No member is an error, too.
+- **Ties**: of members that are as good as each other the first by name is taken (R5).
+- **Empty input**: without tasks the plan is empty. There is no event time, so nothing is late.
 
 ## On a stream
 
@@ -63,14 +63,18 @@ Batch only. Plan in `foreachBatch`, or every few minutes.
 
 ## Guarantees
 
-The plan is a function of the set of rows (R5): it does not depend on their order, on files or on cores. Each task has one active copy, no
-member has two copies of a task, and a plan that is carried out leads to one that keeps everything.
+The plan depends on the rows alone, not on their order, files or cores (R5). Each task has one active copy. No member has two copies of a
+task. A plan that was carried out leads to one that keeps everything.
 
-Kafka Streams assigns in the same way, by its StickyTaskAssignor and HighAvailabilityTaskAssignor. Two things differ. Its sticky assignor
-moves at once and does not ask who has caught up, as with `handover => 'immediate'`. And of tasks that are alike the first by name is taken,
-which in Kafka depends on hash codes.
+## Related functions, and the same thing elsewhere
 
-## State and memory
+- No other function of this pack is like it. `streamtime.plot` draws a plan of several rounds.
+- **Kafka Streams** assigns in the same way, by its StickyTaskAssignor and HighAvailabilityTaskAssignor. Two things differ. Its sticky
+  assignor moves at once and does not ask who has caught up, as with `handover => 'immediate'`. And of tasks that are alike the first by
+  name is taken here, which in Kafka depends on hash codes.
+- **Flink SQL** and **plain Spark** have nothing of the kind: their own schedulers place tasks, and do not say where.
+
+## Memory and state
 
 One task plans, since each decision depends on those before it: about 1 KB of memory for each task. 100,000 tasks on 1,000 members take a
 few seconds, and twice as many take twice as long. The tables may come from anywhere, and are read once.
@@ -130,6 +134,11 @@ OUTPUTS = {
 @dataclass(frozen=True)
 class Rounds(Count):
     """A number of rounds."""
+
+    @property
+    def allowed(self) -> str:
+        """The values that it takes, as a page lists them."""
+        return "a whole number, one or more"
 
     def read(self, value: Value) -> int:
         """The number."""
@@ -223,7 +232,7 @@ def _type(call: Bound, tables: dict[str, DataFrame], name: str) -> T.DataType:
 
 SPEC = Spec(
     name="ASSIGN_TASKS",
-    summary="Says which worker runs which task: shards, tenants or streaming queries over members, with as few moves as may be.",
+    summary="Says which worker runs which task: shares out shards, tenants or streaming queries over members, with few moves.",
     rules="C4, C8, R1-R5 (KIP-429, KIP-441)",
     page=__doc__,
     plan=plan,
@@ -261,7 +270,13 @@ SPEC = Spec(
             default_text="'warm'",
         ),
         Option("preserve_active", Flag(), "tasks never leave a member that is alive", default=False, default_text="false"),
-        Option("tags", Texts(), "columns of `members`, such as a zone or a rack: copies of a task lie apart by them", default_text="none"),
+        Option(
+            "tags",
+            Texts(),
+            "columns of `members`, such as a zone or a rack: copies of a task lie apart by them",
+            default_text="none",
+            values="an array of names of columns",
+        ),
         Option("rounds", Rounds(), "how many rounds to plan, if that many change anything", default=1, default_text="1"),
         Option(
             "output",
@@ -272,6 +287,11 @@ SPEC = Spec(
         ),
         NAME,
     ),
+    main={
+        "strategy": "'sticky'",
+        "standbys": "1",
+        "output": "'explain'",
+    },
     adds={
         "'rows'": "`task` (as in `tasks`), `member` (as in `members`), `role` STRING (`active`, `standby`, `warmup`), `action` STRING "
         "(`keep`, `assign`, `revoke`, `warm_up`, `promote`), `round` INT",
@@ -280,20 +300,19 @@ SPEC = Spec(
     },
     examples=(
         Example(
-            "CREATE OR REPLACE TEMP VIEW shards AS SELECT * FROM VALUES ('a'), ('b'), ('c'), ('d') AS shards(task);\n\n"
-            "CREATE OR REPLACE TEMP VIEW workers AS SELECT * FROM VALUES ('m1'), ('m2') AS workers(member);\n\n"
             "CREATE OR REPLACE TEMP VIEW runs AS SELECT * FROM VALUES\n"
             "  ('a', 'm1', 'active', 0), ('b', 'm1', 'active', 0), ('c', 'm1', 'active', 0), ('d', 'm1', 'active', 0),\n"
             "  ('d', 'm2', 'standby', 12) AS runs(task, member, role, lag)",
-            "SELECT task, member, role, action, why\n"
-            "FROM ASSIGN_TASKS(tasks => TABLE(shards), members => TABLE(workers), current => TABLE(runs), output => 'explain')\n"
+            "SELECT task, member, role, action, why FROM ASSIGN_TASKS(output => 'explain', current => TABLE(runs),\n"
+            "  tasks => TABLE(SELECT DISTINCT task FROM runs), members => TABLE(VALUES ('m1'), ('m2') AS workers(member)))\n"
             "ORDER BY task, member",
         ),
         Example(
             "",
-            "SELECT round, metric, value FROM ASSIGN_TASKS(\n"
-            "  tasks => TABLE(shards), members => TABLE(workers), current => TABLE(runs), rounds => 9, output => 'metrics')\n"
+            "SELECT round, metric, value FROM ASSIGN_TASKS(rounds => 9, output => 'metrics', current => TABLE(runs),\n"
+            "  tasks => TABLE(SELECT DISTINCT task FROM runs), members => TABLE(VALUES ('m1'), ('m2') AS workers(member)))\n"
             "WHERE metric IN ('moves', 'warm_ups', 'cold_starts', 'imbalance') ORDER BY round, metric",
+            "All rounds until nothing changes, in numbers:",
         ),
     ),
 )

@@ -1,59 +1,83 @@
-"""Keeps the first row of each key and drops its later duplicates within an interval of event time.
+"""Keeps the first row of each key and drops its later duplicates: use it where one event can come more than once.
 
-## Semantics
+## In a picture
 
-- **D1** A later row of the same key is a duplicate iff its event time lies within `within` of the **kept** row's, before or after,
-  both ends included. `within => INTERVAL 0 SECONDS` drops equal times only; without `within`, a key passes once for ever.
-- **D2** A dropped duplicate does not move or extend the kept row's time; `refresh => true` makes one with a larger time do so.
-- **D3** What identifies a duplicate is the `PARTITION BY`: a key, a key and an id (`PARTITION BY (key, id)`), or an id over the whole
-  table (`PARTITION BY id`). Without it, all rows are one identity.
-- **D5** A kept row expires when stream time has passed it by more than `within`. Stream time is the largest event time seen so far over
-  **all** keys; `clock_by` runs it separately per value.
-- **D6** A late row (older than stream time - `within`) with no live kept row passes but is not remembered: two late duplicates both pass.
-- **D7** `offset` names what identifies a source record: a row with the offset of the kept row is a redelivery and passes again. A null
-  offset is always deduplicated. Over several partitions use `offset => 'struct(partition, offset)'`. Such a row leaves the kept time where
-  it is, also with `refresh`.
-- **D8** `keep => 'last'` keeps the last row instead: the rules over the rows in reverse order with negated times, so that `stream_time`
-  is then the smallest event time from the row on. `keep => 'unique'` keeps rows that neither are dropped nor cause a drop; where a row
-  causes one, its `kept_time` is its own time.
+```text
+      10:00     10:05     10:09 10:11
+ann   o===================x==|  o========..     o passes, and stops its key for 10 minutes
+bob             o========================..     x is dropped: it lies within 10 minutes of the kept row at 10:00
+```
 
-Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
-nothing is late (D5 and D6 do not show). `ORDER BY offset, time => 'ts'` replays arrival order, and lateness is exact, record by record.
+## What it does
+
+Rows are looked at one by one, in the order of `ORDER BY`. The first row of a key passes: it is the **kept** row. A later row of the same
+key is a duplicate exactly if its time lies within `within` of the kept row's time, before or after it, both ends included (D1). With
+`within => INTERVAL 0 SECONDS` only rows of the very same time are duplicates. Without `within`, a key passes once, for ever.
+
+- **Distance is measured from the kept row**, not from the last row that was dropped (D2). Of three rows nine minutes apart each, with ten
+  minutes, the third passes again. `refresh => true` measures from the last duplicate instead: then a key that keeps coming passes once.
+- **What a duplicate is** says `PARTITION BY` (D3). `PARTITION BY id` is one row for each id, `PARTITION BY (user_id, id)` one for each
+  user and id, `PARTITION BY (user_id, day)` one for each user and day. Without it, all rows are duplicates of each other.
+- **Which row is kept** says `keep` (D8). `'last'` is the same read backwards, from the end of the table. `'unique'` passes only rows that
+  have no duplicate at all: the first of two is dropped, too.
+- **When rows come out of order**: `ORDER BY ts` takes rows by their time, so none is late. `ORDER BY offset, time => 'ts'` takes them as
+  they arrived. Stream time is then the largest time that was seen so far, in rows of any key. A kept row is forgotten once stream time is
+  more than `within` past it (D5). A row that is older than that and finds no kept row passes, but is not remembered itself: of two such
+  duplicates both pass (D6).
+- **Redelivery**: `offset` names what tells apart one record of the source from another, such as `'struct(partition, offset)'`. A row with
+  the offset of the kept row is that record read again, and passes again (D7). A null offset is never taken for a redelivery.
 
 ## Nulls, ties, late rows, empty input
 
-A row with a null in its identity always passes, is never remembered, and does advance stream time (D4). A row with a null time or a null
-first `ORDER BY` value is dropped as `null_time` (C12). Ties in `ORDER BY` are broken by the remaining columns, left to right, ascending,
-nulls first (C4). Late rows: D6. Empty input gives empty output.
+- **Null key**: the row always passes, and is a duplicate of nothing (D4). It does move stream time.
+- **Null time**, or null in the first `ORDER BY` expression: dropped, with the reason `null_time` (C12).
+- **Ties** in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4). So the result is the same
+  however the table is stored.
+- **Late rows**: see above (D6). **Empty input** gives an empty result.
 
 ## On a stream
 
-The same call over a streaming input (`TABLE(a_streaming_view)`, `TABLE(SELECT * FROM STREAM t)`) keeps each key's kept row in RocksDB and
-drops it when it expires. Stream time is the watermark under which a micro-batch runs (C3): `watermark` sets its delay; without it the
-input's own counts, else one without delay. The watermark lags exact stream time, so a kept row may live longer than in batch; where
-micro-batches arrive in processing order and rows in event-time order, batch and stream agree, and every dropped row has a passed one
-within `within` (C5). With an input's own watermark, a filter inside `TABLE(..)` slides below it. `keep => 'last'` and `'unique'`,
-`clock_by`, `output => 'metrics'`, keys with a collation and columns of year-month intervals are errors. Metrics are in `observedMetrics`
-of the query's progress. An option changed on an old checkpoint is an error that names it. Keys are told apart, whoever chose them.
+The same call works where the table is a stream: `TABLE(a_streaming_view)`, or `TABLE(SELECT * FROM STREAM t)`. The kept row of each key
+is remembered from micro-batch to micro-batch, in RocksDB, until it is forgotten.
+
+- **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
+  delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero. Where the input has one of its
+  own, rows that a `WHERE` inside `TABLE(..)` removes do not move it.
+- **Compared with batch**: the watermark lags behind, so a kept row may be remembered longer than in batch. If micro-batches come in the
+  order of `ORDER BY`, and rows in the order of their times, the results are equal. If not, every dropped row still has a row of its key
+  that passed within `within` (C5).
+- **Errors**: `keep => 'last'` and `'unique'` (a stream does not know what comes), `clock_by`, `output => 'metrics'` (metrics are in
+  `observedMetrics` of the query's progress), keys with a collation, columns of year-month intervals, and an option that is not what it
+  was when the checkpoint was made.
 
 ## Guarantees
 
-The result is a function of the set of input rows: not of files, partitions or cores (C4). `rows` and `dropped` together are exactly the
-input (C6). No guarantee is made about the order of output rows.
+The result depends on the rows alone, not on files, partitions or cores (C4). What passes and what is dropped are together exactly the
+input (C6). The order of the output is not guaranteed: add `ORDER BY`.
 
-## State and memory
+## Related functions, and the same thing elsewhere
 
-Without `within`: Spark's own `row_number() = 1`. With `within`, a row's fate depends on the fate of the rows before it, which no window
-function expresses: a kernel walks each key's rows, sorted by Spark, with one number of state; a key of any size needs constant memory.
-Only key and times travel to it. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort,
-and computes the input twice.
+- DISTINCT_IN_WINDOW counts by fixed windows, such as once per calendar day; here the span begins at the kept row.
+- SUPPRESS_UNTIL_TIME_LIMIT lets the newest row of each span through, rather than the first.
+- **Kafka Streams**: the `deduplicate` of KIP-655, which is a proposal.
+- **Flink SQL**: `ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) = 1`, which has no `within`; its state's time to live runs by the time of
+  day.
+- **Plain Spark**: `row_number() OVER (PARTITION BY k ORDER BY ts) = 1` is the same without `within`. `dropDuplicates` keeps any row of a
+  key, not the first. On streams, `dropDuplicatesWithinWatermark` keeps any, too, and for a span that depends on how the stream is cut.
 
-On a stream: 24 bytes for each key that lives (40 with `offset`), in 128 buckets, rewritten a logarithmic number of times; without
-`within`, keys live for ever. The rows of a bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like
-bound it.
+## Memory and state
 
-A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
-its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
+Without `within` this is Spark's own `row_number() = 1`. With `within`, whether a row passes depends on which rows before it did, which no
+window function can say. A kernel in Python walks over each key's rows, which Spark has sorted, and remembers one number. So a key of any
+size needs the same memory. Only keys and times travel to Python. Where `time` is not what `ORDER BY` begins with, stream time costs one
+more shuffle and sort, and the input is computed twice.
+
+On a stream: 24 bytes for each remembered key (40 with `offset`), in 128 buckets, each rewritten a logarithmic number of times. Without
+`within`, keys are remembered for ever. The rows of a bucket in one micro-batch lie in the memory of a Python worker: `maxFilesPerTrigger`
+and the like bound it.
+
+A key is stored as two numbers: its own value, where it is one or two integers, times or booleans; else what a secret of the state makes
+of its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
 """
 
 from __future__ import annotations
@@ -65,14 +89,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Flag, Text
-from streamtime.sql.call.spec import (
-    COMMON,
-    Example,
-    Local,
-    Option,
-    Spec,
-    apart_in_time_order,
-)
+from streamtime.sql.call.spec import COMMON, METRICS, Example, Local, Option, Spec, apart_in_time_order
 from streamtime.sql.call.values import Expression
 from streamtime.sql.plain import arrivals
 from streamtime.sql.rows import kernels
@@ -241,7 +258,7 @@ def apart_of(given: Mapping[str, Any], in_time_order: bool) -> str:
 
 SPEC = Spec(
     name="DEDUPLICATE",
-    summary="Keeps the first row of each key and drops its later duplicates within an interval of event time.",
+    summary="Keeps the first row of each key and drops its later duplicates: use it where one event can come more than once.",
     rules="C1-C9, C11, C12, D1-D8 (KIP-655)",
     page=__doc__,
     plan=plan,
@@ -265,23 +282,32 @@ SPEC = Spec(
         Option(
             "refresh",
             Flag(),
-            "whether a dropped duplicate with a larger time extends the kept row's",
+            "whether a duplicate that is dropped begins `within` anew",
             default=False,
             default_text="false",
         ),
         Option(
             "offset",
             Text(),
-            "what identifies a source record: a redelivered one passes again",
-            default_text="no redelivery",
+            "what tells apart the records of the source: one that is read again passes again",
+            default_text="none",
         ),
         *COMMON,
     ),
+    clauses={
+        "PARTITION BY user_id": "what a duplicate is: rows that are equal in this",
+        "ORDER BY ts": "the order in which rows are looked at, which says what the first one is",
+    },
+    main={
+        "within": "INTERVAL 10 MINUTES",
+        "keep": "'last'",
+        "output": "'dropped'",
+    },
     adds={
         "'rows'": "none",
         "'dropped', 'all'": "`reason` STRING (`null_time`, `duplicate`; null: passed), `stream_time` (type of the event time), "
         "`lateness` DOUBLE (seconds), `kept_time` (type of the event time; the kept row that it duplicates)",
-        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+        "'metrics'": METRICS,
     },
     examples=(
         Example(
@@ -290,12 +316,14 @@ SPEC = Spec(
             "  ('ann', TIMESTAMP '2024-05-01 10:09:00', '/home'),\n"
             "  ('ann', TIMESTAMP '2024-05-01 10:11:00', '/cart'),\n"
             "  ('bob', TIMESTAMP '2024-05-01 10:05:00', '/home') AS clicks(user_id, ts, page)",
-            "SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => INTERVAL 10 MINUTES) ORDER BY user_id, ts",
+            "SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, within => INTERVAL 10 MINUTES)\n"
+            "ORDER BY user_id, ts",
         ),
         Example(
             "",
             "SELECT user_id, ts, reason, kept_time\nFROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts,\n"
             "                 within => INTERVAL 10 MINUTES, output => 'dropped')",
+            "What was dropped, and which row it was a duplicate of:",
         ),
     ),
 )

@@ -1,44 +1,69 @@
-"""Keeps the first row of each key in each window: tumbling, hopping or session windows.
+"""Keeps the first row of each key in each window of time, such as once per hour, per day or per visit.
 
-## Semantics
+## In a picture
 
-- **D9** The first row of a key per window passes, with the window's bounds; every later one is dropped as `duplicate`.
-  `size` gives tumbling windows, `size` and `slide` hopping ones, `gap` session windows.
-- **W1** Windows `[window_start, window_end)` are aligned to the epoch. One accepts a row iff `window_end > stream time - grace`; at
-  `stream time = window_end + grace` it is closed. A row in several hopping windows is judged, and returned, once per window.
-- **W2** A session holds the rows of a key within `gap` of each other (a distance of exactly `gap` merges). `window_start` and
-  `window_end` are its first and last event time, both inclusive, as they stood when the row passed: for a passed row, its own time.
-- **W3** With `gap` a row is judged after merging with the live sessions of its key; it is `late` iff the merged end lies before stream
-  time - `grace` - `gap`. A closed session is final: a later row never joins it.
-- **W7** `grace` omitted is no grace at all.
+```text
+size => INTERVAL 10 MINUTES
 
-Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
-nothing is late.
+      10:00                     10:10                     10:20
+      |                         |                         |
+a     |  o 10:01   x 10:04      |    o 10:12              |      o passes   x dropped: the window has its first row
+b     |              o 10:09    |                         |
+```
+
+## What it does
+
+The first row of a key in each window passes, with the bounds of the window. Every later one is dropped as `duplicate` (D9). Rows are
+taken in the order of `ORDER BY`.
+
+- **Fixed windows**: `size => INTERVAL 1 HOUR`. They begin at 1970-01-01 00:00 UTC and every `size` after it, so hours begin at full
+  hours, days at midnight UTC. The start is in the window, `window_end` is not: a row at 11:00:00 is in the window that begins then (W1).
+- **Overlapping windows**: `slide => INTERVAL 10 MINUTES` beside `size` begins one every ten minutes. A row lies in several of them, is
+  judged in each, and comes back once for each window that it is the first of.
+- **Visits**: `gap => INTERVAL 30 MINUTES` in place of `size` makes a window of rows that follow each other within `gap`, that distance
+  included. `window_start` and `window_end` are its first and last time as they stood when the row passed. So for a row that passes they
+  are its own time (W2).
+- **When a window closes**: when stream time, the largest event time seen so far, reaches `window_end` plus `grace` (W1). A row for a
+  closed window is dropped as `late`. A visit is closed when stream time is past its end plus `gap` plus `grace`; a later row never joins
+  it (W3). Without `grace` there is no patience (W7).
+- **Two orders**: `ORDER BY ts` takes rows by their time, so none is late. `ORDER BY offset, time => 'ts'` takes them as they arrived.
 
 ## Nulls, ties, late rows, empty input
 
-A row with a null time or a null first `ORDER BY` value is dropped as `null_time`, one with a null key as `null_key` (C12: this is a window
-function; DEDUPLICATE passes such rows); neither moves stream time. Ties in `ORDER BY` are broken by the remaining columns, left to right,
-ascending, nulls first (C4). Late rows are dropped as `late`. Empty input gives empty output.
+- **Null time**, or null in the first `ORDER BY` expression: dropped as `null_time`. **Null key**: dropped as `null_key` (C12);
+  DEDUPLICATE lets such rows pass. Neither moves stream time.
+- **Ties** in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4).
+- **Late rows** are dropped as `late`. **Empty input** gives an empty result.
 
 ## On a stream
 
-The same call over a streaming input keeps one entry per key and open window, or live session, in RocksDB until it closes. Stream time is
-the watermark under which a micro-batch runs (C3): `watermark` sets its delay; without it the input's own counts, else one without delay.
-So a stream may accept a row that batch calls late, never the reverse; where micro-batches arrive in processing order and rows in
-event-time order, both agree (C5). `clock_by`, `output => 'metrics'`, keys with a collation and columns of year-month intervals are
-errors. Metrics are in `observedMetrics` of the query's progress. An option changed on an old checkpoint is an error that names it. Keys
-are told apart, whoever chose them.
+The same call works where the table is a stream. One entry for each key and open window, or open visit, is kept in RocksDB until it
+closes.
 
-Fewer rows than in batch? They came late: a row is late where its window or session closed before its micro-batch began. The page of
-WINDOW_UPDATES shows where late rows are (`output => 'dropped'`), and how to get equal numbers (`watermark`, `grace`, the order of files).
+- **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
+  delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
+- **Compared with batch**: a stream may accept a row that batch calls late, never the reverse. If micro-batches come in the order of
+  `ORDER BY`, and rows in that of event time, the results are equal (C5).
+- **Errors**: `clock_by`, `output => 'metrics'` (metrics are in `observedMetrics` of the query's progress), keys with a collation, columns
+  of year-month intervals, and an option that is not what it was when the checkpoint was made.
+
+Fewer rows than in batch? They came late: a row is late if its window closed before its micro-batch began. `output => 'dropped'` lists
+such rows, and `watermark` waits longer. The page of WINDOW_UPDATES says more.
 
 ## Guarantees
 
-The result is a function of the set of input rows (C4). `rows` and `dropped` together are exactly the input, with hopping windows once per
-window (C6). DATE counts as midnight; its windows' bounds are TIMESTAMP_NTZ.
+The result depends on the rows alone, not on files, partitions or cores (C4). What passes and what is dropped are together exactly the
+input, with overlapping windows once per window (C6). A DATE counts as midnight; the bounds of its windows are TIMESTAMP_NTZ.
 
-## State and memory
+## Related functions, and the same thing elsewhere
+
+- DEDUPLICATE begins the span at the kept row, not by the clock. WINDOW_UPDATES gives totals of the same windows. SESSIONIZE keeps every
+  row of a visit.
+- **Kafka Streams**: what KIP-655 first proposed, and then dropped.
+- **Flink SQL**: `ROW_NUMBER() OVER (PARTITION BY k, window_start, window_end ORDER BY ts) = 1` over `TABLE(TUMBLE(..))`.
+- **Plain Spark**: `row_number() OVER (PARTITION BY k, window(ts, '1 hour') ORDER BY ts) = 1`, which knows no lateness.
+
+## Memory and state
 
 Time windows, and sessions in event-time order, are Spark's own `window` and window functions. Sessions over late rows use a kernel that
 keeps the live sessions of one key. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort, but for
@@ -62,14 +87,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Duration
-from streamtime.sql.call.spec import (
-    COMMON,
-    Example,
-    Local,
-    Option,
-    Spec,
-    apart_in_time_order,
-)
+from streamtime.sql.call.spec import COMMON, METRICS, Example, Local, Option, Spec, apart_in_time_order
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
@@ -185,7 +203,7 @@ def _sessions_in_order(call: Bound, frame: Frame, takes_part: Column, identity: 
 
 SPEC = Spec(
     name="DISTINCT_IN_WINDOW",
-    summary="Keeps the first row of each key in each window: tumbling, hopping or session windows.",
+    summary="Keeps the first row of each key in each window of time, such as once per hour, per day or per visit.",
     rules="C1-C9, C11, C12, D9, W1-W3, W7 (KIP-655, its dropped alternative)",
     page=__doc__,
     plan=plan,
@@ -195,9 +213,11 @@ SPEC = Spec(
     ),
     check=check,
     options=(
-        Option("size", Duration(positive=True), "the length of a time window", default_text="none"),
-        Option("slide", Duration(positive=True), "how far apart windows start, at most `size`", default_text="size"),
-        Option("gap", Duration(), "the largest distance between neighbours in a session, included", default_text="none"),
+        Option("size", Duration(positive=True), "the length of a time window; this or `gap` must be given", default_text="none"),
+        Option(
+            "slide", Duration(positive=True), "how far apart windows start, at most `size`", default_text="`size`: windows do not overlap"
+        ),
+        Option("gap", Duration(), "the longest pause within a visit, included; in place of `size`", default_text="none: time windows"),
         Option(
             "grace",
             Duration(),
@@ -207,11 +227,20 @@ SPEC = Spec(
         ),
         *COMMON,
     ),
+    clauses={
+        "PARTITION BY sensor": "the key: each one passes once per window",
+        "ORDER BY ts": "the order in which rows are looked at, which says what the first one is",
+    },
+    main={
+        "size": "INTERVAL 1 HOUR",
+        "grace": "INTERVAL 5 MINUTES",
+        "output": "'dropped'",
+    },
     adds={
         "'rows'": "`window_start`, `window_end` (type of the event time; TIMESTAMP_NTZ where that is DATE and `size` is given)",
         "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `late`, `duplicate`; null: passed), `stream_time` (type of the "
         "event time), `lateness` DOUBLE (seconds), `window_start`, `window_end`",
-        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+        "'metrics'": METRICS,
     },
     examples=(
         Example(
@@ -227,6 +256,7 @@ SPEC = Spec(
             "",
             "SELECT sensor, ts, reason, window_start, window_end\n"
             "FROM DISTINCT_IN_WINDOW(TABLE(readings) PARTITION BY sensor ORDER BY ts, gap => INTERVAL 5 MINUTES, output => 'dropped')",
+            "By visits that end after a pause of five minutes, what was dropped:",
         ),
     ),
 )

@@ -1,37 +1,42 @@
-"""Filters the table that a changelog describes, as a changelog: a row that no longer passes is deleted.
+"""Filters a table that is known by its changes: a row that no longer passes is deleted, which a WHERE would miss.
 
-A `WHERE` over a changelog is a trap: when a row changes so that it no longer passes, that change is left out, and what it was lives on.
+## In a picture
 
-    stock (1, 'tea', 5), then (2, 'tea', 0)        condition => 'amount > 0'
+```text
+condition => 'amount > 0'
 
-    offset  product  amount  change_type
-    1       tea      5       upsert
-    2       tea      NULL    delete                with WHERE amount > 0, there were still 5
+offset     1         2          3          4
+change     tea 5     milk 0     tea 0      milk 9
+result     tea 5     nothing    tea gone   milk 9         with WHERE amount > 0, there were still 5 of tea
+```
 
-## Semantics
+## What it does
 
-- **V8** A row that passes `condition` leaves as an `'upsert'`. One that does not, or that is a deletion, leaves as a `'delete'` if a row of
-  its key was there before; else nothing leaves. (Kafka also deletes rows that never were.) A null is no pass.
-- **Versioned input** `versioned => true` says that changes can come out of order, and that who reads the result looks at their times. Then
-  a row that does not pass always leaves as a `'delete'`, for an older one may come later. Order and times stay as they are, so the result
-  is versioned as the input was. A change older than stream time - `retention` is `too_old` and ignored.
-- **Deletions** are rows that `deleted` marks; without it those whose `change_type`, or Delta's `_change_type`, is `'delete'`. Delta's
-  `update_preimage` rows are no changes and are left out before anything else.
-- **C10** The result has the input's columns, `change_type`, `change_time` (the row's event time) and `change_seq` (0, 1, .. over the
-  changes of a key that share the ORDER BY columns). Of a delete, all of the input's columns are null but keys, ORDER BY columns and the
+A row that passes `condition` leaves as an `upsert`. One that does not, or that is a deletion, leaves as a `delete` if a row of its key
+was there before; else nothing leaves (V8). The key is `PARTITION BY`. A null is no pass.
+
+- **What is wrong with WHERE?** When a row changes so that it no longer passes, that change is left out, and what it was before lives on.
+- **When this is not needed**: where the next function takes `deleted`, `deleted => 'NOT (amount > 0)'` does the same there.
+- **Deletions** are rows that `deleted` marks; without it those whose `change_type`, or Delta's `_change_type`, is `'delete'`. Rows of
+  Delta's `update_preimage` are no changes, and are left out first.
+- **Changes out of order**: without `versioned`, changes apply as they come. `versioned => true` says that they can come out of order, and
+  that who reads the result looks at their times. Then a row that does not pass always leaves as a `delete`, for an older one may come
+  later. Order and times stay as they are, so the result is versioned as the input was. With `retention`, a change that is older than
+  stream time, the largest time so far, less `retention` is ignored as `too_old`.
+- **The columns** (C10): those of the input, `change_type`, `change_time` (the row's event time) and `change_seq` (0, 1, .. over the
+  changes of a key that share the ORDER BY columns). Of a delete, all columns of the input are null but keys, ORDER BY columns and the
   event time. `change_*` columns of the input, and those that Delta adds to a change feed, are made anew or left out.
 
 Event time is the first `ORDER BY` expression unless `time` names another.
 
-Where the next function takes `deleted`, this one is not needed: `deleted => 'NOT (amount > 0)'` does the same there.
-
-`output => 'dropped'` has the input rows that were ignored, `'all'` all of them with the reason. `'explain'` says in a sentence what each
-did: it `passed`, `withdrew` the row of its key, or changed `nothing`.
+`output => 'dropped'` has the input rows that were ignored, `'all'` all of them with the reason. `output => 'explain'` says in a sentence
+what each did: it `passed`, `withdrew` the row of its key, or changed `nothing`.
 
 ## Nulls, ties, late rows, empty input
 
-A change with a null time or a null first `ORDER BY` value is ignored as `null_time`, one with a null key as `null_key` (C12). Ties in
-`ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4). Empty input gives an empty result.
+- **Null time**, or null in the first `ORDER BY` expression: ignored as `null_time`. **Null key**: ignored as `null_key` (C12).
+- **Ties** in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4).
+- **Late rows**: see above, changes out of order. **Empty input** gives an empty result.
 
 ## On a stream
 
@@ -39,9 +44,17 @@ Batch only. A streaming input is an error.
 
 ## Guarantees
 
-The result is a function of the set of input rows (C4). Its last change of each key says whether the key's last row passes.
+The result depends on the rows alone, not on files, partitions or cores (C4). Its last change of each key says whether the key's last row
+passes.
 
-## State and memory
+## Related functions, and the same thing elsewhere
+
+- AGGREGATE_CHANGES and JOIN_CHANGES take the result. [Changelogs](../changelogs.md) shows them together.
+- **Kafka Streams**: `KTable.filter`, which also deletes rows that never were.
+- **Flink SQL**: `WHERE` over an updating table does the same.
+- **Plain Spark**: `WHERE` over the newest row of each key, which says how things are, not what changed.
+
+## Memory and state
 
 Spark's own windows over each key, in one shuffle and one sort, which spill to disk; no Python. `retention`, and outputs other than
 `'rows'`, cost another shuffle and sort for stream time, where `time` is not the first ORDER BY expression.
@@ -55,16 +68,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Flag, Text
-from streamtime.sql.call.spec import (
-    KEYS,
-    NAME,
-    ORDER_BY,
-    TIME,
-    Example,
-    Option,
-    Spec,
-    apart_without,
-)
+from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Option, Spec, apart_without
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, names_of, of_order, refuse_computed, refuse_no_condition
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention, refuse_streams
@@ -139,19 +143,27 @@ def _explained(call: Bound, frame: Frame, reason: Column) -> DataFrame:
 
 SPEC = Spec(
     name="FILTER_CHANGES",
-    summary="Filters the table that a changelog describes, as a changelog: a row that no longer passes is deleted.",
+    summary="Filters a table that is known by its changes: a row that no longer passes is deleted, which a WHERE would miss.",
     rules="C1, C4, C6, C8-C12, V8 (KIP-914)",
     page=__doc__,
     plan=plan,
     apart=apart_without("retention"),
     check=check,
     options=(CONDITION, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, output("the changes"), NAME),
+    clauses={
+        "PARTITION BY product": "the key of a row, which says what a change replaces",
+        "ORDER BY offset": "the order in which changes came",
+    },
+    main={
+        "condition": "'amount > 0'",
+        "time": "'ts'",
+    },
     adds={
         "'rows'": "`change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq` BIGINT",
         "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `too_old`; null: applied), `stream_time` (type of the event time), "
         "`lateness` DOUBLE (seconds)",
         "'explain'": "`outcome` STRING (`passed`, `withdrew`, `nothing`, or a reason), `stream_time`, `explanation` STRING",
-        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+        "'metrics'": METRICS,
     },
     examples=(
         Example(
@@ -160,7 +172,15 @@ SPEC = Spec(
             "  (3, 'tea', TIMESTAMP '2024-05-01 09:10:00', 0), (4, 'milk', TIMESTAMP '2024-05-01 09:20:00', 9)\n"
             "  AS stock(offset, product, ts, amount)",
             "SELECT offset, product, amount, change_type FROM FILTER_CHANGES(\n"
-            "  TABLE(stock) PARTITION BY product ORDER BY offset, time => 'ts', condition => 'amount > 0')\nORDER BY offset",
+            "  TABLE(stock) PARTITION BY product ORDER BY offset, time => 'ts', condition => 'amount > 0')\n"
+            "ORDER BY offset",
+        ),
+        Example(
+            "",
+            "SELECT offset, product, outcome, explanation FROM FILTER_CHANGES(\n"
+            "  TABLE(stock) PARTITION BY product ORDER BY offset, time => 'ts', condition => 'amount > 0', output => 'explain')\n"
+            "ORDER BY offset",
+            "What each change did:",
         ),
     ),
 )

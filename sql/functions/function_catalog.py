@@ -1,19 +1,32 @@
-"""Lists the functions of this pack and their arguments: help that is reachable from SQL.
+"""Lists the functions of this pack and their arguments: help in SQL, where no web page is at hand.
 
-## Semantics
+## What it does
 
-One row per argument of each function, the TABLE argument first; a function without arguments has one row with a null `argument`. The rows
-come from the same data that binds the calls, so they cannot be out of date.
+There is one row for each argument of each function: the TABLE arguments first, then the options. A function without arguments has one row
+with a null `argument`. `required` says whether it can be left out, `default` what holds then. The function takes no arguments itself:
+filter its rows, such as by `WHERE function = 'DEDUPLICATE'`, or find out which functions have an option by `WHERE argument = 'grace'`.
+
+The rows come from the same data that binds the calls, so they cannot be out of date. `DESCRIBE FUNCTION EXTENDED deduplicate` says the
+same of one function, with examples.
 
 ## Nulls, ties, late rows, empty input
 
 There is no input.
 
+## On a stream
+
+Batch only: it is a small table.
+
 ## Guarantees
 
-Rows are the same in every session; their order is by `function` and `position` only if you ask for it with `ORDER BY`.
+Rows are the same in every session. Their order is by `function` and `position` only if you ask for it with `ORDER BY`.
 
-## State and memory
+## Related functions, and the same thing elsewhere
+
+- **Plain Spark**: `SHOW FUNCTIONS` and `DESCRIBE FUNCTION EXTENDED`, which know these functions, too. In a terminal: `streamtime
+  functions`.
+
+## Memory and state
 
 None.
 """
@@ -64,7 +77,7 @@ def spec(shelf: Callable[[], Sequence[Spec]]) -> Spec:
 
     return Spec(
         name="FUNCTION_CATALOG",
-        summary="Lists the functions of this pack and their arguments: help that is reachable from SQL.",
+        summary="Lists the functions of this pack and their arguments: help in SQL, where no web page is at hand.",
         rules="C8",
         page=__doc__,
         plan=plan,

@@ -1,49 +1,56 @@
-"""Joins two changelogs: what each change does to the joined table, as a changelog.
+"""Joins two tables that are known by their changes, and keeps the join up to date: what each change does to it.
 
-Two tables are described by their changes. The result says how their join changes, row for row, so that it can be kept up to date:
+## In a picture
 
-    orders (1, 'tea', 3), then (2, 'tea', 5)       prices (1, 'tea', 2.50), then (3, 'tea', 2.80)
+```text
+offset          0         1         2         3         5
+orders                    tea 3     tea 5               tea cancelled
+prices          tea 2.50                      tea 2.80
+the join                  3, 2.50   5, 2.50   5, 2.80   deleted
+```
 
-    offset  product  amount  price  change_type
-    1       tea      3       2.50   upsert
-    2       tea      5       2.50   upsert
-    3       tea      5       2.80   upsert
+## What it does
 
-## Semantics
+Each side is a table, told by its changes: a row replaces the row of its key on its side, a deletion removes it. Changes of both sides are
+taken in one order: by `ORDER BY`, whose first expression on the left goes with the first on the right, and so on. Of equal ones the left
+row is first (J7).
 
-- **J7** Rows of both sides are taken in one order: by ORDER BY, whose n-th expression on the left goes with the n-th on the right; of equal
-  ones the left row is first. A row replaces the row of its key on its side, a deletion removes it. If the join has a row for the key after
-  that, it leaves as an `'upsert'`; if it had one before and has none now, as a `'delete'`; else nothing leaves. `join_type => 'inner'` has
-  a row where both sides do, `'left'` where the left side does, `'outer'` where any does. (Kafka also deletes rows that never were.)
-- **J8** `on => 'l.product_id'` joins by a foreign key: the left side's PARTITION BY is its own key, `on` the columns that name the key of
-  a row of the right side, several with commas. The join has one row for each left key; a change on the right changes all left rows that
-  name it. A left row that names another one now withdraws its old match. A null names nothing. `join_type` is `'inner'` or `'left'`.
-  (Kafka gives a change by the right side the time of its row alone, so that who takes the newest time could miss it; here it is as below.)
-- **Versioned sides** `versioned => ARRAY('left', 'right')` names sides whose changes can come out of order: a change that is older than
-  the newest one of its key, a deletion included, is ignored as `out_of_order`; one older than stream time - `retention` as `too_old`.
-  Stream time is the largest time of that side so far. One of equal time replaces. Sides that are not named apply changes as they come,
-  older ones too. The other side is always taken as it is now, never as of a time: that is AS_OF_JOIN.
-- **Deletions** are rows that `deleted` marks; without it those whose `change_type`, or Delta's `_change_type`, is `'delete'`. `deleted` is
-  evaluated on each side that has its columns. Delta's `update_preimage` rows are no changes and are left out before anything else.
-- **C10** The result has the keys and the ORDER BY columns of the row that caused the change, named as on the left, the left side's other
-  columns, the right side's, `change_type`, `change_time` (the larger of the row's time and that of the other side's row, if there is one)
-  and `change_seq` (0, 1, .. over the changes of a key that share the ORDER BY columns). Of a delete, the columns of both sides are null.
-  Left out are: the column of `time`, for `change_time`; a column that is all of `deleted`; `change_*` columns of the inputs, and those that
+- **What comes out**: if the join has a row for the key after a change, that row leaves as an `upsert`. If it had one before and has none
+  now, a `delete` leaves. Else nothing does. So the last change of each key is its row of the join as both tables are in the end.
+- **Which rows the join has**: `join_type => 'inner'` has those that both sides have, `'left'` all of the left side, `'outer'` all of
+  both.
+- **The other side is taken as it is now**, never as of a time: that is AS_OF_JOIN.
+- **Foreign keys**: `on => 'l.product_id'` names the columns of the left side that name the key of a right row, several with commas.
+  `PARTITION BY` of the left side is then its own key. The join has one row for each left key; a change on the right changes all left rows
+  that name it. A left row that names another one now withdraws its old match. A null names nothing. `join_type` is `'inner'` or `'left'`
+  (J8).
+- **Changes out of order**: without `versioned`, changes apply as they come, older ones too. `versioned => ARRAY('left', 'right')` names
+  sides where the newest time counts. There, a change that is older than the newest one of its key, a deletion included, is ignored as
+  `out_of_order`. One of equal time replaces. With `retention`, one that is older than stream time less `retention` is ignored as
+  `too_old`. Stream time is the largest time of that side so far.
+- **Deletions** are rows that `deleted` marks; without it those whose `change_type`, or Delta's `_change_type`, is `'delete'`. `deleted`
+  is looked at on each side that has its columns. Rows of Delta's `update_preimage` are no changes, and are left out first.
+- **The columns** (C10): keys and ORDER BY columns of the row that caused the change, named as on the left, the left side's other columns,
+  the right side's, `change_type`, `change_time` (the larger of the row's time and that of the other side's row, if there is one) and
+  `change_seq` (0, 1, .. over the changes of a key that share the ORDER BY columns). Of a delete, the columns of both sides are null. Left
+  out are: the column of `time`, for `change_time`; a column that is all of `deleted`; `change_*` columns of the inputs, and those that
   Delta adds to a change feed. Other columns of one name are an error: rename one of them.
-- **Joins of joins** A result can be a side again, with `ORDER BY (offset, change_seq), time => 'change_time'`; the other side then has
-  `0 AS change_seq` and its time as `change_time`.
+- **Joins of joins**: a result can be a side again, with `ORDER BY (offset, change_seq), time => 'change_time'`. The other side then needs
+  `0 AS change_seq`, and its time as `change_time`.
 
 Event time is the first `ORDER BY` expression unless `time` names another, which both sides must have.
 
 `output => 'dropped'` has the changes that were ignored, `'all'` all of them: key, ORDER BY columns, the time, the columns of both sides,
-those of the other side null, then `side` and the reason. `'explain'` says in a sentence what each change did: it `joined`, stands `alone`
-(its row has no match, or lost it), `withdrew` the join's row, `waits` for the other side, changed `nothing`, or why it was ignored.
+those of the other side null, then `side` and the reason. `output => 'explain'` says in a sentence what each change did. It `joined`;
+stands `alone` (its row has no match, or lost it); `withdrew` the join's row; `waits` for the other side; changed `nothing`; or was
+ignored, and why.
 
 ## Nulls, ties, late rows, empty input
 
-A change with a null time or a null first `ORDER BY` value is ignored as `null_time`, one with a null key as `null_key` (C12). Ties in
-`ORDER BY` are broken by the side, left first, then by the remaining columns, left to right, ascending, nulls first (C4). Empty inputs give
-an empty result; if one side is empty, an inner join is.
+- **Null time**, or null in the first `ORDER BY` expression: ignored as `null_time`. **Null key**: ignored as `null_key` (C12).
+- **Ties** in `ORDER BY` are broken by the side, left first, then by the remaining columns, left to right, ascending, nulls first (C4).
+- **Late rows**: see above, changes out of order. **Empty input**: both sides empty give an empty result; if one is, an inner join is
+  empty.
 
 ## On a stream
 
@@ -51,15 +58,25 @@ Batch only. A streaming input is an error.
 
 ## Guarantees
 
-The result is a function of the set of input rows (C4). Its last change of each key is the row of a join of both tables as they are in
-the end. Changes that gave a change, changes that did not and ignored ones together are the input.
+The result depends on the rows alone, not on files, partitions or cores (C4). Its last change of each key is the row of a join of both
+tables as they are in the end. Changes that gave a change, changes that did not, and ignored ones are together the input.
 
-## State and memory
+## Related functions, and the same thing elsewhere
+
+- AS_OF_JOIN joins each row with the other side as it was at the row's time. AGGREGATE_CHANGES and FILTER_CHANGES take the result.
+  [Changelogs](../changelogs.md) shows them together.
+- **Kafka Streams**: a join of two KTables, by key or by foreign key, versioned as by KIP-914. Kafka also deletes rows that never were.
+  And it gives a change of a foreign-key join by the right side the time of its row alone, so that who takes the newest time could miss
+  it.
+- **Flink SQL**: a regular join of two updating tables.
+- **Plain Spark**: a join of two snapshots, which says how things are, not what changed. Joins of streams in Spark do not know updates.
+
+## Memory and state
 
 Spark's own windows over each key, in one shuffle and one sort, which spill to disk; no Python. With `on`, both sides are shuffled by
 their keys, joined, and the result by the left key; each pair of a left row and a right row of one name is looked at. Where `time` is not
-the first ORDER BY expression, `retention` costs another shuffle and sort of each versioned side for its stream time, and so do the outputs
-other than `'rows'`.
+the first ORDER BY expression, `retention` costs another shuffle and sort of each versioned side for its stream time, and so do the
+outputs other than `'rows'`.
 """
 
 from __future__ import annotations
@@ -72,16 +89,7 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.call.errors import did_you_mean
 from streamtime.sql.call.kinds import Choice, Text, Texts
-from streamtime.sql.call.spec import (
-    FOLLOWS_CLOCK,
-    KEYS,
-    NAME,
-    ORDER_BY,
-    TIME,
-    Example,
-    Option,
-    Spec,
-)
+from streamtime.sql.call.spec import FOLLOWS_CLOCK, INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Option, Spec
 from streamtime.sql.changes import foreign
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
 from streamtime.sql.changes.join import APPLIED, BEFORE, NEWEST, NOW, SIDE, SIDES, Joined, changes, resolves, there, time_of, value
@@ -118,8 +126,9 @@ ON = Option(
 VERSIONED = Option(
     "versioned",
     Texts(),
-    "sides whose changes can come out of order, and are ignored then: 'left', 'right'",
+    "sides where the newest time counts: changes that come out of order are ignored there",
     default_text="none: changes apply as they come",
+    values="an array of 'left', 'right', or both",
 )
 CLOCKS_OF_BOTH = replace(CLOCKS, help=f"{CLOCKS.help}, which are among the left keys")
 
@@ -216,7 +225,7 @@ def apart_of(given: Mapping[str, Any], _in_time_order: bool) -> str:
 
 SPEC = Spec(
     name="JOIN_CHANGES",
-    summary="Joins two changelogs: what each change does to the joined table, as a changelog.",
+    summary="Joins two tables that are known by their changes, and keeps the join up to date: what each change does to it.",
     rules="C1, C4, C6, C8-C12, J7, V9 (KIP-914)",
     page=__doc__,
     plan=plan,
@@ -224,27 +233,45 @@ SPEC = Spec(
     check=check,
     tables=2,
     options=(JOIN_TYPE, ON, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS_OF_BOTH, output("the changes of the join"), NAME),
+    clauses={
+        "PARTITION BY product": "on each side: the key of its rows",
+        "ORDER BY offset": "on each side: the order in which changes came, one for both",
+    },
+    main={
+        "join_type": "'left'",
+        "time": "'ts'",
+        "deleted": "'amount IS NULL'",
+        "versioned": "ARRAY('left', 'right')",
+    },
     adds={
-        "'rows'": "in place of the inputs' columns: keys and ORDER BY columns, the left side's other columns, the right side's, "
+        "'rows'": f"{INSTEAD}keys and ORDER BY columns, the left side's other columns, the right side's, "
         "`change_type` STRING (`upsert`, `delete`), `change_time` (type of the event time), `change_seq` BIGINT",
         "'dropped', 'all'": "the same without `change_*`, with the time before the left side's columns, then `side` STRING (`left`, "
         "`right`), `reason` STRING (`null_time`, `null_key`, `too_old`, `out_of_order`; null: applied), `stream_time` (type of the event "
         "time), `lateness` DOUBLE (seconds)",
         "'explain'": "the columns of 'all' up to `side`, then `outcome` STRING (`joined`, `alone`, `withdrew`, `waits`, `nothing`, or a "
         "reason), `stream_time`, `explanation` STRING",
-        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the inputs' columns",
+        "'metrics'": METRICS,
     },
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM VALUES\n"
             "  (1, 'tea', TIMESTAMP '2024-05-01 09:00:00', 3), (2, 'tea', TIMESTAMP '2024-05-01 09:10:00', 5),\n"
-            "  (5, 'tea', TIMESTAMP '2024-05-01 09:20:00', NULL) AS orders(offset, product, ts, amount);\n\n"
+            "  (5, 'tea', TIMESTAMP '2024-05-01 09:20:00', NULL) AS orders(offset, product, ts, amount);\n"
+            "\n"
             "CREATE OR REPLACE TEMP VIEW prices AS SELECT * FROM VALUES\n"
-            "  (0, 'tea', TIMESTAMP '2024-05-01 08:00:00', 2.50), (3, 'tea', TIMESTAMP '2024-05-01 09:15:00', 2.80),\n"
-            "  (4, 'tea', TIMESTAMP '2024-05-01 08:30:00', 2.60) AS prices(offset, product, ts, price)",
-            "SELECT offset, product, amount, price, change_type, change_time\n"
-            "FROM JOIN_CHANGES(TABLE(orders) PARTITION BY product ORDER BY offset, TABLE(prices) PARTITION BY product ORDER BY offset,\n"
-            "                  time => 'ts', versioned => ARRAY('right'), deleted => 'amount IS NULL')\nORDER BY offset",
+            "  (0, 'tea', TIMESTAMP '2024-05-01 08:00:00', 2.50),\n"
+            "  (3, 'tea', TIMESTAMP '2024-05-01 09:15:00', 2.80) AS prices(offset, product, ts, price)",
+            "SELECT offset, product, amount, price, change_type FROM JOIN_CHANGES(TABLE(orders) PARTITION BY product ORDER BY offset,\n"
+            "  TABLE(prices) PARTITION BY product ORDER BY offset, time => 'ts', deleted => 'amount IS NULL') ORDER BY offset",
+        ),
+        Example(
+            "",
+            "SELECT offset, side, outcome, explanation FROM JOIN_CHANGES(TABLE(orders) PARTITION BY product ORDER BY offset,\n"
+            "  TABLE(SELECT * FROM prices UNION ALL SELECT 4, 'tea', TIMESTAMP '2024-05-01 08:30:00', 2.60)\n"
+            "    PARTITION BY product ORDER BY offset,\n"
+            "  time => 'ts', versioned => ARRAY('right'), deleted => 'amount IS NULL', output => 'explain') ORDER BY offset",
+            "Number 4 is a price that comes late. Prices are a side whose newest time counts. What each change did:",
         ),
     ),
 )

@@ -1,59 +1,85 @@
-"""Aggregates over sessions, as the changelog that a session table emits, or as one final row for each session.
+"""Totals per session, such as per visit: a row for each session once it is over, or a change whenever a row comes.
 
-## Semantics
+## In a picture
 
-- **W2** A session holds the rows of a key within `gap` of each other: a distance of exactly `gap` merges, one microsecond more does not.
-  `session_start` and `session_end` are its first and last event time, both inclusive. (Spark's `session_window` ends at the last row plus
-  the gap.)
-- **W3** A row is judged after merging with the live sessions of its key: an old row that joins a live session is accepted however old it
-  is. It is `late` iff the merged end lies before stream time - `grace` - `gap`. A session is closed when stream time > end + `gap` +
-  `grace`, and is final then: a later row never joins it, and may begin a new session less than `gap` after it. (Kafka hides a session one
-  instant earlier at its default retention, and merges into closed ones at a longer one.)
-- **W5** Each accepted row gives a delete for every live session that it merges with, in order of (`session_end`, `session_start`), with
-  the old bounds, null aggregates, and the old end as `change_time`; then the new session as an upsert, with its end as `change_time`.
-  There is no delete where the new session is exactly the row's own time; a row inside a session deletes and upserts the same bounds.
-- **Aggregates** are SQL text: `count(*)`, `count`, `sum`, `min`, `max`, `avg`, `first`, `last`, `collect_list`, each of one expression
-  over the input and with AS and a name. Types are those of Spark. `first`, `last` and `collect_list` go by event time, ties by processing
-  order; `collect_list` leaves nulls out, `first` and `last` do not. A sum that does not fit fails with what to cast.
-- **W6** `window_close` is the first instant at which the result is final: one microsecond after `session_end + gap + grace`. `emit =>
-  'final'` gives one row for each session when stream time reaches it, as SUPPRESS_UNTIL_CLOSE would from the changes (Kafka's suppress
-  emits sessions one instant early, and can then emit a second final row): `emit_time` is the stream time that released it. Sessions still
-  open at the end of a batch are held back, or leave with `emit_reason` 'end' where `at_end => 'emit'` (C7).
-- **W7** `grace` omitted is no grace at all: the `late` report says what it costs.
-- **C10** The result has the keys, `clock_by` and ORDER BY columns of the row that caused the change, the bounds, the aggregates,
-  `window_close`, `change_type`, `change_time`, `change_seq`. The latter counts the changes of one key that share the ORDER BY columns,
-  from 0; on a stream, those of one micro-batch; in final rows, those of one input row. Keys and ORDER BY must be columns of the input.
+```text
+ORDER BY id, gap => INTERVAL 30 MINUTES, grace => INTERVAL 1 HOUR
 
-Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
-nothing is late.
+row 1   10:00 o                              upsert 10:00 - 10:00   n = 1
+row 2         o                10:40 o       upsert 10:40 - 10:40   n = 1
+row 3         o----- 10:20 o --------o       delete 10:00 - 10:00
+                                             delete 10:40 - 10:40
+                                             upsert 10:00 - 10:40   n = 3: the row has joined both
+```
+
+## What it does
+
+The rows of a key are in one session as long as each lies within `gap` of its neighbour in time. A distance of exactly `gap` still joins,
+one microsecond more does not. `session_start` and `session_end` are the times of its first and its last row (W2). `aggregates` are
+computed over its rows.
+
+- **Changes or final rows**: with `emit => 'final'` there is one row for each session, once it is closed (W6). With `emit => 'updates'`
+  each row gives the changes that it makes: a session that grows or merges gets new bounds, so what was said of it before is withdrawn by
+  a `delete`, and the new one follows as an `upsert` (W5). A delete has the old bounds and null totals. There is none where the new
+  session is nothing but the row itself.
+- **Apply changes in order**: by the ORDER BY columns, and those of one row by `change_seq` (C10). `change_time` is the end of the session
+  that the change is about.
+- **When a session closes**: once stream time, the largest event time seen so far, is past `session_end` plus `gap` plus `grace`. It is
+  final then: a later row never joins it, and may begin a new session less than `gap` after it (W3). `window_close` is that moment: the
+  first at which the result is final.
+- **Late rows**: a row first joins the open sessions of its key that it can reach. It is `late` if the session that it would be in has
+  been closed by then. So a row that joins an open session is never late, however old it is. Without `grace` there is no patience beyond
+  `gap` (W7).
+- **The end of the input**: sessions that are still open are not final, and `emit => 'final'` holds them back. `at_end => 'emit'` lets
+  them out, with `emit_reason` `end` (C7).
+- **Aggregates** are written as in SQL: `count(*)`, `count`, `sum`, `min`, `max`, `avg`, `first`, `last`, `collect_list`, each over one
+  expression and with `AS` and a name. Types are those of Spark. `first`, `last` and `collect_list` go by event time; of equal times, by
+  processing order. `collect_list` leaves nulls out, `first` and `last` do not. A sum that does not fit its type is an error that says
+  what to cast.
+- **Two orders**: `ORDER BY ts` takes rows by their time, so none is late. `ORDER BY offset, time => 'ts'` takes them as they arrived, and
+  says exactly which ones were late. Keys and ORDER BY must be columns of the input, since the result has them.
 
 ## Nulls, ties, late rows, empty input
 
-A row with a null time or a null first `ORDER BY` value is dropped as `null_time`, one with a null key as `null_key` (C12); neither moves
-stream time. Ties in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4). Late rows are reported
-with the bounds that their session would have had. Empty input gives empty output.
+- **Null time**, or null in the first `ORDER BY` expression: dropped as `null_time`. **Null key**: dropped as `null_key` (C12). Neither
+  moves stream time.
+- **Ties** in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4).
+- **Late rows** are dropped as `late`, with the bounds that their session would have had. **Empty input** gives an empty result.
 
-`output => 'all'` has every input row, `reason` null where a session took it, with that session's bounds right after it. `output =>
-'explain'` says what each row did: `opened` a session, `joined` one, `merged` several, or was `late`.
+`output => 'dropped'` lists what was not counted. `output => 'all'` has every input row, with the bounds of its session right after it,
+and the reason if it was dropped. `output => 'explain'` says of each row that it `opened` a session, `joined` one, `merged` several or was
+`late`, in a sentence.
 
 ## On a stream
 
-The same call over a streaming input keeps each key's live sessions in RocksDB until they close. Stream time is the watermark under which
-a micro-batch runs (C3): `watermark` sets its delay; without it the input's own counts, else one without delay. Final results are equal
-however the input is cut into micro-batches, if no row is later than `grace`, once the watermark has passed (C5); sums of DOUBLE may
-differ in their last digits, as the order of rows does. `clock_by`, `at_end => 'emit'`, `output => 'metrics'` or `'explain'`, and keys
-with a collation are errors. With `emit => 'final'`, `emit_time` is the column that a following stateful function or window sees (S8);
-else it is `change_time`.
+The same call works where the table is a stream. The open sessions of each key are kept in RocksDB until they close.
 
-Fewer rows than in batch? They came late: a row is late where its window or session closed before its micro-batch began. The page of
-WINDOW_UPDATES shows where late rows are (`output => 'dropped'`), and how to get equal numbers (`watermark`, `grace`, the order of files).
+- **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
+  delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
+- **Final rows are those of batch**, however the stream is cut, if no row is later than `grace` and once the watermark has passed the
+  session (C5). Sums of DOUBLE can differ in their last digits, as the order of rows does.
+- **What follows** in the same query goes by `emit_time` with `emit => 'final'`, else by `change_time` (S8).
+- **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys with a collation.
+
+Fewer rows than in batch? They came late. The page of WINDOW_UPDATES says how to find them, and how to get equal numbers.
 
 ## Guarantees
 
-The result is a function of the set of input rows (C4). Late, null and accepted rows together are the input (C6). With dates as event
-time, bounds and `change_time` are TIMESTAMP_NTZ.
+The result depends on the rows alone, not on files, partitions or cores (C4). Rows that were counted and rows that were dropped are
+together the input (C6). With dates as event time, bounds and `change_time` are TIMESTAMP_NTZ.
 
-## State and memory
+## Related functions, and the same thing elsewhere
+
+- SESSIONIZE keeps each row, and says which session it is in. WINDOW_UPDATES does the same as this for windows of fixed length.
+- SUPPRESS_UNTIL_CLOSE makes final rows out of any changes; after this function, `emit => 'final'` is shorter.
+- **Kafka Streams**: `windowedBy(SessionWindows.ofInactivityGapAndGrace(..)).aggregate(..)`. Its `suppress` lets a session out one instant
+  early, while it can still change, and may then send a second final row. It hides a session one instant early at its default retention,
+  and lets rows join closed ones at a longer one. This function does neither.
+- **Flink SQL**: `GROUP BY window_start, window_end` over `TABLE(SESSION(..))`, whose windows end at the last row plus the gap.
+- **Plain Spark**: `GROUP BY k, session_window(ts, '30 minutes')`, whose end is the last row plus the gap too. It has no changes and no
+  report of late rows.
+
+## Memory and state
 
 A kernel adds up the live sessions of one key at a time, whatever the number of rows; `collect_list` keeps its values. Keys whose times
 never fall are added up all at once, others row by row. Final rows in batch are joined with stream time by a second, smaller sort. On a
@@ -67,13 +93,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamtime.sql.call.spec import (
-    GAP,
-    Example,
-    Local,
-    Spec,
-    apart_of_updates,
-)
+from streamtime.sql.call.spec import GAP, Example, Local, Spec, apart_of_updates
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows import changes, session_changes
 from streamtime.sql.windows.reports import sessions
@@ -100,7 +120,7 @@ def plan(call: Bound) -> DataFrame:
 
 SPEC = Spec(
     name="SESSION_UPDATES",
-    summary="Aggregates over sessions, as the changelog that a session table emits, or as one final row for each session.",
+    summary="Totals per session, such as per visit: a row for each session once it is over, or a change whenever a row comes.",
     rules="C1-C12, W2, W3, W5-W7, S2 (KIP-94, KIP-328)",
     page=__doc__,
     plan=plan,
@@ -111,23 +131,36 @@ SPEC = Spec(
         GAP,
         *changes.OPTIONS,
     ),
+    clauses={
+        "PARTITION BY visitor": "whose sessions these are",
+        "ORDER BY ts": "the event time",
+    },
+    main={
+        "gap": "INTERVAL 30 MINUTES",
+        "aggregates": "'count(*) AS n'",
+        "emit": "'final'",
+        "at_end": "'emit'",
+    },
     adds=changes.adds(BOUNDS, "'upsert', 'delete'", "`opened`, `joined`, `merged`, `late`"),
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW views AS SELECT * FROM VALUES\n"
             "  (1, 'ann', TIMESTAMP '2024-05-01 10:00:00', '/home'),\n"
             "  (2, 'ann', TIMESTAMP '2024-05-01 10:40:00', '/cart'),\n"
-            "  (3, 'ann', TIMESTAMP '2024-05-01 10:20:00', '/shoes') AS views(id, visitor, ts, page)",
-            "SELECT id, session_start, session_end, pages, change_type, change_time, change_seq\n"
-            "FROM SESSION_UPDATES(TABLE(views) PARTITION BY visitor ORDER BY id, time => 'ts',\n"
-            "                     gap => INTERVAL 30 MINUTES, aggregates => 'collect_list(page) AS pages')\n"
-            "ORDER BY id, change_seq",
+            "  (3, 'ann', TIMESTAMP '2024-05-01 10:20:00', '/shoes'),\n"
+            "  (4, 'bob', TIMESTAMP '2024-05-01 12:00:00', '/home') AS views(id, visitor, ts, page)",
+            "SELECT visitor, session_start, session_end, n, emit_time, emit_reason\n"
+            "FROM SESSION_UPDATES(TABLE(views) PARTITION BY visitor ORDER BY ts, gap => INTERVAL 30 MINUTES,\n"
+            "                     aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit')\n"
+            "ORDER BY visitor",
         ),
         Example(
             "",
-            "SELECT visitor, session_start, session_end, n, emit_time, emit_reason\n"
-            "FROM SESSION_UPDATES(TABLE(views) PARTITION BY visitor ORDER BY ts, gap => INTERVAL 30 MINUTES,\n"
-            "                     aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit')",
+            "SELECT id, session_start, session_end, pages, change_type, change_time, change_seq\n"
+            "FROM SESSION_UPDATES(TABLE(views) PARTITION BY visitor ORDER BY id, time => 'ts',\n"
+            "                     gap => INTERVAL 30 MINUTES, grace => INTERVAL 1 HOUR, aggregates => 'collect_list(page) AS pages')\n"
+            "ORDER BY id, change_seq",
+            "In the order of arrival, with an hour of grace, every change. Row 3 joins the sessions of rows 1 and 2, which are withdrawn:",
         ),
     ),
 )

@@ -1,75 +1,94 @@
-"""Gives every row the final bounds and the id of its session: rows of a key with no gap larger than `gap` between them.
+"""Finds visits: gives every row the start, end and id of its session, the rows of a key without a pause over `gap`.
 
-## Semantics
+## In a picture
 
-- **W2** A session holds the rows of a key that lie within `gap` of each other in event time: a distance of exactly `gap` joins, one
-  microsecond more does not. `session_start` and `session_end` are its first and last event time, **both inclusive**, of the type of the
-  event time. (Spark's `session_window` ends at the last event time plus the gap.)
-- **W4** Every row leaves with the **final** bounds of the session that it ends up in, however its key's sessions grew and merged later.
-  `session_id` is a STRING made of the keys and the session's start alone, such as `ann@2024-05-01 10:00:00`: the keys, joined by `|`, then
-  `@` and the start, in UTC. So it joins across tables and runs, sorts by time within a key, can be read, and no two sessions share one.
-- **W3** With `grace`, rows are judged in processing order. A row first merges with the live sessions of its key, and is `late` iff the
-  merged session ends before stream time - `grace` - `gap`; equality is still accepted. A session is closed once stream time has passed
-  `session_end + gap + grace`. A closed session is final: a later row never joins it and is judged by itself, so it may open a new session
-  less than `gap` after the closed one.
-- **W7** `grace` omitted: no row is late and no session closes before the input ends. Sessions are then plain gaps and islands over event
-  time, whatever the processing order. `grace => INTERVAL 0 SECONDS` is no grace at all.
+```text
+gap => INTERVAL 30 MINUTES
 
-Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
-nothing is late. `ORDER BY offset, time => 'ts'` replays arrival order, and lateness is exact, record by record.
+      10:00   10:20   10:40                            13:00
+ann   o-------o-------o                                          one session: no pause is longer than 30 minutes
+bob                    o . . . . . . . . . . . . . . . o         two sessions
+```
 
-`output => 'explain'` says of every row what it did when it came, in processing order: it `opened` a session, `joined` one, `merged`
-several into one, or was `late`, `null_time` or `null_key`; the bounds of its session as they stood right after it; and why, in a sentence.
+## What it does
+
+The rows of a key are in one session as long as each lies within `gap` of its neighbour in time. A distance of exactly `gap` still joins,
+one microsecond more does not (W2). Every row stays, and gets three columns (W4):
+
+- `session_start` and `session_end`: the times of the first and the last row of the session. Both are times of rows: the end is **not**
+  the last row plus the gap.
+- `session_id`: text made of the keys and the start, such as `ann@2024-05-01 10:00:00`, in UTC; several keys are joined by `|`. It depends
+  on nothing else, so it can be joined across tables and runs, it sorts by time within a key, and no two sessions share one.
+
+So a table of sessions is one `GROUP BY session_id` away, the first click of each session one `row_number() OVER (PARTITION BY session_id
+ORDER BY ts)`.
+
+- **Without `grace`** no row is late. Sessions are found over the whole input, whatever the order of its rows.
+- **With `grace`** rows are taken in the order of `ORDER BY`, as a running system would take them. A session is closed once stream time,
+  the largest event time seen so far, is past `session_end` plus `gap` plus `grace`. A closed session is final: a later row does not join
+  it. A row first joins the open sessions of its key that it can reach. It is late if the session that it would be in has then been closed
+  already (W3). So a row that joins an open session is never late, however old it is.
+- `grace => INTERVAL 0 SECONDS` is no patience at all; it is not the same as leaving `grace` out (W7).
+
+`ORDER BY ts` takes rows by their time, so none is late. `ORDER BY offset, time => 'ts'` takes them as they arrived.
 
 ## Nulls, ties, late rows, empty input
 
-A row with a null time or a null first `ORDER BY` value is dropped as `null_time`, one with a null key as `null_key`; neither moves stream
-time (C12). Ties in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4); rows of one key with equal
-times are always in one session, unless one of them is late. Late rows are dropped as `late`. Empty input gives empty output.
+- **Null time**, or null in the first `ORDER BY` expression: dropped as `null_time`. **Null key**: dropped as `null_key` (C12). Neither
+  moves stream time.
+- **Ties** in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4). Rows of one key and time are
+  always in one session, unless one of them is late.
+- **Late rows**, with `grace`, are dropped as `late`. **Empty input** gives an empty result.
 
 ## On a stream
 
-The same call over a streaming input keeps rows in RocksDB until their session is closed, which is when stream time has passed
-`session_end + gap + grace`; then they leave, with its final bounds. Stream time is the watermark under which a micro-batch runs (C3):
-`watermark` sets its delay; without it the input's own counts, else one without delay. Late rows are reported at once, by
-`output => 'dropped'` or `'all'`; `'dropped'` and `'explain'` hold no rows, only the bounds of live sessions.
+The same call works where the table is a stream. A row waits in RocksDB until its session is closed, since the end of the session is not
+known before. Then all its rows leave, with the final bounds. So the last sessions of each key stay inside until later rows of any key
+come.
 
-- **C5** If no row is later than `grace`, the final sessions are those of batch, however the input is cut into micro-batches, once the
-  watermark has passed them. The last sessions stay in the state until later rows come. The watermark lags exact stream time, so a stream
-  may accept a row that batch calls late, never the reverse.
-- Without `grace`, sessions close as with a grace of zero, yet no row is late: one that comes after its session closed is a session of its
-  own, and leaves at once; where it begins with the closed one, it has the same `session_id`. So `grace`, or a `watermark` with a delay, is
-  how long a session waits for rows that come late.
-- Rows leave behind the watermark, since their session is over. What counts time by it takes them as late, so let SESSIONIZE be the last
-  function with state in a stream: a window aggregate that follows is refused by Spark, for want of a watermark, and loses nothing.
+- **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
+  delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
+- **Sessions are those of batch**, however the stream is cut, if no row is later than `grace` and once the watermark has passed them (C5).
+  The watermark lags behind, so a stream may accept a row that batch calls late, never the reverse.
+- **Without `grace`** sessions close as with a grace of zero, yet no row is late. A row that comes after its session was closed is a
+  session of its own, and leaves at once. If it has the same start, it has the same `session_id`. So `grace`, or a `watermark` with a
+  delay, says how long a session waits.
+- **What follows**: rows leave when their own time is long past, so what counts time after this takes them as late. Let SESSIONIZE be the
+  last function with state. A window aggregate after it is refused by Spark.
+- **Late rows** are reported at once by `output => 'dropped'` or `'all'`. `'dropped'` and `'explain'` hold no rows, only the bounds of
+  open sessions.
+- **Errors**: `clock_by`, `output => 'metrics'` (metrics are in `observedMetrics` of the query's progress), keys with a collation, columns
+  of year-month intervals, and an option that is not what it was when the checkpoint was made.
 
-`clock_by`, `output => 'metrics'`, keys with a collation and columns of year-month intervals are errors. Metrics are in `observedMetrics`
-of the query's progress. An option changed on an old checkpoint is an error that names it. Keys are told apart, whoever chose them.
-
-Fewer rows than in batch? They came late: a row is late where its window or session closed before its micro-batch began. The page of
-WINDOW_UPDATES shows where late rows are (`output => 'dropped'`), and how to get equal numbers (`watermark`, `grace`, the order of files).
+Fewer rows than in batch? They came late. The page of WINDOW_UPDATES says how to find them, and how to get equal numbers.
 
 ## Guarantees
 
-The result is a function of the set of input rows: not of files, partitions or cores (C4). `rows` and `dropped` together are exactly the
-input (C6). Keys that `GROUP BY` counts as equal (0.0 and -0.0, NaN and NaN, strings under a collation) are one key and share a
-`session_id`; under a collation it shows the least of the strings that count as equal. No guarantee is made about the order of output rows.
+The result depends on the rows alone, not on files, partitions or cores (C4). What passes and what is dropped are together exactly the
+input (C6). Keys that `GROUP BY` takes as equal (0.0 and -0.0, NaN and NaN, strings that a collation takes as equal) are one key with one
+`session_id`; under a collation it shows the smallest of these strings. The order of the output is not guaranteed: add `ORDER BY`.
 
-## State and memory
+## Related functions, and the same thing elsewhere
 
-A row needs the end of its session, which lies ahead of it: the SQL idiom takes `lag`, a running sum and a second pass over each session.
-Here a kernel walks the rows, sorted by key and time, once; only key and times travel to it. Rows wait in Spark, which spills them to disk,
-until their session has ended, and as eight bytes or less each in the kernel: a key of any size, and a session without end, can be had.
+- SESSION_UPDATES gives totals of sessions, a row for each session, rather than each row with its session.
+- **Kafka Streams**: `windowedBy(SessionWindows.ofInactivityGapAndGrace(..))`, which only aggregates; rows do not learn their session.
+- **Flink SQL**: `TABLE(SESSION(..))`, likewise by window functions, with windows that end at the last row plus the gap.
+- **Plain Spark**: `session_window(ts, '30 minutes')` in `GROUP BY`: its end is the last row plus the gap, and it gives a row for each
+  session. Row by row it takes `lag`, a running `sum`, and `min` and `max` over that, which is slower than this function.
 
-With `grace`, where `time` differs from `ORDER BY`, exact stream time costs one more shuffle and sort, and computes the input twice. Only
-rows that are later than `grace` make their session be taken row by row.
+## Memory and state
 
-On a stream: each row that waits, and 40 bytes beside it, in 128 buckets; with `'dropped'` and `'explain'` 32 bytes for each live session. A
-key's waiting rows are written anew with each micro-batch that has rows of it: a session that never ends grows dearer with each. The rows
-of a bucket in one micro-batch, and those that wait for its keys, lie in a Python worker's memory.
+A row needs the end of its session, which lies ahead of it. A kernel in Python walks over the rows once, sorted by key and time; only keys
+and times travel to it. Until their session has ended, rows wait in Spark, which spills them to disk, and as eight bytes or less each in
+the kernel. So keys and sessions may be of any size. With `grace`, where `time` is not what `ORDER BY` begins with, stream time costs one
+more shuffle and sort, and computes the input twice. Only rows that are later than `grace` make their session be taken row by row.
 
-A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
-its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
+On a stream: each row that waits, and 40 bytes beside it, in 128 buckets; with `'dropped'` and `'explain'` 32 bytes for each open session.
+The waiting rows of a key are written anew with each micro-batch that has rows of it, so a session that never ends grows dearer with each.
+The rows of a bucket in one micro-batch, and those that wait for its keys, lie in the memory of a Python worker.
+
+A key is stored as two numbers: its own value, where it is one or two integers, times or booleans; else what a secret of the state makes
+of its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
 """
 
 from __future__ import annotations
@@ -81,16 +100,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration
-from streamtime.sql.call.spec import (
-    COMMON,
-    GAP,
-    OUTPUT,
-    Example,
-    Local,
-    Option,
-    Spec,
-    apart_in_time_order,
-)
+from streamtime.sql.call.spec import COMMON, GAP, METRICS, OUTPUT, Example, Local, Option, Spec, apart_in_time_order
 from streamtime.sql.plain import islands
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
@@ -237,7 +247,7 @@ def apart_of(given: Mapping[str, Any], in_time_order: bool) -> str:
 
 SPEC = Spec(
     name="SESSIONIZE",
-    summary="Gives every row the final bounds and the id of its session: rows of a key with no gap larger than `gap` between them.",
+    summary="Finds visits: gives every row the start, end and id of its session, the rows of a key without a pause over `gap`.",
     rules="C1-C9, C11, C12, W2-W4, W7 (KIP-94)",
     page=__doc__,
     plan=plan,
@@ -260,6 +270,14 @@ SPEC = Spec(
         ),
         *(WORDS if o is OUTPUT else o for o in COMMON),
     ),
+    clauses={
+        "PARTITION BY user_id": "whose sessions these are",
+        "ORDER BY ts": "the event time",
+    },
+    main={
+        "gap": "INTERVAL 30 MINUTES",
+        "output": "'explain'",
+    },
     adds={
         "'rows'": "`session_start`, `session_end` (type of the event time, both inclusive), `session_id` STRING",
         "'dropped'": "`reason` STRING (`null_time`, `null_key`, `late`), `stream_time` (type of the event time), "
@@ -268,25 +286,25 @@ SPEC = Spec(
         "'explain'": "`outcome` STRING (`opened`, `joined`, `merged`, `late`, `null_time`, `null_key`), `stream_time`, `session_start`, "
         "`session_end` (as they stood right after the row; of a late row, those of the session that it would have opened), "
         "`explanation` STRING",
-        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+        "'metrics'": METRICS,
     },
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW clicks AS SELECT * FROM VALUES\n"
-            "  (1, 'ann', TIMESTAMP '2024-05-01 10:00:00', '/home'),\n"
-            "  (2, 'ann', TIMESTAMP '2024-05-01 10:40:00', '/cart'),\n"
-            "  (3, 'bob', TIMESTAMP '2024-05-01 10:41:00', '/home'),\n"
-            "  (4, 'ann', TIMESTAMP '2024-05-01 10:20:00', '/shop'),\n"
-            "  (5, 'bob', TIMESTAMP '2024-05-01 13:00:00', '/cart'),\n"
-            "  (6, 'ann', TIMESTAMP '2024-05-01 11:00:00', '/paid') AS clicks(offset, user_id, ts, page)",
-            "SELECT user_id, ts, page, session_start, session_end, session_id\n"
-            "FROM SESSIONIZE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, gap => INTERVAL 30 MINUTES)\nORDER BY user_id, ts",
+            "  (1, 'ann', TIMESTAMP '2024-05-01 10:00:00'), (2, 'ann', TIMESTAMP '2024-05-01 10:40:00'),\n"
+            "  (3, 'bob', TIMESTAMP '2024-05-01 10:41:00'), (4, 'ann', TIMESTAMP '2024-05-01 10:20:00'),\n"
+            "  (5, 'bob', TIMESTAMP '2024-05-01 13:00:00') AS clicks(offset, user_id, ts)",
+            "SELECT user_id, ts, session_start, session_end, session_id\n"
+            "FROM SESSIONIZE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, gap => INTERVAL 30 MINUTES) ORDER BY user_id, ts",
         ),
         Example(
             "",
             "SELECT offset, outcome, session_start, session_end, explanation\n"
-            "FROM SESSIONIZE(TABLE(clicks) PARTITION BY user_id ORDER BY offset, time => 'ts', gap => INTERVAL 30 MINUTES,\n"
-            "                grace => INTERVAL 1 HOUR, output => 'explain')\nORDER BY offset",
+            "FROM SESSIONIZE(TABLE(SELECT * FROM clicks UNION ALL SELECT 6, 'ann', TIMESTAMP '2024-05-01 11:00:00')\n"
+            "                PARTITION BY user_id ORDER BY offset, time => 'ts', gap => INTERVAL 30 MINUTES,\n"
+            "                grace => INTERVAL 1 HOUR, output => 'explain')\n"
+            "ORDER BY offset",
+            "In the order of arrival, with an hour of grace, and with one more row that comes too late: what each row did when it came.",
         ),
     ),
 )

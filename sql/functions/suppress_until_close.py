@@ -1,76 +1,107 @@
-"""Lets one final result per key and window through, when the window closes.
+"""Lets one final result per key and window through, when the window closes, out of changes that repeat it.
 
-## Semantics
+## In a picture
 
-- **S1** The input is a changelog: a row replaces the held row of its key, which is the `PARTITION BY`: key and window together.
-  `deleted` marks tombstones; without it they are the rows whose `change_type`, or Delta's `_change_type`, is `'delete'`. Delta's
-  `update_preimage` rows are no changes and are left out before anything else (C10).
-- **S2** The held row comes out when stream time reaches its close: the column `window_close` of the input, or `window_end` + `grace`, or,
-  with `gap`, one microsecond after `window_end` + `gap` + `grace` (sessions, whose end is inclusive). The close of the newest held row
-  counts. A tombstone is dropped when its time comes. Nothing ever comes out early: `when_full` is `'fail'` or `'spill'`.
-  Kafka's own suppress lets sessions and sliding windows out one instant earlier, while they can still change, and may then send a second
-  "final" result; this function does not.
-- **S4** A row keeps its own time, which is that of the newest change: neither stream time nor the window's end. `emit_time` is the stream
-  time that released it.
-- **S5** Of rows that come out together, the one that closed first comes first; then they come in the order of their keys.
-- **S6** The buffer has no bound unless given; full is `count > max_records` or `bytes > max_bytes`, once per row, after what is due has
-  come out. `'fail'` ends the query with an error that names the bound; `'spill'` keeps rows beyond it in files.
-- **S7** Nothing is dropped as late: a change to a window that is closed comes out at once. So "one" holds iff the window function had no
-  larger grace. Where the input carries `window_close` with the grace that made it, a smaller `grace` is refused.
-- **S9** A versioned table is refused (V9).
+```text
+window_end + grace: 10:10 + 2 minutes
 
-The order of steps is Kafka's: a row moves stream time, then replaces the held row of its key, then what is due comes out. A row that
-arrives in the very step in which its predecessor was due replaces it.
+         10:01   10:04        10:09   10:10   10:12   10:13
+ann      n = 1   n = 2        n = 3   |grace~~|
+         x       x            o.......|.......|.......> comes out: a row of 10:13 has moved stream time past 10:12
+         each newer change replaces the one before it
+```
 
-Stream time runs over all rows, or separately per value of `clock_by`, each with a buffer of its own. Event time is the first `ORDER BY`
-expression unless `time` names another: `ORDER BY (offset, change_seq), time => 'change_time'` replays a changelog as it came.
+## What it does
+
+The input is a list of changes: a row with the key and window of an earlier one replaces it. `PARTITION BY` is that key, and must name
+both, such as `PARTITION BY (user_id, window_start)` (S1). Changes are held back until their window closes. Then the newest one comes out,
+once.
+
+- **When a window closes** says the column `window_close`, which WINDOW_UPDATES and SESSION_UPDATES give. Other tables say it by
+  `window_end`, an expression, and `grace`. For sessions, whose end is part of them, add `gap`: they close one microsecond after
+  `window_end` plus `gap` plus `grace` (S2). If changes of one window say different things, the newest counts.
+- **Stream time** decides: the largest event time seen so far, in rows of any key. The row that brings it to the close lets the result
+  out. `clock_by` runs stream time apart for each value of some columns.
+- **The result keeps its own time**: that of the newest change. `emit_time` is the stream time that let it out (S4). Of results that come
+  out together, the one that closed first is first; then they come by key (S5).
+- **Nothing comes out early**: `when_full` can be `'fail'` or `'spill'` only (S6). `max_records` and `max_bytes` bound what is held back:
+  it is too much when there are more of them, which is looked at after each row. `'fail'` then ends the query, with an error that names
+  the bound. `'spill'` keeps the rest in files.
+- **Nothing is late here**: a change whose window is closed already comes out at once (S7). So a window has exactly one final row only if
+  what made the changes was not more patient than this call: its `grace` was not larger. Where the input has `window_close`, a smaller
+  `grace` is refused.
+- **Deletions** are rows that `deleted` marks; without it, those whose `change_type`, or Delta's `_change_type`, is `'delete'`. If the
+  newest change is a deletion, it is dropped when its time comes, as `tombstone`. Rows of Delta's `update_preimage` are no changes, and
+  are left out first (C10).
+- **A versioned table** is refused: its past can change, so nothing of it is ever final (S9, V9).
+
+Use `ORDER BY (offset, change_seq), time => 'change_time'` to take changes as they came. For each row, stream time moves first, then the
+row replaces the one that is held, then what is due comes out. So a row that comes in the very step in which its window closes is still
+the one that comes out.
 
 ## Nulls, ties, late rows, empty input
 
-A row with a null time, a null first `ORDER BY` value or a null close is dropped as `null_time` (C12). A null key is a key like any other.
-Ties in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4). Late rows: S7. Empty input gives empty
-output. At the end of the input a window that is not closed is not final: its row is kept back, and reported as `held`; `at_end => 'emit'`
-lets it out with `emit_reason` `end` (C7).
+- **Null time**, null in the first `ORDER BY` expression, or a null close: dropped as `null_time` (C12). **A null key** is a key like any
+  other.
+- **Ties** in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4).
+- **At the end of the input**, a window that is not closed is not final. Its row is kept back, and `output => 'dropped'` has it as `held`.
+  `at_end => 'emit'` lets it out, with `emit_reason` `end` (C7).
+- **Late rows**: see above (S7). **Empty input** gives an empty result.
+
+`output => 'explain'` says of each row what became of it, when, and in `decided_by` which row's coming decided that.
 
 ## On a stream
 
-The same call over a streaming input holds rows in RocksDB until they are due. Stream time is the watermark under which a micro-batch runs
-(C3): `watermark` sets its delay; without it the input's own counts, else one without delay. What the watermark has made due comes out
-first, by timer, whether or not its keys see rows; then the micro-batch's rows come in processing order, and a row whose window is closed
-comes out at once. Batch and stream give equal final results however the input is cut into micro-batches, if no row is later than `grace`,
-once the watermark has passed (C5). `clock => 'wall'` takes the time of day as stream time instead, so that an idle stream releases its
-last rows too; event time must then be a TIMESTAMP. `emit_time` is that stream time, and the column that carries the watermark for what
-follows: the rows' own times may lie behind it (S8). `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys with a
-collation and columns of year-month intervals are errors. `when_full => 'fail'` bring all keys into one bucket, which one task works on;
-with `'spill'` the state store holds the rows, on disk, whatever the bound. Metrics are in `observedMetrics` of the query's progress:
-drops, `suppression_emit_total`, `suppression_overtime_avg` and `_min`, and how many rows entered and left the buffer
-(`suppression_buffer_entered_total`, `_left_total`), whose difference over all micro-batches is what it holds. An option changed on an old
-checkpoint is an error that names it. Keys are told apart, whoever chose them.
+The same call works where the table is a stream. Rows are held in RocksDB until they are due. What the watermark has made due comes out
+first, whether or not new rows of its key come. Then the rows of the micro-batch are taken in their order.
 
-With `clock => 'wall'` stream time never goes back: where the clock is set back, or another machine's is slower, stream time stays where it
-was until the clock gets there again, and what is due by then comes out at once. Each bucket of keys keeps the latest time that it saw.
-Such a query never ends by itself, since time always passes: start it with a trigger of processing time, not `availableNow`.
+- **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
+  delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
+- **Final rows are those of batch**, however the stream is cut, if no row is later than `grace` and once the watermark has passed (C5).
+- **An idle stream** does not move stream time, so its last rows wait. `clock => 'wall'` takes the time of day as stream time instead
+  (S10). Event time must then be a TIMESTAMP. Such a query never ends by itself: start it with a trigger of processing time, not
+  `availableNow`. If the clock is set back, stream time stays where it was until the clock gets there again. Each bucket of keys remembers
+  the latest time that it saw.
+- **What follows** in the same query goes by `emit_time`: the rows' own times may lie behind the watermark (S8).
+- **Bounds**: `when_full => 'fail'` brings all keys into one bucket, which one task works on. With `'spill'` the state holds the rows, on
+  disk, whatever the bound.
+- **Metrics** are in `observedMetrics` of the query's progress: drops, `suppression_emit_total`, `suppression_overtime_avg` and `_min`,
+  and how many rows came into the buffer and left it (`suppression_buffer_entered_total`, `_left_total`). Their difference over all
+  micro-batches is what it holds.
+- **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys with a collation, columns of year-month
+  intervals, and an option that is not what it was when the checkpoint was made.
 
 ## Guarantees
 
-One row for each key and window that closed, if S7 holds and the newest change is not a deletion. The result is a function of the set of
-input rows (C4). `rows` and `dropped` together are exactly the input (C6). `emit_time` says in
-which order rows were released; those of one buffer also come out in it, and no table promises more.
+There is one row for each key and window that closed, if its newest change is no deletion and no change came after that (S7). The result
+depends on the rows alone (C4). What comes out and what is dropped are together exactly the input (C6). `emit_time` says in which order
+rows came out; those of one buffer also come in it, and no table promises more.
 
-## State and memory
+## Related functions, and the same thing elsewhere
 
-**Spread, from 16 tasks on.** Where `spark.sql.shuffle.partitions` is set to 16 or more, or nobody set it and Spark has 16 cores or more, no
-task sees all rows: one shuffle puts stream time beside each row, one brings the rows of each key together, one finds the moment at which
-each came out. The input is computed twice. With fewer tasks one buffer is faster (two to four times on two cores), and the input is
+- WINDOW_UPDATES and SESSION_UPDATES with `emit => 'final'` do both in one call: you need this function after something else that makes
+  changes.
+- SUPPRESS_UNTIL_TIME_LIMIT lets the newest change through every so often, without waiting for a window.
+- **Kafka Streams**: `suppress(Suppressed.untilWindowCloses(..))`. It lets sessions and sliding windows out one instant early, while they
+  can still change, and may then send a second final result. This function does not.
+- **Flink SQL**: window aggregates give final rows only; there is nothing that makes them of changes.
+- **Plain Spark**: a window aggregate in append mode. For changes, `max_by(struct(*), change_time)` per key and window, without a notion
+  of closed.
+
+## Memory and state
+
+**Spread, from 16 tasks on.** Where `spark.sql.shuffle.partitions` is set to 16 or more, or nobody set it and Spark has 16 cores or more,
+no task sees all rows: one shuffle puts stream time beside each row, one brings the rows of each key together, one finds the moment at
+which each came out. The input is computed twice. With fewer tasks one buffer is faster (two to four times on two cores), and the input is
 computed once. Set it to 8 or to 200 to choose.
 
-**One buffer.** The rows of a clock go through one task with fewer tasks; with `max_records` or `max_bytes`, since these bound one
-buffer; with `clock_by` (clocks then run side by side); for `'metrics'` and `'explain'`, which ask how full it was and which row released
-which; and where the first `ORDER BY` expression is no number, date or time. Rows are sorted where they are, in runs, which that task merges
-(with `clock_by` Spark sorts them); they pass through a kernel which holds, beside 64 bytes of numbers for each row in the buffer, the rows
-themselves. Rows are decided some hundred thousand at a time; other threads of that worker merge what comes next and gather what comes out.
-`max_records` with `when_full => 'spill'` bounds what lies in memory. Columns that have no Arrow form
-(year-month intervals) are refused.
+**One buffer.** The rows of a clock go through one task with fewer tasks; with `max_records` or `max_bytes`, since these bound one buffer;
+with `clock_by` (clocks then run side by side); for `'metrics'` and `'explain'`, which ask how full it was and which row released which;
+and where the first `ORDER BY` expression is no number, date or time. Rows are sorted where they are, in runs, which that task merges
+(with `clock_by` Spark sorts them); they pass through a kernel which holds, beside 64 bytes of numbers for each row in the buffer, the
+rows themselves. Rows are decided some hundred thousand at a time; other threads of that worker merge what comes next and gather what
+comes out. `max_records` with `when_full => 'spill'` bounds what lies in memory. Columns that have no Arrow form (year-month intervals)
+are refused.
 
 On a stream: 48 bytes for each held row beside the row itself, in 128 buckets, rewritten a logarithmic number of times. The rows of a
 bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
@@ -87,13 +118,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Text
-from streamtime.sql.call.spec import (
-    FOLLOWS_CLOCK,
-    Example,
-    Local,
-    Option,
-    Spec,
-)
+from streamtime.sql.call.spec import FOLLOWS_CLOCK, Example, Local, Option, Spec
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.suppress.batch import (
     ADDS,
@@ -148,7 +173,7 @@ def plan(call: Bound) -> DataFrame:
 
 SPEC = Spec(
     name="SUPPRESS_UNTIL_CLOSE",
-    summary="Lets one final result per key and window through, when the window closes.",
+    summary="Lets one final result per key and window through, when the window closes, out of changes that repeat it.",
     rules="C1-C12, S1, S2, S4-S11, W6 (KIP-328)",
     page=__doc__,
     plan=plan,
@@ -177,6 +202,16 @@ SPEC = Spec(
         CLOCK,
         *COMMON,
     ),
+    clauses={
+        "PARTITION BY (user_id, window_start)": "key and window together",
+        "ORDER BY (offset, change_seq)": "the order in which changes came",
+    },
+    main={
+        "window_end": "'window_end'",
+        "grace": "INTERVAL 5 MINUTES",
+        "time": "'change_time'",
+        "at_end": "'emit'",
+    },
     adds={k: v.format("`close`, `end`" if k == "'rows'" else "`null_time`, `replaced`, `tombstone`, `held`") for k, v in ADDS.items()},
     examples=(
         Example(
@@ -195,7 +230,9 @@ SPEC = Spec(
             "",
             "SELECT offset, outcome, decided_by, explanation\n"
             "FROM SUPPRESS_UNTIL_CLOSE(TABLE(counts) PARTITION BY (user_id, window_start) ORDER BY offset, time => 'change_time',\n"
-            "       window_end => 'window_start + INTERVAL 10 MINUTES', grace => INTERVAL 2 MINUTES, output => 'explain')\nORDER BY offset",
+            "       window_end => 'window_start + INTERVAL 10 MINUTES', grace => INTERVAL 2 MINUTES, output => 'explain')\n"
+            "ORDER BY offset",
+            "What became of each change, and which row decided it:",
         ),
     ),
 )

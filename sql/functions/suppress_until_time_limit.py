@@ -1,64 +1,93 @@
-"""Lets at most one change per key through in each interval of event time: the newest, once the interval is over.
+"""Lets at most one change per key through in each span of event time: the newest, where a key changes too often.
 
-## Semantics
+## In a picture
 
-- **S1** The input is a changelog: a row replaces the held row of its key, the `PARTITION BY`. `deleted` marks tombstones; without it they
-  are the rows whose `change_type`, or Delta's `_change_type`, is `'delete'`. Here they are forwarded like any other change: the mark makes
-  no difference. Delta's `update_preimage` rows are no changes and are left out before anything else (C10).
-- **S3** The newest row of a key comes out when stream time - the first held time of the key reaches `wait`. A newer row replaces value and
-  time, but keeps the place of its key: the timer does not restart, so no key waits for ever. `wait => INTERVAL 0 SECONDS` lets everything
-  through. Without `wait` there is no limit of time, and a bound must be given. `restart_timer => true`, which KIP-328 rejected, is refused.
-  Four of the KIP's example tables re-time a place; Kafka's code, and this function, do not.
-- **S4** A row keeps its own time, which is that of the newest change. `emit_time` is the stream time that released it.
-- **S5** Of rows that come out together, the one with the oldest place comes first; then they come in the order of their keys.
-- **S6** The buffer has no bound unless given; full is `count > max_records` or `bytes > max_bytes`, once per row, after what is due has
-  come out. `'emit_early'` then lets out the oldest places until it is not over; a row larger than the buffer goes straight through.
-  `'fail'` ends the query with an error that names the bound; `'spill'` keeps rows beyond it in files, and lets nothing out early.
-- **S7** Nothing is dropped as late: a change that is older than the wait comes out at once, unless its key holds a place.
-- **S9** A versioned table is refused (V9).
+```text
+wait => INTERVAL 5 MINUTES
 
-The order of steps is Kafka's: a row moves stream time, then replaces the held row of its key, then what is due comes out, then what is too
-much. A row that arrives in the very step in which its key was due replaces the held one.
+         10:00   10:02   10:04   10:05   10:06
+gold     61.0 -- 61.5 -- 61.2 ---| wait is over: 61.2 comes out with the next row of any key, at 10:06
+         the wait runs from the first change; newer ones replace the value and do not restart it
+```
 
-Stream time runs over all rows, or separately per value of `clock_by`, each with a buffer of its own. Event time is the first `ORDER BY`
-expression unless `time` names another: `ORDER BY offset, time => 'ts'` replays the order of arrival.
+## What it does
+
+The input is a list of changes: a row replaces the one of its key that is held, the key being `PARTITION BY` (S1). The first change of a
+key begins to wait. Once stream time is `wait` past it, the newest change of the key comes out. The next change begins a new wait (S3).
+
+- **The wait does not restart**: a newer change takes the place of the one that waits, which keeps its turn. So a key that changes all the
+  time still comes out every `wait`. `restart_timer => true`, by which it would not, is refused. `wait => INTERVAL 0 SECONDS` lets
+  everything through.
+- **Stream time** is the largest event time seen so far, in rows of any key: not the time of day. `clock_by` runs it apart for each value
+  of some columns, each with a buffer of its own.
+- **A row keeps its own time**: that of the newest change. `emit_time` is the stream time that let it out (S4). Of rows that come out
+  together, the one that waited longest is first; then they come by key (S5).
+- **Bounds**: `max_records` and `max_bytes` bound what is held back (S6). Without `wait` there is no limit of time, and one of these must
+  be given. It is too much when there are more of them, which is looked at after each row. `when_full` says what happens then.
+  `'emit_early'` lets out what waited longest, until it fits; a row that is larger than the whole buffer goes straight through. `'fail'`
+  ends the query, with an error that names the bound. `'spill'` keeps the rest in files, and lets nothing out early.
+- **Deletions** come out like any other change. `deleted` marks them, or `change_type`, or Delta's `_change_type`; here the mark makes no
+  difference. Rows of Delta's `update_preimage` are no changes, and are left out first (C10).
+- **Nothing is late here**: a change that is older than the wait comes out at once, unless its key waits already (S7).
+- **A versioned table** is refused, since its past can change (S9, V9).
+
+`ORDER BY offset, time => 'ts'` takes changes as they arrived. For each row, stream time moves first, then the row replaces the one that
+is held, then what is due comes out, then what is too much. So a row that comes in the very step in which its key is due is the one that
+comes out.
 
 ## Nulls, ties, late rows, empty input
 
-A row with a null time or a null first `ORDER BY` value is dropped as `null_time` (C12). A null key is a key like any other. Ties in
-`ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4). Late rows: S7. Empty input gives empty output.
-At the end of the input what is still held comes out, with `emit_reason` `end`; `at_end => 'hold'` keeps it back, reported as `held` (C7).
+- **Null time**, or null in the first `ORDER BY` expression: dropped as `null_time` (C12). **A null key** is a key like any other.
+- **Ties** in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4).
+- **At the end of the input** what still waits comes out, with `emit_reason` `end`. `at_end => 'hold'` keeps it back, and `output =>
+  'dropped'` has it as `held` (C7).
+- **Late rows**: see above (S7). **Empty input** gives an empty result.
+
+`output => 'dropped'` has the changes that were `replaced` by newer ones. `output => 'explain'` says of each row what became of it, when,
+and in `decided_by` which row's coming decided that.
 
 ## On a stream
 
-The same call over a streaming input holds rows in RocksDB until they are due. Stream time is the watermark under which a micro-batch runs
-(C3): `watermark` sets its delay; without it the input's own counts, else one without delay. What the watermark has made due comes out
-first, by timer, whether or not its keys see rows; then the micro-batch's rows come in processing order. `wait => INTERVAL 0 SECONDS` lets
-everything through, however far the watermark is behind. Of each key the last row is the same as in batch, and none leaves before its wait
-(C5). `clock => 'wall'` takes the time of day as stream time instead, so that an idle stream releases its last rows too; event time must
-then be a TIMESTAMP. `emit_time` is that stream time, and the column that carries the watermark for what follows: the rows' own times may
-lie behind it (S8). `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys with a collation and columns of year-month
-intervals are errors. `when_full => 'fail'` and `'emit_early'` bring all keys into one bucket, which one task works on; with `'spill'` the
-state store holds the rows, on disk, whatever the bound. Metrics are in `observedMetrics` of the query's progress: drops,
-`suppression_emit_total`, `suppression_overtime_avg` and `_min`, and how many rows entered and left the buffer
-(`suppression_buffer_entered_total`, `_left_total`), whose difference over all micro-batches is what it holds. An option changed on an old
-checkpoint is an error that names it. Keys are told apart, whoever chose them.
+The same call works where the table is a stream. Rows are held in RocksDB until they are due. What the watermark has made due comes out
+first, whether or not new rows of its key come. Then the rows of the micro-batch are taken in their order.
 
-With `clock => 'wall'` stream time never goes back: where the clock is set back, or another machine's is slower, stream time stays where it
-was until the clock gets there again, and what is due by then comes out at once. Each bucket of keys keeps the latest time that it saw.
-Such a query never ends by itself, since time always passes: start it with a trigger of processing time, not `availableNow`.
+- **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
+  delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero. `wait => INTERVAL 0 SECONDS` lets
+  everything through, however far the watermark is behind.
+- **Compared with batch**: the last row of each key is the same, and none comes out before its wait is over (C5).
+- **An idle stream** does not move stream time, so its last rows wait. `clock => 'wall'` takes the time of day as stream time instead
+  (S10). Event time must then be a TIMESTAMP. Such a query never ends by itself: start it with a trigger of processing time, not
+  `availableNow`. If the clock is set back, stream time stays where it was until the clock gets there again. Each bucket of keys remembers
+  the latest time that it saw.
+- **What follows** in the same query goes by `emit_time`: the rows' own times may lie behind the watermark (S8).
+- **Bounds**: `when_full => 'fail'` and `'emit_early'` bring all keys into one bucket, which one task works on. With `'spill'` the state
+  holds the rows, on disk, whatever the bound.
+- **Metrics** are in `observedMetrics` of the query's progress: drops, `suppression_emit_total`, `suppression_overtime_avg` and `_min`,
+  and how many rows came into the buffer and left it (`suppression_buffer_entered_total`, `_left_total`). Their difference over all
+  micro-batches is what it holds.
+- **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys with a collation, columns of year-month
+  intervals, and an option that is not what it was when the checkpoint was made.
 
 ## Guarantees
 
-The last row of each key comes out, and with `at_end => 'hold'` or without `'emit_early'` none before its wait. The result is a function
-of the set of input rows (C4). `rows` and `dropped` together are exactly the input (C6). `emit_time` says in
-which order rows were released; those of one buffer also come out in it, and no table promises more.
+The last row of each key comes out. With `at_end => 'hold'`, and without `'emit_early'`, none does before its wait is over. The result
+depends on the rows alone (C4). What comes out and what is dropped are together exactly the input (C6). `emit_time` says in which order
+rows came out; those of one buffer also come in it, and no table promises more.
 
-## State and memory
+## Related functions, and the same thing elsewhere
 
-**Spread, from 16 tasks on.** Where `spark.sql.shuffle.partitions` is set to 16 or more, or nobody set it and Spark has 16 cores or more, no
-task sees all rows: one shuffle puts stream time beside each row, one brings the rows of each key together, one finds the moment at which
-each came out. The input is computed twice. With fewer tasks one buffer is faster (two to four times on two cores), and the input is
+- SUPPRESS_UNTIL_CLOSE lets one final row per window through, when the window closes.
+- DEDUPLICATE lets the first row of each span through and drops the rest; this lets the newest through at its end.
+- **Kafka Streams**: `suppress(Suppressed.untilTimeLimit(..))`. The order of steps is Kafka's. Four tables of examples in KIP-328 restart
+  the wait; Kafka's code, and this function, do not.
+- **Flink SQL**: nothing of its own; its settings for mini-batches and for late firing come near.
+- **Plain Spark**: nothing of its own; a trigger of processing time and `foreachBatch` come near.
+
+## Memory and state
+
+**Spread, from 16 tasks on.** Where `spark.sql.shuffle.partitions` is set to 16 or more, or nobody set it and Spark has 16 cores or more,
+no task sees all rows: one shuffle puts stream time beside each row, one brings the rows of each key together, one finds the moment at
+which each came out. The input is computed twice. With fewer tasks one buffer is faster (two to four times on two cores), and the input is
 computed once. Set it to 8 or to 200 to choose.
 
 **One buffer.** The rows of a clock go through one task with fewer tasks; with `max_records` or `max_bytes`, since these bound one buffer;
@@ -82,13 +111,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamtime.sql.call.kinds import Choice, Duration, Flag
-from streamtime.sql.call.spec import (
-    FOLLOWS_CLOCK,
-    Example,
-    Local,
-    Option,
-    Spec,
-)
+from streamtime.sql.call.spec import FOLLOWS_CLOCK, Example, Local, Option, Spec
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.suppress.batch import (
     ADDS,
@@ -132,7 +155,7 @@ def plan(call: Bound) -> DataFrame:
 
 SPEC = Spec(
     name="SUPPRESS_UNTIL_TIME_LIMIT",
-    summary="Lets at most one change per key through in each interval of event time: the newest, once the interval is over.",
+    summary="Lets at most one change per key through in each span of event time: the newest, where a key changes too often.",
     rules="C1-C12, S1, S3-S10 (KIP-328)",
     page=__doc__,
     plan=plan,
@@ -143,7 +166,7 @@ SPEC = Spec(
         Option(
             "wait", Duration(), "how long a key waits for further changes, from its first held one", default_text="none: a bound is needed"
         ),
-        Option("restart_timer", Flag(), "refused: see S3", default=False, default_text="false"),
+        Option("restart_timer", Flag(), "refused: a wait does not restart", default=False, default_text="false"),
         DELETED,
         MAX_RECORDS,
         MAX_BYTES,
@@ -162,6 +185,14 @@ SPEC = Spec(
         CLOCK,
         *COMMON,
     ),
+    clauses={
+        "PARTITION BY item": "the key: each one comes out at most once per `wait`",
+        "ORDER BY offset": "the order in which changes came",
+    },
+    main={
+        "wait": "INTERVAL 5 MINUTES",
+        "time": "'ts'",
+    },
     adds={k: v.format("`time`, `full`, `end`" if k == "'rows'" else "`null_time`, `replaced`, `held`") for k, v in ADDS.items()},
     examples=(
         Example(
@@ -179,7 +210,9 @@ SPEC = Spec(
             "",
             "SELECT offset, item, outcome, decided_by, explanation\n"
             "FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(prices) PARTITION BY item ORDER BY offset, time => 'ts', wait => INTERVAL 5 MINUTES,\n"
-            "       output => 'explain')\nORDER BY offset",
+            "       output => 'explain')\n"
+            "ORDER BY offset",
+            "What became of each change, and which row decided it:",
         ),
     ),
 )

@@ -1,52 +1,73 @@
-"""The versions of each key that a changelog describes: from when to when each row was the valid one.
+"""Makes a history out of a list of changes: from when to when each row was valid, to ask what held at a time.
 
-## Semantics
+## In a picture
 
-- **V1** A version is valid from its own event time until that of the key's next version: `[valid_from, valid_to)`, with `valid_to` null
-  where it is the current one. What was valid at a time t is the row with `valid_from <= t` and `valid_to` null or larger; where there is
-  none, the key did not exist, or was deleted.
-- **V2** Each row of the input puts a version, in processing order. It is refused, as `too_old`, iff its time lies before stream time -
-  `grace`; equality is still accepted. Stream time is the largest time among the accepted rows of all keys. A row with the key and the
-  time of an earlier one replaces it, which is then `overwritten`, a deletion or not. A row that comes out of order ends where the next
-  version begins, be that a deletion or not. (Kafka forgets a deletion that ended nothing.)
-- **V3** With `retention`, a version that ended at or before the last stream time - `retention` is left out, as `expired`: no lookup at
-  stream time - `retention` or later would find it. A current version never expires.
-- **V5** Rows that `deleted` marks are tombstones: they end a version and are none. Without it they are the rows whose `change_type`, or
-  Delta's `_change_type`, is `'delete'`. Delta's `update_preimage` rows are no changes and are left out before anything else (C10).
-  `grace` and `retention` omitted are unlimited.
-- **V8** A WHERE on a changelog does not filter the table that it describes: where a key's newest row fails the predicate, the row before
-  it becomes the current one, and lives on. Write `deleted => 'NOT (predicate)'`, by which a row that fails the predicate deletes its key
-  (`'(predicate) IS NOT TRUE'` where it can be null), or put the WHERE on the result of this call.
+```text
+changes of tea, as they came:   10:00 4.00    12:00 5.00    11:00 4.50 (late)
 
-Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
-nothing is too old; `ORDER BY arrival, time => 'ts'` replays arrival order.
+        10:00         11:00         12:00
+tea     |---- 4.00 ---|---- 4.50 ---|---- 5.00 --->         each ends where the next one begins
+rum                      11:30 |---- 9.00 ----|  13:00      deleted then: nothing is valid
+```
 
-`output => 'puts'` says what each row was told when it came: `put_status` is `current` (the newest version of its key), `superseded` (a
-newer one was known, which begins at `valid_to`) or `refused`.
+## What it does
+
+Each row is a version of its key, valid from its own time until that of the key's next version. `valid_from` is in, `valid_to` is out, and
+null where the version is the current one (V1). So what was valid at a time `t` is the row with `valid_from <= t AND (valid_to IS NULL OR
+t < valid_to)`. If there is none, the key did not exist then, or had been deleted.
+
+- **Changes that come late** are placed where their time belongs. `ORDER BY` is the order in which changes came, `time` when they hold:
+  `ORDER BY offset, time => 'ts'`. With `ORDER BY ts` both are the same.
+- **Two changes of one key and time**: the later one counts, and the other is dropped as `overwritten`, whether one of them is a deletion
+  or not (V2).
+- **Deletions** end a version and begin none (V5). `deleted => 'price IS NULL'` says which rows they are. Without it they are the rows
+  whose `change_type`, or Delta's `_change_type`, is `'delete'`. Rows of Delta's `update_preimage` are no changes, and are left out first
+  (C10).
+- **How late a change may come** says `grace`: one that is older than stream time less `grace` is refused, as `too_old`. Stream time is
+  the largest time of the rows that were accepted so far, of all keys (V2). Without `grace`, every change is accepted.
+- **How much history is kept** says `retention`: a version that ended at or before the last stream time less `retention` is left out, as
+  `expired`. A current version never is (V3). Without it, all is kept.
+- **No WHERE on the input** (V8). If a key's newest row fails the condition, the row before it would become the current one and live on.
+  Say `deleted => 'NOT (predicate)'`, by which a row that fails deletes its key (`'(predicate) IS NOT TRUE'` where it can be null). Or put
+  the WHERE on the result.
+
+`output => 'puts'` says of each row what it was told when it came: `current` (the newest version of its key), `superseded` (a newer one
+was known, which begins at `valid_to`), or `refused`.
 
 ## Nulls, ties, late rows, empty input
 
-A row with a null time or a null first `ORDER BY` value is dropped as `null_time`, one with a null key as `null_key`; neither moves stream
-time (C12), and both are `refused` puts. A null value is a row like any other. Ties in `ORDER BY` are broken by the remaining columns, left
-to right, ascending, nulls first (C4): the last of them wins. Empty input gives empty output.
+- **Null time**, or null in the first `ORDER BY` expression: dropped as `null_time`. **Null key**: dropped as `null_key`. Neither moves
+  stream time (C12), and both are `refused` puts. A null value is a value like any other.
+- **Ties** in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4): the last of them counts.
+- **Late rows**: see above (V2). **Empty input** gives an empty result.
 
-`output => 'all'` has every row, `reason` null where it is a version or a tombstone, with its bounds.
+`output => 'all'` has every row; `reason` is null if it is a version or a deletion.
 
 ## On a stream
 
-Batch only: the end of a version lies in the future of its row (C5). A streaming input is an error.
+Batch only: the end of a version lies in the future of its row (C5). A streaming input is an error. To keep a history up to date from a
+stream, write into a versioned table: [versioned tables](../versioned.md).
 
 ## Guarantees
 
-The result is a function of the set of input rows (C4). The versions of a key do not overlap. Rows, tombstones and dropped rows together
-are the input.
+The result depends on the rows alone, not on files, partitions or cores (C4). The versions of a key do not overlap. Versions, deletions
+and dropped rows are together the input.
 
-## State and memory
+## Related functions, and the same thing elsewhere
+
+- TABLE_HISTORY makes the same out of a Delta table's commits. AS_OF_JOIN looks the versions up for you. In data warehouses this is SCD2,
+  a slowly changing dimension of type 2.
+- **Kafka Streams**: a versioned state store (KIP-889). It forgets a deletion that ended nothing; this function does not.
+- **Flink SQL**: a versioned table, which has no `valid_to` that could be read.
+- **Plain Spark**: `lead(ts) OVER (PARTITION BY k ORDER BY ts)`, with what is said above of equal times, deletions and late rows written
+  by hand. dbt has snapshots.
+
+## Memory and state
 
 One window function over each key, sorted by time, gives both bounds, and spills to disk. Stream time costs one more shuffle and sort,
-where `time` differs from `ORDER BY` and `grace` or the output needs it. The event time is computed twice: for stream time, or by a filter,
-which moves below it together with your own filters. `'puts'` is a kernel, since a window function cannot look for the
-next larger time among the rows that came before: it holds the times of one key, 8 bytes for each of its versions.
+where `time` differs from `ORDER BY` and `grace` or the output needs it. The event time is computed twice: for stream time, or by a
+filter, which moves below it together with your own filters. `'puts'` is a kernel, since a window function cannot look for the next larger
+time among the rows that came before: it holds the times of one key, 8 bytes for each of its versions.
 """
 
 from __future__ import annotations
@@ -57,18 +78,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Choice, Duration
-from streamtime.sql.call.spec import (
-    CLOCK_BY,
-    KEYS,
-    NAME,
-    ORDER_BY,
-    TIME,
-    Example,
-    Local,
-    Option,
-    Spec,
-    apart_without,
-)
+from streamtime.sql.call.spec import CLOCK_BY, KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Local, Option, Spec, apart_without
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.changelog import DELETED, changelog, tombstones
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
@@ -174,7 +184,7 @@ def _puts(call: Bound, frame: Frame, accepted: Column) -> DataFrame:
 
 SPEC = Spec(
     name="VERSIONS",
-    summary="The versions of each key that a changelog describes: from when to when each row was the valid one.",
+    summary="Makes a history out of a list of changes: from when to when each row was valid, to ask what held at a time.",
     rules="C1-C4, C6, C8-C12, V1-V3, V5, V8 (KIP-889, KIP-914)",
     page=__doc__,
     plan=plan,
@@ -198,21 +208,27 @@ SPEC = Spec(
         OUTPUT,
         NAME,
     ),
+    clauses={
+        "PARTITION BY product": "the key: whose versions these are",
+        "ORDER BY offset": "the order in which changes came",
+    },
+    main={
+        "time": "'ts'",
+        "deleted": "'price IS NULL'",
+    },
     adds={
         "'rows'": "`valid_from`, `valid_to` (type of the event time; null: valid until now)",
         "'dropped'": "`reason` STRING (`null_time`, `null_key`, `too_old`, `overwritten`, `expired`), `stream_time` (type of the event "
         "time; when the row came), `lateness` DOUBLE (seconds)",
         "'all'": "`reason` (null: a version, or a tombstone), `stream_time`, `lateness`, `valid_from`, `valid_to`",
         "'puts'": "`valid_to` (type of the event time), `put_status` STRING (`current`, `superseded`, `refused`)",
-        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+        "'metrics'": METRICS,
     },
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW price_changes AS SELECT * FROM VALUES\n"
-            "  (1, 'tea', TIMESTAMP '2024-05-01 10:00:00', 4.00),\n"
-            "  (2, 'tea', TIMESTAMP '2024-05-01 12:00:00', 5.00),\n"
-            "  (3, 'tea', TIMESTAMP '2024-05-01 11:00:00', 4.50),\n"
-            "  (4, 'rum', TIMESTAMP '2024-05-01 11:30:00', 9.00),\n"
+            "  (1, 'tea', TIMESTAMP '2024-05-01 10:00:00', 4.00), (2, 'tea', TIMESTAMP '2024-05-01 12:00:00', 5.00),\n"
+            "  (3, 'tea', TIMESTAMP '2024-05-01 11:00:00', 4.50), (4, 'rum', TIMESTAMP '2024-05-01 11:30:00', 9.00),\n"
             "  (5, 'rum', TIMESTAMP '2024-05-01 13:00:00', NULL) AS price_changes(offset, product, ts, price)",
             "SELECT product, price, valid_from, valid_to\n"
             "FROM VERSIONS(TABLE(price_changes) PARTITION BY product ORDER BY offset, time => 'ts', deleted => 'price IS NULL')\n"
@@ -222,7 +238,9 @@ SPEC = Spec(
             "",
             "SELECT offset, product, ts, valid_to, put_status\n"
             "FROM VERSIONS(TABLE(price_changes) PARTITION BY product ORDER BY offset, time => 'ts', deleted => 'price IS NULL',\n"
-            "              grace => INTERVAL 30 MINUTES, output => 'puts')\nORDER BY offset",
+            "              grace => INTERVAL 30 MINUTES, output => 'puts')\n"
+            "ORDER BY offset",
+            "With half an hour of grace, change 3 comes too late. What each change was told when it came:",
         ),
     ),
 )

@@ -1,80 +1,113 @@
-"""Aggregates over tumbling, hopping or sliding windows: a change for each row, or one final row for each window.
+"""Totals per window of time, such as per hour, that stay right when rows come late: as changes, or as final rows.
 
-## Semantics
+## In a picture
 
-- **W1** `size` gives tumbling windows `[window_start, window_end)`, aligned to the epoch; with `slide` they are hopping. A window accepts
-  a row iff `window_end > stream time - grace`; at `stream time = window_end + grace` it is closed. A row in several hopping windows is
-  judged, and counted, in each.
-- **W5** Each row gives one upsert for every open window that it lies in: the aggregates over the window's rows so far. `change_time` is
-  the largest event time in the window so far. `difference` in place of `size` gives sliding windows, both bounds inclusive: one ends at
-  each row's event time, one begins one microsecond after it if rows lie in it. They are closed iff `window_end < stream time - grace`. A
-  row also calls into being the sliding window that begins right after it, which is then an upsert, too.
-- **Aggregates** are SQL text: `count(*)`, `count`, `sum`, `min`, `max`, `avg`, `first`, `last`, `collect_list`, each of one expression
-  over the input and with AS and a name. Types are those of Spark. `first`, `last` and `collect_list` go by event time, ties by processing
-  order; `collect_list` leaves nulls out, `first` and `last` do not. A sum that does not fit fails with what to cast.
-- **W6** `window_close` is the first instant at which the result is final: `window_end + grace`; of a sliding window one microsecond
-  later. `emit => 'final'` gives one row for each window when stream time reaches it, as SUPPRESS_UNTIL_CLOSE would from the changes:
-  `emit_time` is the stream time that released it. Windows still open at the end of a batch are held back, or leave with `emit_reason`
-  'end' where `at_end => 'emit'` (C7).
-- **W7** `grace` omitted is no grace at all: the `late` report says what it costs.
-- **C10** The result has the keys, `clock_by` and ORDER BY columns of the row that caused the change, the bounds, the aggregates,
-  `window_close`, `change_type`, `change_time`, `change_seq`. The latter counts the changes of one key that share the ORDER BY columns,
-  from 0; on a stream, those of one micro-batch; in final rows, those of one input row. Keys and ORDER BY must be columns of the input.
+```text
+size => INTERVAL 10 MINUTES, grace => INTERVAL 1 MINUTE
 
-Event time is the first `ORDER BY` expression unless `time` names another: `ORDER BY ts` says that rows are in event-time order, and
-nothing is late.
+10:00                      10:10   10:11               10:20
+|--------- window ---------|~grace~|                             a row of 10:10:00 is in the next one
+| ann 10:01, 10:07         |       closed: final, n = 2
+                           |------- next window: bob 10:12 ----|
+                                                                 x ann 10:08 comes after that of 10:12: late
+```
+
+## What it does
+
+Each row belongs to one or more windows. A window adds up its rows with `aggregates`, for each key apart.
+
+- **Tumbling** windows follow each other: `size => INTERVAL 1 HOUR`. They begin at 1970-01-01 00:00 UTC and every `size` after it, so
+  hours begin at full hours, days at midnight UTC, and seven days on a Thursday. The start is in the window, `window_end` is not: a row at
+  10:10:00 is in the window that begins then (W1).
+- **Hopping** windows overlap: `size => INTERVAL 1 HOUR, slide => INTERVAL 10 MINUTES` is the last hour, every ten minutes. A row is
+  counted in each window that it lies in.
+- **Sliding** windows have `difference` in place of `size`: all rows that lie no more than that apart. Both bounds are in the window. One
+  ends at the time of each row. Another begins right after a row, if further rows lie in it (W5).
+- **Changes or final rows**: with `emit => 'updates'`, each row gives a change for each of its windows: the totals so far. The newest
+  change of a window replaces the ones before it. With `emit => 'final'` there is one row for each window, once it is closed (W6).
+- **When a window closes**: when stream time reaches `window_end` plus `grace` (W1, W7). Stream time is the largest event time seen so
+  far, in rows of any key. A row for a window that is closed is late, and not counted. Without `grace` a window closes at its end. A
+  sliding window, whose end is part of it, closes one microsecond later. The column `window_close` says when.
+- **The end of the input**: windows that are still open are not final, and `emit => 'final'` holds them back. `at_end => 'emit'` lets them
+  out, with `emit_reason` `end` (C7).
+- **Aggregates** are written as in SQL: `count(*)`, `count`, `sum`, `min`, `max`, `avg`, `first`, `last`, `collect_list`, each over one
+  expression and with `AS` and a name. Types are those of Spark. `first`, `last` and `collect_list` go by event time; of equal times, by
+  processing order. `collect_list` leaves nulls out, `first` and `last` do not. A sum that does not fit its type is an error that says
+  what to cast.
+- **Two orders**: `ORDER BY ts` takes rows by their time, so none is late. `ORDER BY offset, time => 'ts'` takes them as they arrived, and
+  says exactly which ones were late.
+- **Changes can be fed** into another function, with `ORDER BY (offset, change_seq), time => 'change_time'` (C10). `change_time` is the
+  largest event time in the window so far. `change_seq` numbers the changes of one key that share the ORDER BY columns, from 0; on a
+  stream, those of one micro-batch; in final rows, those of one input row. Keys and ORDER BY must be columns of the input, since the
+  result has them.
 
 ## Nulls, ties, late rows, empty input
 
-A row with a null time or a null first `ORDER BY` value is dropped as `null_time`, one with a null key as `null_key` (C12); neither moves
-stream time. Ties in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4). A row is `late` once per
-closed window, with its bounds; in sliding windows once, when all of its windows are closed. Empty input gives empty output.
+- **Null time**, or null in the first `ORDER BY` expression: dropped as `null_time`. **Null key**: dropped as `null_key` (C12). Neither
+  moves stream time.
+- **Ties** in `ORDER BY` are broken by the remaining columns, left to right, ascending, nulls first (C4).
+- **Late rows** are dropped as `late`, once for each closed window, with its bounds. With sliding windows once, if all windows of the row
+  are closed.
+- **Empty input** gives an empty result. A window without rows has no row: a missing hour is not an hour with zero.
 
-`output => 'all'` has every input row once per window, `reason` null where the window took it. `output => 'explain'` says what each row
-did: `opened` a window, `joined` one, or was `late`.
+`output => 'dropped'` lists what was not counted. `output => 'all'` has every input row once per window, with the reason if it was
+dropped. `output => 'explain'` says of each row that it `opened` a window, `joined` one or was `late`, in a sentence.
 
 ## On a stream
 
-The same call over a streaming input keeps each key's open windows in RocksDB until they close. Stream time is the watermark under which a
-micro-batch runs (C3): `watermark` sets its delay; without it the input's own counts, else one without delay. Final results are equal
-however the input is cut into micro-batches, if no row is later than `grace`, once the watermark has passed (C5); sums of DOUBLE may
-differ in their last digits, as the order of rows does. `clock_by`, `at_end => 'emit'`, `output => 'metrics'` or `'explain'`, and keys
-with a collation are errors. With `emit => 'final'`, `emit_time` is the column that a following stateful function or window sees (S8);
-else it is `change_time`.
+The same call works where the table is a stream. The open windows of each key are kept in RocksDB until they close.
 
-## Equal numbers in batch and on a stream
+- **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
+  delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
+- **Final rows are those of batch**, however the stream is cut, if no row is later than `grace` and once the watermark has passed the
+  window (C5). Sums of DOUBLE can differ in their last digits, as the order of rows does.
+- **What follows** in the same query goes by `emit_time` with `emit => 'final'`, else by `change_time` (S8).
+- **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys with a collation.
 
-Batch sorts the whole input, so with `ORDER BY ts` nothing is late. A stream takes rows as files bring them: a row is late where its window
-closed before its micro-batch began. One file has rows of 10:00:10 and 10:04:00, the next one of 10:00:50, and `size` is a minute: batch
-counts three rows, the stream two, since after the first file stream time is 10:04:00. Where such rows are, and how to get equal numbers:
+### Equal numbers in batch and on a stream
 
-- **Where they are**: the same call with `output => 'dropped'` gives the late rows, with stream time and lateness, `'all'` every row with
-  its reason; `late_drop_total` in `observedMetrics` of the query's progress counts them. Run one of these beside the call.
-- **Wait longer**: `watermark => INTERVAL 5 MINUTES` closes every window five minutes later; then the stream counts three. `grace` does so
-  too, and says in batch what would be late where `ORDER BY` is the order of arrival. Either must be as long as the largest lateness.
-- **Read in order**: a stream reads files by the time they were written. With `trigger(availableNow=True)` and files that were written in
-  order of event time no row is late; one micro-batch of all files has no late row either, since stream time moves between micro-batches.
+Batch sorts the whole input, so with `ORDER BY ts` nothing is late. A stream takes rows as files bring them. A row is late if its window
+closed before its micro-batch began. An example: `size` is a minute. One file has rows of 10:00:10 and 10:04:00, the next file one of
+10:00:50. Batch counts three rows. The stream counts two: after the first file stream time is 10:04:00, and the minute of 10:00 is closed.
+
+- **Where they are**: the same call with `output => 'dropped'` lists the late rows, with stream time and lateness. `late_drop_total` in
+  `observedMetrics` of the query's progress counts them. Run one of these beside the call.
+- **Wait longer**: `watermark => INTERVAL 5 MINUTES` closes every window five minutes later. Then the stream counts three. `grace` does
+  so, too, and also says in batch what would be late, where `ORDER BY` is the order of arrival. Either must be as long as the largest
+  lateness.
+- **Read in order**: a stream reads files by the time they were written. With `trigger(availableNow=True)`, and files written in the order
+  of event time, no row is late. Nor is one if a single micro-batch has all files, since stream time moves between micro-batches.
 
 ## Guarantees
 
-The result is a function of the set of input rows (C4). Late, null and accepted rows together are the input (C6). With dates as event
-time, bounds and `change_time` are TIMESTAMP_NTZ.
+The result depends on the rows alone, not on files, partitions or cores (C4). Rows that were counted and rows that were dropped are
+together the input (C6). With dates as event time, bounds and `change_time` are TIMESTAMP_NTZ.
 
-## State and memory
+## Related functions, and the same thing elsewhere
 
-A kernel adds up the open windows of one key at a time, whatever the number of rows; `collect_list` keeps its values. Final rows in batch
-are joined with the stream times that released them. That, or stream time where `time` differs from `ORDER BY`, computes the input twice.
+- SESSION_UPDATES does the same for sessions, which end after a pause. DISTINCT_IN_WINDOW keeps the first row of each window.
+- SUPPRESS_UNTIL_CLOSE makes final rows out of any changes; after this function, `emit => 'final'` is shorter.
+- **Kafka Streams**: `windowedBy(TimeWindows.ofSizeAndGrace(..)).aggregate(..)`, and `suppress(untilWindowCloses(..))` for final rows.
+- **Flink SQL**: `GROUP BY window_start, window_end` over `TABLE(TUMBLE(..))` or `TABLE(HOP(..))`, which drops late rows, and counts them.
+- **Plain Spark**: `GROUP BY k, window(ts, '10 minutes')`. In batch it counts every row, however late. On a stream, in append mode, it
+  gives final rows. It has no changes and no report of late rows.
 
-Final rows of tumbling windows are a plain GROUP BY, at its price, where that gives the same to the last digit: `ORDER BY` is one column of
-a fixed width (no text, no DOUBLE), upwards; there is no `clock_by`; keys are no DOUBLEs, arrays or structs; aggregates are `count`, `sum`
-and `avg` of integers or of DECIMALs of up to 28 digits, `min` and `max` of what has a fixed width; and rows come in event-time order, or
-windows are ten minutes long or longer. A sum of DOUBLEs depends on the order of rows, so a kernel adds it up: cast it to DECIMAL for speed.
+## Memory and state
 
-On a stream, state is one entry for each key and open window, in 128 buckets; sliding windows also keep what rows of one key and event time
-come to.
+A kernel in Python adds up the open windows of one key at a time, however many rows there are; `collect_list` keeps its values. Final rows
+in batch are joined with the stream times that let them out. That computes the input twice, as does stream time where `time` is not what
+`ORDER BY` begins with.
 
-A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
-its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
+Final rows of tumbling windows are a plain GROUP BY, at its price, where that gives the same to the last digit. For that, `ORDER BY` must
+be one column of fixed width (no text, no DOUBLE), ascending. There must be no `clock_by`. Keys must be no DOUBLEs, arrays or structs. The
+aggregates must be `count`, `sum` and `avg` of integers or of DECIMALs of up to 28 digits, or `min` and `max` of what has a fixed width.
+And rows must come in event-time order, or windows must be ten minutes long or longer. A sum of DOUBLEs depends on the order of rows, so a
+kernel adds it up: cast to DECIMAL for speed.
+
+On a stream: one entry for each key and open window, in 128 buckets. Sliding windows also keep the totals of each key and event time.
+
+A key is stored as two numbers: its own value, where it is one or two integers, times or booleans; else what a secret of the state makes
+of its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
 """
 
 from __future__ import annotations
@@ -82,13 +115,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamtime.sql.call.kinds import Duration
-from streamtime.sql.call.spec import (
-    Example,
-    Local,
-    Option,
-    Spec,
-    apart_of_updates,
-)
+from streamtime.sql.call.spec import Example, Local, Option, Spec, apart_of_updates
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows import changes, window_changes
 from streamtime.sql.windows.changes import check as check_aggregates
@@ -132,7 +159,7 @@ def plan(call: Bound) -> DataFrame:
 
 SPEC = Spec(
     name="WINDOW_UPDATES",
-    summary="Aggregates over tumbling, hopping or sliding windows: a change for each row, or one final row for each window.",
+    summary="Totals per window of time, such as per hour, that stay right when rows come late: as changes, or as final rows.",
     rules="C1-C12, W1, W5-W7, S2 (KIP-328)",
     page=__doc__,
     plan=plan,
@@ -140,32 +167,58 @@ SPEC = Spec(
     local=Local(judges.windows, details=("window_start", "window_end"), updates=kernel, without_key="null_key"),
     check=check,
     options=(
-        Option("size", Duration(positive=True), "the length of a window", default_text="none"),
-        Option("slide", Duration(positive=True), "how far apart windows start, at most `size`", default_text="size"),
-        Option("difference", Duration(), "the largest distance between rows of a sliding window, included", default_text="none"),
+        Option("size", Duration(positive=True), "the length of a window; this or `difference` must be given", default_text="none"),
+        Option(
+            "slide", Duration(positive=True), "how far apart windows start, at most `size`", default_text="`size`: windows do not overlap"
+        ),
+        Option(
+            "difference",
+            Duration(),
+            "the largest distance between rows of a sliding window, included; in place of `size`",
+            default_text="none: time windows",
+        ),
         *changes.OPTIONS,
     ),
+    clauses={
+        "PARTITION BY customer": "the key: each one has its own totals",
+        "ORDER BY ts": "the event time; of rows in order of arrival `ORDER BY offset, time => 'ts'`",
+    },
+    main={
+        "size": "INTERVAL 1 HOUR",
+        "aggregates": "'count(*) AS n'",
+        "grace": "INTERVAL 5 MINUTES",
+        "emit": "'final'",
+        "at_end": "'emit'",
+    },
     adds=changes.adds(BOUNDS, "'upsert'", "`opened`, `joined`, `late`"),
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM VALUES\n"
-            "  (1, 'ann', TIMESTAMP '2024-05-01 10:01:00', 20.00),\n"
-            "  (2, 'ann', TIMESTAMP '2024-05-01 10:07:00', 5.00),\n"
+            "  (1, 'ann', TIMESTAMP '2024-05-01 10:01:00', 20.00), (2, 'ann', TIMESTAMP '2024-05-01 10:07:00', 5.00),\n"
             "  (3, 'bob', TIMESTAMP '2024-05-01 10:12:00', 8.50),\n"
             "  (4, 'ann', TIMESTAMP '2024-05-01 10:08:00', 1.00) AS orders(id, customer, ts, amount)",
+            "SELECT customer, window_start, n, total, emit_time, emit_reason\n"
+            "FROM WINDOW_UPDATES(TABLE(orders) PARTITION BY customer ORDER BY id, time => 'ts',\n"
+            "                    size => INTERVAL 10 MINUTES, grace => INTERVAL 1 MINUTE, emit => 'final', at_end => 'emit',\n"
+            "                    aggregates => 'count(*) AS n, sum(amount) AS total')\n"
+            "ORDER BY customer, window_start",
+        ),
+        Example(
+            "",
+            "SELECT id, customer, ts, reason, stream_time\n"
+            "FROM WINDOW_UPDATES(TABLE(orders) PARTITION BY customer ORDER BY id, time => 'ts',\n"
+            "                    size => INTERVAL 10 MINUTES, grace => INTERVAL 1 MINUTE, aggregates => 'count(*) AS n',\n"
+            "                    output => 'dropped')",
+            "The order with the number 4 came after the window closed, and is not in ann's total. Which rows were not counted, and why:",
+        ),
+        Example(
+            "",
             "SELECT id, customer, window_start, n, total, change_time\n"
             "FROM WINDOW_UPDATES(TABLE(orders) PARTITION BY customer ORDER BY id, time => 'ts',\n"
             "                    size => INTERVAL 10 MINUTES, grace => INTERVAL 5 MINUTES,\n"
             "                    aggregates => 'count(*) AS n, sum(amount) AS total')\n"
             "ORDER BY id",
-        ),
-        Example(
-            "",
-            "SELECT customer, window_start, window_close, n, total, emit_time, emit_reason\n"
-            "FROM WINDOW_UPDATES(TABLE(orders) PARTITION BY customer ORDER BY id, time => 'ts',\n"
-            "                    size => INTERVAL 10 MINUTES, grace => INTERVAL 1 MINUTE, emit => 'final', at_end => 'emit',\n"
-            "                    aggregates => 'count(*) AS n, sum(amount) AS total')\n"
-            "ORDER BY customer, window_start",
+            "With five minutes of grace it is counted. The changes, one for each row:",
         ),
     ),
 )

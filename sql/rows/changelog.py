@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DELETED = Option(
     "deleted",
     Text(),
-    "marks tombstones: changes that delete their key",
+    "marks deletions (tombstones): changes that remove the row of their key",
     default_text="change_type = 'delete' or _change_type = 'delete', where such a column exists",
 )
 

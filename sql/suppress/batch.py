@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Count
-from streamtime.sql.call.spec import CLOCK_BY, KEYS, NAME, ORDER_BY, TIME, WATERMARK, Option
+from streamtime.sql.call.spec import CLOCK_BY, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Option
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.changelog import changelog, tombstones, typed
@@ -79,7 +79,7 @@ ADDS = {
     "'rows'": "`emit_time` (type of the event time: the stream time that released the row), `emit_reason` STRING ({})",
     "'dropped'": "`reason` STRING ({}), `stream_time` (type of the event time; when the row came), `lateness` DOUBLE (seconds)",
     "'all'": "`reason` (null: it came out), `stream_time`, `lateness`, `emit_time`, `emit_reason`",
-    "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+    "'metrics'": METRICS,
     "'explain'": EXPLAINED
     + "(stream time when that was decided; null: it never was), `decided_by` STRING (the `ORDER BY` values of the row "
     "whose arrival decided it, as JSON; null: the end of the input), `explanation` STRING",

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Text
-from streamtime.sql.call.spec import COMMON, OUTPUT, Option
+from streamtime.sql.call.spec import COMMON, INSTEAD, METRICS, OUTPUT, Option
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import arrow_type, expression, must_travel, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
@@ -42,8 +42,8 @@ AGGREGATES = Option(
     Text(),
     f"what to compute, each with AS and a name: {', '.join(KINDS)}",
     required=True,
-    default_text="'count(*) AS n'",
     example="'count(*) AS n'",
+    values="aggregates as in SQL, in quotes, with commas",
 )
 EMIT = Option(
     "emit",
@@ -74,14 +74,14 @@ def adds(bounds: tuple[str, str], types: str, outcomes: str) -> dict[str, str]:
     """What a page says of the columns."""
     start, end = bounds
     return {
-        "'rows'": f"in place of the input's columns: keys, `clock_by` and ORDER BY columns, `{start}`, `{end}` (type of the event time; "
+        "'rows'": f"{INSTEAD}keys, `clock_by` and ORDER BY columns, `{start}`, `{end}` (type of the event time; "
         f"TIMESTAMP_NTZ where that is DATE), the aggregates, `window_close` (as the bounds), `change_type` STRING ({types}), "
         "`change_time` (as the bounds), `change_seq` BIGINT; with emit => 'final' also `emit_time` (as the bounds), "
         "`emit_reason` STRING (`close`, `end`)",
         "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `late`; null: taken), `stream_time` (type of the event time), "
         f"`lateness` DOUBLE (seconds), `{start}`, `{end}`",
         "'explain'": f"`outcome` STRING ({outcomes}, `null_time`, `null_key`), `stream_time`, `{start}`, `{end}`, `explanation` STRING",
-        "'metrics'": "`name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING, in place of the input's columns",
+        "'metrics'": METRICS,
     }
 
 

@@ -56,7 +56,8 @@ def test_help_shows_a_function_with_its_signature() -> None:
     assert parameters["df"].annotation is DataFrame
     assert parameters["order_by"].default is inspect.Parameter.empty
     assert inspect.signature(streamtime.distinct_in_window).parameters["grace"].default.total_seconds() == 0
-    assert "## Semantics" in shown
+    assert "## What it does" in shown
+    assert 'streamtime.deduplicate(df, keys=["k"], order_by=["ts"], within=timedelta(minutes=10))' in shown
 
 
 @pytest.fixture(scope="module")

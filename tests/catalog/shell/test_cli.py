@@ -19,6 +19,7 @@ from prompt_toolkit.output import DummyOutput
 from pyspark.sql import SparkSession
 from support.terminal import Terminal
 
+from streamtime.describe import ORDER, RULE, aligned, results
 from streamtime.shelf import FUNCTIONS
 from streamtime.shell import cli, doctor, manual
 from streamtime.shell.batch import Unreadable, split
@@ -327,12 +328,16 @@ def test_the_page_of_a_function_says_all_that_its_spec_says() -> None:
     for spec in FUNCTIONS:
         page = manual.page(manual.find(spec.name.lower()), width=72)
         assert all(len(line) <= 72 for line in page.splitlines() if not line.startswith("  ") and "=>" not in line)
+        assert not RULE.search(page), "the numbers of rules are links, which a terminal has not"
         flat = " ".join(page.split())
         for option in spec.options:
             assert f"{option.name} {option.kind.sql}" in flat
             assert " ".join(option.help.split()) in flat
-        for heading in ("SEMANTICS", "STATE AND MEMORY", "EXAMPLES"):
-            assert heading in page
+            assert " ".join(option.allowed.split()) in flat
+        headings = [line for line in page.splitlines() if line in {h.upper() for h in ORDER}]
+        assert headings == [h.upper() for h in ORDER if h.upper() in headings]
+        assert {"EXAMPLE", "WHAT IT DOES", "MEMORY AND STATE"} <= set(headings)
+        assert all(line in page for table in results()[spec.name] for line in aligned(table))
         assert all(" ".join(e.query.split()) in flat for e in spec.examples)
 
 

@@ -1,18 +1,26 @@
 """Keeps every n-th row of each key.
 
-## Semantics
+## What it does
 
-- The rows of a key are counted in processing order, from 1. A row passes where its number is a multiple of `n`.
+The rows of a key are counted in processing order, from 1. A row passes where its number is a multiple of `n` (C4).
 
 ## Nulls, ties, late rows, empty input
 
 A null key or a null time is dropped with a reason. Ties are broken by the remaining columns. Nothing is late. No rows give no rows.
 
+## On a stream
+
+The counts go on from micro-batch to micro-batch.
+
 ## Guarantees
 
-On a stream the counts go on from micro-batch to micro-batch.
+The result depends on the rows alone.
 
-## State and memory
+## Related functions, and the same thing elsewhere
+
+- **Plain Spark**: `row_number() OVER (PARTITION BY k ORDER BY ts) % n = 0`.
+
+## Memory and state
 
 A number for each key.
 """
@@ -85,6 +93,9 @@ SPEC = Spec(
         Option("n", Count(), "which rows pass: 3 keeps the third, the sixth, ..", required=True, example="3"),
         *COMMON[2:],
     ),
+    clauses={"PARTITION BY k": "whose rows are counted", "ORDER BY ts": "the order in which they are"},
+    main={"n": "3"},
+    adds={"'rows'": "none"},
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW beats AS SELECT 'a' AS k, timestamp_seconds(id) AS ts, id FROM range(6)",

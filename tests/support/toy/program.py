@@ -40,7 +40,7 @@ def main(channel: str) -> None:
         found["python"] = sorted(r.id for r in streamtime.every_nth(spark.table("taps"), keys="k", order_by=["ts", "id"], n=3).collect())  # type: ignore[attr-defined]
         found["catalog"] = [r.argument for r in spark.sql("SELECT * FROM FUNCTION_CATALOG() WHERE function = 'EVERY_NTH'").collect()]
         found["help"] = any("Keeps every n-th row" in r[0] for r in spark.sql("DESCRIBE FUNCTION EXTENDED EVERY_NTH").collect())
-        found["page"] = "Keeps every n-th row" in pages(spark)["every_nth.md"]
+        found["page"] = "Keeps every n-th row" in pages()["every_nth.md"]
         try:
             spark.sql("SELECT * FROM EVERY_NTH(TABLE(taps) PARTITION BY k ORDER BY ts)")
         except Exception as error:

@@ -1,0 +1,93 @@
+"""The reference pages as an analyst reads them: what comes first, what is linked, and the ten questions that each must answer."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support import ROOT
+
+from streamtime.describe import CODE, ORDER, PICTURE, RULE, WRITTEN, written
+from streamtime.shelf import FUNCTIONS
+
+REFERENCE = ROOT / "docs" / "reference"
+SEMANTICS = (ROOT / "docs" / "semantics.md").read_text()
+PAGES = {s.name: (REFERENCE / f"{s.name.lower()}.md").read_text() for s in FUNCTIONS}
+LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
+QUESTION = re.compile(r"(\d+)\. ([^?]+\?) (.+)")
+NAMES = [s.name for s in FUNCTIONS]
+
+
+def questions() -> dict[str, list[tuple[str, str, str]]]:
+    _, *parts = re.split(r"^## ", (ROOT / "tests" / "pages" / "questions.md").read_text(), flags=re.MULTILINE)
+    found = {}
+    for part in parts:
+        name, *lines = part.splitlines()
+        found[name] = [m.groups() for line in lines if (m := QUESTION.fullmatch(line))]
+    return found  # type: ignore[return-value]
+
+
+def without_code(markdown: str) -> str:
+    return "".join(piece for i, piece in enumerate(CODE.split(markdown)) if i % 2 == 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_begins_with_a_sentence_and_an_example_with_its_result_within_25_lines(name: str) -> None:
+    title, _, sentence, _, heading, *rest = PAGES[name].splitlines()[:25]
+    assert title == f"# {name}"
+    assert sentence.endswith(".")
+    assert heading == "## Example"
+    assert "```sql" in rest
+    result = rest[rest.index("```") + 2 :] if "```" in rest else []
+    assert len(result) >= 3, "the query ends within 25 lines, and a table of at least one row follows"
+    assert "" in result or name == "FUNCTION_CATALOG", "which ends there, too"
+
+
+@pytest.mark.parametrize("spec", FUNCTIONS, ids=NAMES)
+def test_the_sections_of_a_page_stand_in_their_order(spec: object) -> None:
+    name = spec.name  # type: ignore[attr-defined]
+    headings = re.findall(r"^## (.+)$", PAGES[name], re.MULTILINE)
+    missing = set(ORDER) - set(headings)
+    assert headings == [h for h in ORDER if h not in missing]
+    assert missing <= ({PICTURE, ORDER[2], ORDER[4]} if name == "FUNCTION_CATALOG" else set()), missing
+    assert set(written(spec)) >= set(WRITTEN) - {PICTURE}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_function_has_ten_questions_whose_answers_name_what_the_page_says(name: str) -> None:
+    asked = questions()[name]
+    assert [int(number) for number, *_ in asked] == list(range(1, 11))
+    page = PAGES[name].replace("\n  ", " ").replace("\n", " ")
+    for _, question, answer in asked:
+        for phrase in re.findall(r"`([^`]+)`", answer):
+            assert phrase.lower() in page.lower(), f"{question} {phrase}"
+
+
+def test_no_questions_are_asked_of_what_is_not_there() -> None:
+    assert sorted(questions()) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("path", sorted([*(ROOT / "docs").glob("*.md"), *REFERENCE.glob("*.md")]), ids=lambda p: p.name)
+def test_each_code_of_a_rule_is_a_link_to_the_rule_and_no_link_within_docs_is_broken(path: object) -> None:
+    text = without_code(path.read_text())  # type: ignore[attr-defined]
+    if path.name != "semantics.md":  # type: ignore[attr-defined]
+        assert not RULE.findall(LINK.sub("", text)), "a code without a link"
+    for said, target in LINK.findall(text):
+        file, _, anchor = target.partition("#")
+        if "//" in target:
+            continue
+        to = (path.parent / file) if file else path  # type: ignore[attr-defined]
+        assert to.exists(), target
+        if RULE.fullmatch(said):
+            assert (to.name, anchor) == ("semantics.md", said.lower())
+            assert f"\n### {said}\n" in SEMANTICS
+
+
+def test_every_rule_is_one_heading_and_codes_follow_each_other() -> None:
+    codes = re.findall(r"^### (.+)$", SEMANTICS, re.MULTILINE)
+    for letter in "CDWSVJR":
+        of_it = [c for c in codes if c[0] == letter]
+        assert of_it == [f"{letter}{n}" for n in range(1, len(of_it) + 1)]
+    assert set(RULE.findall(SEMANTICS)) <= set(codes)
+    cited = {code for spec in FUNCTIONS for code in RULE.findall(spec.page + spec.rules)}
+    assert cited <= set(codes)
