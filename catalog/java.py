@@ -1,11 +1,14 @@
-"""Finds Java and says what to do where it is missing or too old. Uses the standard library only, so that it can run before any install."""
+"""Finds Java and says what to do where it is missing or too old; and where a JVM's warnings go. Standard library only."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 OLDEST, INSTALL = (
@@ -49,3 +52,17 @@ def _advice() -> str:
     known = next((command for tool, command in INSTALL.items() if shutil.which(tool)), None)
     install = f"Install it with `{known}`" if known else f"Install a JDK or JRE {OLDEST} (for example Eclipse Temurin)"
     return f"{install}, then open a new shell; or set JAVA_HOME to a Java {OLDEST} that is already there."
+
+
+@contextlib.contextmanager
+def stderr_into(path: Path) -> Iterator[None]:
+    """Lets a JVM that starts meanwhile write its warnings into a file, for good, in place of the terminal that is being typed in."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)

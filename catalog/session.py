@@ -91,6 +91,17 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
     return spark
 
 
+def lasting(warehouse: Path) -> dict[str, str]:
+    """Settings of a session whose tables and views last, in that folder, which is made. One process at a time can use it."""
+    warehouse = warehouse.expanduser().resolve()
+    warehouse.mkdir(parents=True, exist_ok=True)
+    return {
+        "spark.sql.warehouse.dir": str(warehouse / "tables"),
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={warehouse / 'metastore'};create=true",
+    }
+
+
 def cache_folder() -> Path:
     """Where jars and settings are kept between runs: $STREAMTIME_CACHE, or the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -1,4 +1,4 @@
-"""The command line: `streamtime sql`, `streamtime compile`, `streamtime functions` and `streamtime doctor`."""
+"""The command line: `streamtime sql`, `serve`, `compile`, `functions` and `doctor`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from streamtime.shell.rendering import FORMATS, lines
 
@@ -15,6 +16,7 @@ EXAMPLES = """\
 examples:
   streamtime sql                            a SQL shell with Delta Lake and the functions of this pack
   streamtime sql -e "SELECT 1; SELECT 2"    statements, and out again
+  streamtime serve                          the same for Spark Connect and JDBC clients: Python, dbt, BI tools
   streamtime compile daily.sql              the same statements without calls, for where the pack cannot run
   streamtime functions deduplicate          the reference page of a function
   streamtime doctor                         what works here, what does not, and what to do
@@ -56,7 +58,7 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code: 0 for success, 1 for a failure, 2 for a wrong option, 130 after Ctrl-C."""
     options = parser().parse_args(arguments)
-    commands = {"sql": sql, "compile": compiled, "functions": functions, "doctor": doctor}
+    commands = {"sql": sql, "serve": serve, "password": password, "compile": compiled, "functions": functions, "doctor": doctor}
     try:
         code = commands[options.command](options)
         sys.stdout.flush()
@@ -73,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The options of all commands."""
+    from streamtime.server import command
+
     formatter = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
         "streamtime",
@@ -81,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=formatter,
     )
     top.add_argument("--version", action="version", version=_version())
-    commands = top.add_subparsers(dest="command", required=True, metavar="{sql,compile,functions,doctor}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="{sql,serve,password,compile,functions,doctor}")
 
     one = commands.add_parser("sql", help="run SQL, or open a SQL shell", description=SQL, epilog=SQL_EXAMPLES, formatter_class=formatter)
     what = one.add_mutually_exclusive_group()
@@ -89,15 +93,11 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("-f", dest="files", action="append", metavar="FILE", help="a script to run, - for stdin; may be repeated")
     one.add_argument("--format", choices=FORMATS, default="table", help="how results are written (default: table)")
     one.add_argument("--limit", type=_limit, metavar="N", help="rows that are shown of each result, or none for all")
-    session = one.add_argument_group("the local session")
-    session.add_argument("--cores", type=_cores, default="*", metavar="N", help="how many cores it uses (default: all)")
-    session.add_argument("--memory", type=_memory, default="2g", help="memory of the JVM (default: 2g)")
-    session.add_argument("--conf", type=_setting, action="append", metavar="KEY=VALUE", help="a Spark setting; may be repeated")
-    session.add_argument(
-        "--warehouse", type=Path, metavar="DIR", help="keep tables and views in this folder (default: they last as long as the session)"
-    )
+    _session(one.add_argument_group("the local session"), "they last as long as the session")
     other = one.add_argument_group("or a Spark Connect server")
     other.add_argument("--remote", metavar="URL", help="sc://host:port; none of the local options then applies")
+
+    command.add(commands, formatter, _session)
 
     made = commands.add_parser(
         "compile", help="statements as plain Spark SQL", description=COMPILE, epilog=COMPILE_EXAMPLES, formatter_class=formatter
@@ -124,6 +124,13 @@ def parser() -> argparse.ArgumentParser:
     three.add_argument("--remote", metavar="URL", help="check a Spark Connect server too, sc://host:port")
     three.add_argument("--format", choices=("table", "json"), default="table", help="lines for people, or JSON (default: table)")
     return top
+
+
+def _session(group: Any, kept: str) -> None:
+    group.add_argument("--cores", type=_cores, default="*", metavar="N", help="how many cores it uses (default: all)")
+    group.add_argument("--memory", type=_memory, default="2g", help="memory of the JVM (default: 2g)")
+    group.add_argument("--conf", type=_setting, action="append", metavar="KEY=VALUE", help="a Spark setting; may be repeated")
+    group.add_argument("--warehouse", type=Path, metavar="DIR", help=f"keep tables and views in this folder (default: {kept})")
 
 
 def sql(options: argparse.Namespace) -> int:
@@ -163,6 +170,34 @@ def sql(options: argparse.Namespace) -> int:
         return Shell(console).run()
     finally:
         opened.close()
+
+
+def serve(options: argparse.Namespace) -> int:
+    """`streamtime serve`."""
+    from streamtime.java import JavaError
+    from streamtime.server import command, serving
+    from streamtime.server.options import Refused
+    from streamtime.shell.connection import start_failure
+
+    given = command.options(options)
+    try:
+        return serving.serve(given)
+    except serving.Failed as failed:
+        return _fail(start_failure(failed.error, failed.said, given.warehouse))
+    except (Refused, JavaError) as problem:
+        return _fail(f"serve: {problem}")
+
+
+def password(options: argparse.Namespace) -> int:
+    """`streamtime password`."""
+    from streamtime.server import command, passwords
+    from streamtime.server.options import Refused
+
+    try:
+        print(passwords.line(options.user, command.asked_password()))
+        return 0
+    except Refused as problem:
+        return _fail(f"password: {problem}")
 
 
 def compiled(options: argparse.Namespace) -> int:

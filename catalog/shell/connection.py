@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import os
 import shutil
 import socket
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,7 +58,7 @@ def local(cores: str = "*", memory: str = "2g", settings: dict[str, str] | None 
         JavaError, ConnectionFailed: with what to do.
     """
     from streamtime import java
-    from streamtime.session import LOG4J, cache_folder, delta_jars, session
+    from streamtime.session import LOG4J, cache_folder, delta_jars, lasting, session
 
     java.check()
     try:
@@ -74,20 +71,14 @@ def local(cores: str = "*", memory: str = "2g", settings: dict[str, str] | None 
     options = [f"-Dlog4j2.configurationFile=file:{log4j}", f"-Dderby.stream.error.file={folder / 'derby.log'}"]
     made = {"spark.sql.warehouse.dir": str(folder / "tables")}
     if warehouse:
-        warehouse = warehouse.expanduser().resolve()
-        warehouse.mkdir(parents=True, exist_ok=True)
-        made = {
-            "spark.sql.warehouse.dir": str(warehouse / "tables"),
-            "spark.sql.catalogImplementation": "hive",
-            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={warehouse / 'metastore'};create=true",
-        }
+        made = lasting(warehouse)
     made |= settings or {}
     options.append(made.get("spark.driver.extraJavaOptions", ""))
     made["spark.driver.extraJavaOptions"] = " ".join(options).strip()
     said = folder / "jvm.log"
     spark = None
     try:
-        with _stderr_into(said):
+        with java.stderr_into(said):
             spark = session(cores, memory, made)
             if warehouse:
                 spark.sql("SHOW TABLES")  # the metastore opens at its first use
@@ -95,7 +86,8 @@ def local(cores: str = "*", memory: str = "2g", settings: dict[str, str] | None 
     except Exception as error:
         if spark is not None:
             spark.stop()
-        raise ConnectionFailed(_start_failure(error, said, warehouse)) from None
+        told = said.read_text(errors="replace") if said.exists() else ""
+        raise ConnectionFailed(start_failure(error, told, warehouse)) from None
     finally:
         if spark is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -151,25 +143,11 @@ def _importable(module: str) -> bool:
     return True
 
 
-def _start_failure(error: Exception, log: Path, warehouse: Path | None) -> str:
+def start_failure(error: Exception, said: str, warehouse: Path | None) -> str:
+    """Why Spark does not start, for people; `said` is what its JVM wrote."""
     from streamtime.shell.failures import readable
 
-    said = log.read_text(errors="replace") if log.exists() else ""
     if warehouse and "Another instance of Derby" in f"{error}{said}":
         return f"the warehouse {warehouse} is in use by another session; a warehouse serves one at a time."
     last = [line for line in said.splitlines() if line.strip() and not line.startswith(("\tat ", "WARNING: Using incubator"))][-5:]
     return "\n".join([f"Spark does not start: {readable(error)}", *(f"  {line.strip()[:200]}" for line in last)])
-
-
-@contextmanager
-def _stderr_into(path: Path) -> Iterator[None]:
-    """Lets a JVM that starts meanwhile write its warnings into a file, for good, in place of the terminal that is being typed in."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    try:
-        with path.open("ab") as file:
-            os.dup2(file.fileno(), 2)
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)

@@ -1,0 +1,253 @@
+"""The life of the server: start, say that it is ready, serve until it is told to stop, let queries end, stop."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from streamtime import java
+from streamtime.server import health, passwords
+from streamtime.server.doors import QUIET, Doors, forget_environment
+from streamtime.server.ledger import Ledger, log
+from streamtime.server.options import TOKEN, Options, Refused, check, local, loopback, secret, token
+from streamtime.session import LOG4J, delta_jars, lasting, session
+
+TOLD = 1.0  # seconds in which clients hear that their queries were cancelled
+# Spark's own log goes to a file: the server's has one line for each event
+LOG4J_FILE = """
+appender.spark.type = RollingFile
+appender.spark.name = spark
+appender.spark.fileName = {file}
+appender.spark.filePattern = {file}.%i
+appender.spark.layout.type = PatternLayout
+appender.spark.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n
+appender.spark.policies.type = SizeBasedTriggeringPolicy
+appender.spark.policies.size = 20MB
+appender.spark.strategy.type = DefaultRolloverStrategy
+appender.spark.strategy.max = 3
+rootLogger.appenderRef.stderr.ref = spark
+"""
+
+
+class Failed(Exception):
+    """Spark does not start: `error` says why, and `said` holds what its JVM wrote."""
+
+    def __init__(self, error: Exception, said: str) -> None:
+        super().__init__(str(error))
+        self.error, self.said = error, said
+
+
+class Stop:
+    """Set by SIGTERM and SIGINT; `now` by a second one, which ends the grace of running queries."""
+
+    def __init__(self) -> None:
+        self.asked, self.now, self.by = threading.Event(), threading.Event(), ""
+
+    def listen(self) -> None:
+        """From now on. To be repeated once Spark has started, since PySpark takes SIGINT for itself."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._told)
+
+    def _told(self, number: int, _: object) -> None:
+        (self.now if self.asked.is_set() else self.asked).set()
+        self.by = signal.Signals(number).name
+
+
+def serve(options: Options) -> int:
+    """Serve until SIGTERM or SIGINT; gives the exit code: 0 after a stop that was asked for, 1 if Spark died.
+
+    Raises:
+        Refused, JavaError: it cannot be started like this.
+        Failed: Spark does not start.
+    """
+    check(options)
+    java.check()
+    known = passwords.users(secret(options.passwords, "--passwords"), str(options.passwords)) if options.passwords else None
+    keystore = secret(options.keystore_password_file, "--tls-password-file") if options.keystore_password_file else ""
+    shown = token(options)
+    began, stop, ledger = time.monotonic(), Stop(), Ledger()
+    stop.listen()
+    state: dict[str, Any] = {"status": "starting"}
+    with _folder() as folder, _answering(options, lambda: _health(state, ledger)) as health_port:
+        log("starting", master=options.master or f"local[{options.cores}]", warehouse=options.warehouse or "none")
+        if shown:
+            os.environ[TOKEN] = shown
+        doors = _spark(options, folder)
+        try:
+            stop.listen()
+            doors.listen()
+            watcher = threading.Thread(target=_watch, args=(doors, ledger), name="streamtime-events", daemon=True)
+            watcher.start()
+            ports: dict[str, int | None] = {"connect": None, "thrift": None, "health": health_port}
+            if options.thrift_port is not None:
+                ports["thrift"] = doors.open_thrift(options, keystore, lambda u, p: _refusal(known, stop, u, p))
+            if options.connect_port is not None:
+                ports["connect"] = doors.open_connect(options, shown)
+            state |= {"status": "serving", "spark": doors.spark.version, "since": time.monotonic()}
+            _say_ready(options, ports, time.monotonic() - began)
+            while not stop.asked.wait(0.5):
+                if not doors.alive():
+                    state["status"] = "failed"
+                    log("failed", error="Spark's JVM is gone; its log says why", spark_log=_spark_log(options, folder))
+                    return 1
+            state["status"] = "stopping"
+            _end(options, doors, ledger, stop)
+            return 0
+        finally:
+            if doors.alive():
+                doors.close()
+            if options.ready_file:
+                options.ready_file.unlink(missing_ok=True)
+            if stop.asked.is_set():
+                log("stopped", seconds=f"{time.monotonic() - began:.0f}", failed_queries=ledger.failed)
+
+
+def _spark(options: Options, folder: Path) -> Doors:
+    """A session, its catalog open, and no door."""
+    forget_environment()
+    log4j, said, spark_log = folder / "log4j2.properties", folder / "jvm.log", _spark_log(options, folder)
+    classes = folder / "classes"
+    classes.mkdir()
+    spark_log.parent.mkdir(parents=True, exist_ok=True)
+    log4j.write_text(
+        LOG4J.replace("rootLogger.level = error", "rootLogger.level = warn").replace("rootLogger.appenderRef.stderr.ref = console\n", "")
+        + LOG4J_FILE.format(file=spark_log)
+        + "".join(f"logger.quiet{i}.name = {name}\nlogger.quiet{i}.level = off\n" for i, name in enumerate(QUIET))
+    )
+    given = dict(options.settings)
+    made = {
+        "spark.app.name": "streamtime serve",
+        "spark.driver.extraClassPath": os.pathsep.join([*(str(jar) for jar in delta_jars()), str(classes)]),
+        "spark.sql.warehouse.dir": str(folder / "tables"),
+        "spark.sql.catalogImplementation": "in-memory",
+    }
+    if options.warehouse:
+        made |= lasting(options.warehouse)
+    if options.master:
+        made["spark.master"] = options.master
+    if not local(options.master):
+        made["spark.driver.bindAddress"] = given["spark.driver.host"]
+        if options.cores != "*":
+            made["spark.cores.max"] = options.cores
+    jvm = [f"-Dlog4j2.configurationFile=file:{log4j}", f"-Dderby.stream.error.file={folder / 'derby.log'}"]
+    made |= given
+    made["spark.driver.extraJavaOptions"] = " ".join([*jvm, given.get("spark.driver.extraJavaOptions", "")]).strip()
+    if more := given.get("spark.driver.extraClassPath"):
+        made["spark.driver.extraClassPath"] = os.pathsep.join([*(str(jar) for jar in delta_jars()), str(classes), more])
+    spark = None
+    try:
+        with java.stderr_into(said):
+            spark = session(options.cores, options.memory, made)
+            if options.warehouse:
+                spark.sql("SHOW TABLES")  # the metastore opens at its first use
+    except Exception as error:
+        if spark is not None:
+            spark.stop()
+        raise Failed(error, said.read_text(errors="replace") if said.exists() else "") from error
+    return Doors(spark, classes)
+
+
+def _end(options: Options, doors: Doors, ledger: Ledger, stop: Stop) -> None:
+    """Let running queries end, for as long as they are granted; then cancel them."""
+    log("stopping", by=stop.by, running=len(ledger.running), grace=options.grace)
+    doors.shut_connect()
+    until = time.monotonic() + options.grace
+    while not ledger.idle(0.2) and time.monotonic() < until and not stop.now.is_set() and doors.alive():
+        pass
+    left, streams = len(ledger.running), len(doors.streams())
+    if left or streams:
+        log("cancelling", queries=left, streams=streams)
+        doors.cancel()
+        ledger.idle(TOLD)
+        time.sleep(TOLD)
+
+
+def _watch(doors: Doors, ledger: Ledger) -> None:
+    """Log what Spark tells, until it tells nothing more."""
+    while True:
+        try:
+            event = doors.next_event()
+        except Exception:  # the JVM goes
+            return
+        if event is not None and (said := ledger.told(event)) is not None:
+            words, facts = said
+            more = {"sessions": len(ledger.sessions)} if words.startswith("session") else {}
+            log(words, **facts, **more)
+
+
+def _refusal(known: dict[str, str] | None, stop: Stop, user: str, password: str) -> str | None:
+    """Why somebody may not come in over JDBC; None if they may."""
+    if stop.asked.is_set():
+        return "the server is stopping"
+    if known is None or passwords.right(known, user, password):
+        return None
+    log("login refused", door="thrift", user=user)
+    time.sleep(1)  # trying many takes long
+    return "the user or the password is wrong"
+
+
+def _say_ready(options: Options, ports: dict[str, int | None], seconds: float) -> None:
+    host, tls = options.host, ";ssl=true" if options.keystore else ""
+    written = f"[{host}]" if ":" in host else host
+    places = {
+        "connect": f"sc://{written}:{ports['connect']}" if ports["connect"] is not None else "off",
+        "thrift": f"jdbc:hive2://{written}:{ports['thrift']}/{tls}" if ports["thrift"] is not None else "off",
+        "health": f"http://{options.health_host}:{ports['health']}/health" if ports["health"] is not None else "off",
+    }
+    if ports["connect"] is not None and not loopback(host):
+        log("note", says="Spark Connect has no TLS of its own: put a proxy that has it before this port, or the token travels as it is")
+    log("ready", **places, pid=os.getpid(), seconds=f"{seconds:.1f}")
+    if options.ready_file:
+        found = {"pid": os.getpid(), "host": host, **{f"{door}_port": port for door, port in ports.items()}, **places}
+        partial = options.ready_file.with_name(f"{options.ready_file.name}.part")
+        partial.write_text(json.dumps(found, indent=2) + "\n")
+        partial.replace(options.ready_file)  # whoever waits for the file finds all of it
+
+
+def _health(state: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+    found = {key: value for key, value in state.items() if key != "since"}
+    if "since" in state:
+        found["seconds"] = round(time.monotonic() - state["since"])
+    return found | {
+        "sessions": {door: ledger.count(door) for door in ("connect", "thrift")},
+        "running": len(ledger.running),
+        "failed": ledger.failed,
+    }
+
+
+def _spark_log(options: Options, folder: Path) -> Path:
+    return (options.spark_log or (options.warehouse or folder) / "spark.log").expanduser().absolute()
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="streamtime-serve-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _answering(options: Options, state: Any) -> Iterator[int | None]:
+    if options.health_port is None:
+        yield None
+        return
+    try:
+        server = health.start(options.health_host, options.health_port, state)
+    except OSError as error:
+        raise Refused(f"--health-port: {options.health_host}:{options.health_port} cannot be had: {error}") from None
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
