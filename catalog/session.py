@@ -91,6 +91,18 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
     return spark
 
 
+def kept_in(warehouse: Path) -> dict[str, str]:
+    """Settings of a session whose tables and views last, in a folder. A folder serves one session at a time: so does its Derby database."""
+    warehouse.mkdir(parents=True, exist_ok=True)
+    return {
+        "spark.sql.warehouse.dir": str(warehouse / "tables"),
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={warehouse / 'metastore'};create=true",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{cache_folder() / 'log4j2.properties'} "
+        f"-Dderby.stream.error.file={warehouse / 'derby.log'}",
+    }
+
+
 def cache_folder() -> Path:
     """Where jars and settings are kept between runs: $STREAMTIME_CACHE, or the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -61,7 +61,7 @@ def local(cores: str = "*", memory: str = "2g", settings: dict[str, str] | None 
         JavaError, ConnectionFailed: with what to do.
     """
     from streamtime import java
-    from streamtime.session import LOG4J, cache_folder, delta_jars, session
+    from streamtime.session import LOG4J, cache_folder, delta_jars, kept_in, session
 
     java.check()
     try:
@@ -75,12 +75,7 @@ def local(cores: str = "*", memory: str = "2g", settings: dict[str, str] | None 
     made = {"spark.sql.warehouse.dir": str(folder / "tables")}
     if warehouse:
         warehouse = warehouse.expanduser().resolve()
-        warehouse.mkdir(parents=True, exist_ok=True)
-        made = {
-            "spark.sql.warehouse.dir": str(warehouse / "tables"),
-            "spark.sql.catalogImplementation": "hive",
-            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={warehouse / 'metastore'};create=true",
-        }
+        made = kept_in(warehouse)
     made |= settings or {}
     options.append(made.get("spark.driver.extraJavaOptions", ""))
     made["spark.driver.extraJavaOptions"] = " ".join(options).strip()
