@@ -24,7 +24,9 @@ Minus = Callable[[Any, int], Any]  # how a length is taken from stream time
 
 def minus(stream_time: Any, length: int) -> Any:
     """Stream time less a length, of a number or of a NumPy array; it stops at the smallest number."""
-    return groups.minus(stream_time, length) if isinstance(stream_time, np.ndarray) else max(stream_time - length, LOWEST)
+    if isinstance(stream_time, np.ndarray):
+        return groups.minus(stream_time, length)
+    return max(stream_time - length, LOWEST)
 
 
 def refused(time: Any, stream_time: Any, grace: int | None, minus: Minus = minus) -> Any:

@@ -75,14 +75,14 @@ def _ddl(name: str, names: list[str], columns: Columns) -> str:
     if isinstance(columns, str):
         return columns
     if not isinstance(columns, Mapping):
-        columns = _described(name, names, columns)
+        columns = described(name, names, columns)
     if not columns or not all(isinstance(kind, str) for kind in columns.values()):
         raise _unclear(name, "it should have names and types of columns")
     return ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
 
 
-def _described(name: str, names: list[str], connection: Any) -> dict[str, str]:
-    """What DESCRIBE says of a table: columns, and after an empty line or a heading what they are partitioned by."""
+def described(name: str, names: list[str], connection: Any) -> dict[str, str]:
+    """The columns of a table, as DESCRIBE says them before an empty line or a heading. Raises CallError."""
     if not callable(getattr(connection, "cursor", None)):
         raise _unclear(name, f"a {type(connection).__name__} is neither text, nor a mapping, nor a connection")
     cursor, table = connection.cursor(), ".".join(map(quoted, names))

@@ -1,4 +1,4 @@
-"""The command line: `streamtime sql`, `serve`, `compile`, `functions` and `doctor`."""
+"""The command line: `streamtime sql`, `serve`, `compile`, `dbt`, `functions` and `doctor`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamtime.shell.rendering import FORMATS, lines
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EXAMPLES = """\
 examples:
@@ -18,6 +22,7 @@ examples:
   streamtime sql -e "SELECT 1; SELECT 2"    statements, and out again
   streamtime serve                          the same for Spark Connect and JDBC clients: Python, dbt, BI tools
   streamtime compile daily.sql              the same statements without calls, for where the pack cannot run
+  streamtime dbt compile                    a dbt project the same way
   streamtime functions deduplicate          the reference page of a function
   streamtime doctor                         what works here, what does not, and what to do
 """
@@ -48,6 +53,17 @@ examples:
   streamtime compile daily.sql --tables columns.json
   echo "SELECT * FROM VERSIONS(TABLE(log) PARTITION BY k ORDER BY at)" | streamtime compile --table "log=k STRING, at TIMESTAMP"
 """
+DBT = """\
+`compile` writes a dbt project whose models have no calls: for a dbt that runs where nothing of this pack does, and for warehouses of
+others. dbt renders the models by your own profile, so it must be installed here: pip install "streamtime[dbt]". Exit code 1 if a call is
+wrong, or has no plain SQL: then stderr says which model, and why. `package` says where the package of macros and tests lies.
+"""
+DBT_EXAMPLES = """\
+examples:
+  streamtime dbt compile --out ../plain
+  streamtime dbt compile --project-dir shop --out shop_plain --target prod --vars '{day: 2026-01-01}'
+  streamtime dbt package
+"""
 DOCTOR_EXAMPLES = """\
 examples:
   streamtime doctor
@@ -58,7 +74,7 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code: 0 for success, 1 for a failure, 2 for a wrong option, 130 after Ctrl-C."""
     options = parser().parse_args(arguments)
-    commands = {"sql": sql, "serve": serve, "password": password, "compile": compiled, "functions": functions, "doctor": doctor}
+    commands = {"sql": sql, "serve": serve, "password": password, "compile": compiled, "dbt": dbt, "functions": functions, "doctor": doctor}
     try:
         code = commands[options.command](options)
         sys.stdout.flush()
@@ -85,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=formatter,
     )
     top.add_argument("--version", action="version", version=_version())
-    commands = top.add_subparsers(dest="command", required=True, metavar="{sql,serve,password,compile,functions,doctor}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="{sql,serve,password,compile,dbt,functions,doctor}")
 
     one = commands.add_parser("sql", help="run SQL, or open a SQL shell", description=SQL, epilog=SQL_EXAMPLES, formatter_class=formatter)
     what = one.add_mutually_exclusive_group()
@@ -107,6 +123,17 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--tables", type=Path, metavar="FILE", help='a JSON file with columns of tables: {"NAME": "COLUMNS"}')
     made.add_argument("--warehouse", type=Path, metavar="DIR", help="the folder where `streamtime sql` keeps tables and views")
     made.add_argument("--check", action="store_true", help="have Spark plan the plain text, too")
+
+    project = commands.add_parser(
+        "dbt", help="a dbt project as plain Spark SQL", description=DBT, epilog=DBT_EXAMPLES, formatter_class=formatter
+    )
+    project.add_argument("what", choices=("compile", "package"), help="write the project, or say where the package of macros is")
+    project.add_argument("--project-dir", type=Path, default=Path(), metavar="DIR", help="the dbt project (default: here)")
+    project.add_argument("--out", type=Path, metavar="DIR", help="where the other one is written (default: `plain` in the project)")
+    project.add_argument("--profiles-dir", metavar="DIR", help="as of dbt")
+    project.add_argument("--profile", metavar="NAME", help="as of dbt")
+    project.add_argument("--target", metavar="NAME", help="as of dbt")
+    project.add_argument("--vars", default="{}", metavar="YAML", help="as of dbt")
 
     two = commands.add_parser(
         "functions", help="list the functions, or show one", description="Lists the functions, or prints the reference page of one."
@@ -222,6 +249,41 @@ def compiled(options: argparse.Namespace) -> int:
         return _fail(str(problem))
     finally:
         opened.close()
+
+
+def dbt(options: argparse.Namespace) -> int:
+    """`streamtime dbt`."""
+    import streamtime
+    from streamtime.java import JavaError
+    from streamtime.shell.connection import ConnectionFailed, local
+
+    if options.what == "package":
+        print(Path(streamtime.__file__).parent / "dbt" / "package")
+        return 0
+    try:
+        from streamtime.dbt.project import compile_project, variables
+    except ModuleNotFoundError as problem:
+        return _fail(f'dbt is not installed here ({problem}): pip install "streamtime[dbt]"')
+    project = options.project_dir.resolve()
+    given = {f"--{name.replace('_', '-')}": getattr(options, name) for name in ("profiles_dir", "profile", "target")}
+    passed = [text for name, value in given.items() if value for text in (name, value)]
+    out = (options.out or project / "plain").resolve()
+    with ExitStack() as stack:
+
+        def start() -> SparkSession:
+            opened = local(settings={})
+            stack.callback(opened.close)
+            return opened.spark
+
+        try:
+            written = compile_project(start, project, out, passed, variables(options.vars))
+        except (ConnectionFailed, JavaError, ValueError) as problem:
+            return _fail(str(problem))
+    for path in written.compiled:
+        print(path)
+    for path, reason in written.refused.items():
+        _fail(f"{path}: {reason}")
+    return 1 if written.refused else 0
 
 
 def functions(options: argparse.Namespace) -> int:

@@ -251,7 +251,7 @@ class Run:
         refuse: tuple[str, str] | None = None
         if words[0] == "BEGIN":
             refuse = "a call cannot stand in a script (BEGIN .. END)", "Give its statements with semicolons between them."
-        creates = words[0] == "CREATE" and next((w for w in words if w in ("VIEW", "FUNCTION", "TABLE")), None)
+        creates = next((w for w in words if w in ("VIEW", "FUNCTION", "TABLE")), None) if words[0] == "CREATE" else None
         temporary = any(w in ("TEMP", "TEMPORARY") for w in words[: words.index(creates)]) if creates else False
         if creates in ("VIEW", "FUNCTION") and (not temporary or "GLOBAL" in words):
             what = f"global temporary {creates.lower()}" if temporary else f"persistent {creates.lower()}"

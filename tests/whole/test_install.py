@@ -81,6 +81,10 @@ def test_the_wheel_holds_the_three_folders_as_one_package(tmp_path: Path) -> Non
         "streamtime/api.pyi",
         "streamtime/sql/functions/deduplicate.py",
         "streamtime/udfs/deduplicate.py",
+        "streamtime/dbt/included/dbt_project.yml",
+        "streamtime/dbt/package/dbt_project.yml",
+        "streamtime/dbt/package/macros/tests/no_duplicates_within.sql",
+        "dbt/adapters/streamtime/__version__.py",
     ):
         assert name in names
     assert not [n for n in names if n.startswith("tests")]

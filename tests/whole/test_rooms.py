@@ -12,10 +12,12 @@ from support import ROOT
 # A folder, and the folders that it may import, imports for type checkers included. Each imports what stands below it; only `catalog` has both the
 # front (api, session, pages) and what all of catalog stands on (shelf, sparks, java, describe, version, workers).
 ROOMS = {
-    "catalog/shell": "catalog, catalog/plain, catalog/statements, sql/call, sql/syntax, catalog/server",
+    "catalog/shell": "catalog, catalog/plain, catalog/statements, sql/call, sql/syntax, catalog/server, catalog/dbt",
     "catalog/maintain": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables",
     "catalog": "catalog/maintain, catalog/shell, catalog/plain, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream",
     "catalog/server": "catalog, catalog/door",
+    "catalog/dbt/found": "catalog, catalog/dbt",
+    "catalog/dbt": "catalog, catalog/plain, sql/call, sql/syntax",
     "catalog/plain": "catalog, catalog/door, catalog/statements, sql/call, sql/syntax",
     "catalog/store": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, udfs",
     "catalog/door": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, sql/udtf",
@@ -43,15 +45,19 @@ ROOMS = {
     "udfs/assignment": "",
 }
 PACKAGES = {"streamtime.sql": "sql", "streamtime.udfs": "udfs", "streamtime": "catalog"}
+ELSEWHERE = {"catalog/dbt/found": "dbt.adapters.streamtime"}  # a folder that is installed where another program looks for it
 ALONE = {  # what only these may have
     "sql/stream": ["pyspark.sql.streaming"],
     "catalog/store": ["delta"],
+    "catalog/dbt": ["dbt", "dbt_common"],
     "catalog/shell": ["prompt_toolkit", "tabulate", "wcwidth"],
 }
 FILES = [path.relative_to(ROOT) for top in ("catalog", "sql", "udfs") for path in sorted((ROOT / top).rglob("*.py"))]
 
 
 def module(path: Path) -> str:
+    if (elsewhere := ELSEWHERE.get(path.parent.as_posix())) is not None:
+        return f"{elsewhere}.{path.stem}".removesuffix(".__init__")
     package = {folder: name for name, folder in PACKAGES.items()}[path.parts[0]]
     return ".".join((package, *path.with_suffix("").parts[1:])).removesuffix(".__init__")
 

@@ -1,0 +1,144 @@
+"""`type: streamtime` in a profile: dbt-spark, whose statements may call the functions, whoever runs them.
+
+`method: session` runs them in this process, in a session that the pack made. With any other method they run in a server: where that has the
+pack, as they are; where it does not, as plain SQL, compiled here on their way (`streamtime.dbt.compiled`).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.base import AdapterPlugin
+from dbt.adapters.contracts.connection import Connection, ConnectionState
+from dbt.adapters.spark import SparkAdapter, SparkConnectionManager, SparkCredentials
+from dbt.adapters.spark.connections import SparkConnectionMethod, SparkConnectionWrapper
+from dbt.flags import get_flags
+from dbt_common.exceptions import DbtRuntimeError
+
+from streamtime.dbt.compiled import Server
+from streamtime.session import cache_folder, lasting, session
+
+OURS = re.compile(r"(?:IllegalArgumentException|CallError): ([A-Za-z_]+(?:, [^\n]+?)?: [^\n]*?; line \d+ pos \d+)")
+SEED = " A seed's column gets its type in dbt_project.yml, seeds: {+column_types: {ts: timestamp}}; then build with --full-refresh."
+
+
+@dataclass
+class Credentials(SparkCredentials):
+    """What a profile says. `warehouse`, `cores` and `memory` are of `method: session`; all else is dbt-spark's."""
+
+    host: str | None = None  # needs none there
+    warehouse: str = "warehouse"  # the folder that keeps tables and views, in the project's unless it is absolute
+    cores: str = "*"
+    memory: str = "2g"
+
+    def __post_init__(self) -> None:
+        if self.method == SparkConnectionMethod.SESSION:
+            self.host = self.host or "this process"
+        super().__post_init__()
+
+    @property
+    def type(self) -> str:
+        """The adapter's name."""
+        return "streamtime"
+
+
+class Connections(SparkConnectionManager):
+    """Opens connections for threads of dbt."""
+
+    TYPE = "streamtime"
+    starting = threading.Lock()
+
+    @classmethod
+    def open(cls, connection: Connection) -> Connection:
+        """With a session, or a server that may not have the pack, behind it."""
+        if connection.state == ConnectionState.OPEN:
+            return connection
+        credentials: Credentials = connection.credentials
+        if credentials.method == SparkConnectionMethod.SESSION:
+            with cls.starting:
+                _start(credentials)
+        opened = super().open(connection)
+        if credentials.method != SparkConnectionMethod.SESSION:
+            opened.handle = Remote(opened.handle)
+        return opened
+
+    @contextmanager
+    def exception_handler(self, sql: str) -> Iterator[None]:
+        """What a wrong call says is shown as it is, without what the way to here wrapped around it."""
+        try:
+            with super().exception_handler(sql):
+                yield
+        except DbtRuntimeError as error:
+            raise DbtRuntimeError(said(str(error.msg))) from None
+
+
+class StreamtimeAdapter(SparkAdapter):
+    """dbt-spark's, but for its connections. dbt finds the version by this class's name."""
+
+    ConnectionManager = Connections
+
+
+class Remote(SparkConnectionWrapper):
+    """A connection to a server: what it is asked goes there as that server understands it."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.server = inner, Server(inner.handle)
+
+    def cursor(self) -> Remote:
+        """Itself, as dbt-spark's are."""
+        self.inner.cursor()
+        return self
+
+    def execute(self, sql: str, bindings: list[Any] | None = None) -> None:
+        """One statement. One with bindings inserts the rows of a seed."""
+        self.inner.execute(self.server.understands(sql) if bindings is None else sql, bindings)
+
+    def fetchall(self) -> Any:
+        """The rows."""
+        return self.inner.fetchall()
+
+    def fetchone(self) -> Any:
+        """The next row."""
+        return self.inner._cursor.fetchone()
+
+    def cancel(self) -> None:
+        """The statement that runs."""
+        self.inner.cancel()
+
+    def close(self) -> None:
+        """The connection."""
+        self.inner.close()
+
+    def rollback(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: Spark has no transactions over several statements."""
+
+    @property
+    def description(self) -> Any:
+        """Of the result's columns."""
+        return self.inner.description
+
+
+def said(message: str) -> str:
+    """The one line of a wrong call, wherever it comes from; with what a seed needs, where a time is a STRING."""
+    found = OURS.search(message)
+    line = found[1] if found else message
+    return line + SEED if "as event time, got STRING" in line else line
+
+
+def _start(credentials: Credentials) -> None:
+    """The session that dbt-spark's `getOrCreate` will find. The first connection makes it, or what runs dbt in its own process did."""
+    folder = Path(get_flags().PROJECT_DIR, credentials.warehouse).expanduser().resolve()
+    log = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{cache_folder() / 'log4j2.properties'} "
+           f"-Dderby.stream.error.file={folder / 'derby.log'}"}  # fmt: skip
+    session(credentials.cores, credentials.memory, lasting(folder) | log | credentials.server_side_parameters)
+
+
+PLUGIN = AdapterPlugin(
+    adapter=StreamtimeAdapter, credentials=Credentials, include_path=str(Path(__file__).parent / "included"), dependencies=["spark"]
+)

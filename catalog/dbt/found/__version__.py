@@ -1,0 +1,5 @@
+"""Where dbt looks for the adapter's version."""
+
+from streamtime.version import VERSION
+
+version = VERSION

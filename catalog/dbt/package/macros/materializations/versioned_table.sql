@@ -1,0 +1,75 @@
+{#
+  A Delta table that declares its versions (docs/versioned.md), to which each run puts the rows of the model.
+
+      {{ config(materialized='versioned_table', key='product', time='ts', grace='1 day', retention='90 days', deleted='_deleted') }}
+
+  key, time        as the properties streamtime.key and streamtime.time: a column or several, and the event time
+  grace            a row that is older than the table's newest by more than this is not put; how many new ones is logged
+  retention        how far back lookups are answered
+  deleted          the BOOLEAN column that marks tombstones
+
+  A row with the key and the time of one that is there replaces it. Of several in one run the last one stays, in the order of all columns.
+  A row without a key or a time is not put. The first run, and one with --full-refresh, makes the table anew.
+#}
+{% materialization versioned_table, default %}
+  {%- set key = config.require('key') -%}
+  {%- set keys = [key] if key is string else key -%}
+  {%- set time = config.require('time') -%}
+  {%- set grace = config.get('grace') -%}
+  {%- set existing = load_relation(this) -%}
+  {%- set rows = this.incorporate(path={'identifier': this.identifier ~ '__dbt_tmp'}).include(database=false, schema=false) -%}
+  {%- set anew = existing is none or existing.is_view or should_full_refresh() -%}
+
+  {{ run_hooks(pre_hooks) }}
+
+  {%- call statement('rows') -%} {{ create_table_as(True, rows, compiled_code) }} {%- endcall -%}
+  {%- if anew -%}
+    {%- if existing is not none and existing.is_view -%} {%- do adapter.drop_relation(existing) -%} {%- endif -%}
+    {%- call statement('main') -%}
+      create or replace table {{ this }} using delta tblproperties (
+        'streamtime.key' = '{{ keys | join(', ') }}', 'streamtime.time' = '{{ time }}'
+        {%- for name in ['grace', 'retention', 'deleted'] if config.get(name) %}, 'streamtime.{{ name }}' = '{{ config.get(name) }}'{% endfor %}
+      ) as {{ streamtime.last_of_each(rows, keys, time) }}
+    {%- endcall -%}
+  {%- else -%}
+    {%- if grace -%}
+      {%- call statement('late', fetch_result=true) -%}
+        select count(*) from {{ rows }} as s left anti join {{ this }} as t
+          on {% for column in keys + [time] %}t.{{ column }} = s.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
+        where s.{{ time }} < (select max({{ time }}) from {{ this }}) - interval '{{ grace }}'
+      {%- endcall -%}
+      {%- set late = load_result('late')['data'][0][0] -%}
+      {%- if late -%}
+        {%- do log(this ~ ': ' ~ late ~ ' rows are new, but older than the grace of ' ~ grace ~ ', and were not put', info=true) -%}
+      {%- endif -%}
+    {%- endif -%}
+    {%- call statement('main') -%}
+      merge into {{ this }} as t using (
+        {{ streamtime.last_of_each(rows, keys, time, grace) }}
+      ) as s on {% for column in keys + [time] %}t.{{ column }} = s.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
+      when matched then update set * when not matched then insert *
+    {%- endcall -%}
+  {%- endif -%}
+  {%- call statement('done') -%} drop view if exists {{ rows }} {%- endcall -%}
+
+  {%- do persist_docs(this, model) -%}
+  {{ run_hooks(post_hooks) }}
+  {{ return({'relations': [this]}) }}
+{% endmaterialization %}
+
+{# The rows that can be put: one for each key and time; with a grace, those that are not too late for the table. #}
+{% macro last_of_each(rows, keys, time, grace=none) %}
+  {%- set order = [] -%}
+  {%- set columns = [] -%}
+  {%- for row in run_query('describe table ' ~ rows).rows if row[0] and not row[0].startswith('#') -%}
+    {%- do columns.append('`' ~ row[0] ~ '`') -%}
+    {%- if not ('map<' in row[1] or 'variant' in row[1]) -%} {%- do order.append('`' ~ row[0] ~ '` desc nulls last') -%} {%- endif -%}
+  {%- endfor -%}
+  select {{ columns | join(', ') }} from (
+    select *, row_number() over (partition by {{ (keys + [time]) | join(', ') }} order by {{ order | join(', ') }}) as streamtime_last from {{ rows }}
+  )
+  {#- A join, since the source of Delta's MERGE may have no subquery over its target -#}
+  {%- if grace %} cross join (select max({{ time }}) as streamtime_newest from {{ this }}){% endif %}
+  where streamtime_last = 1 {%- for column in keys + [time] %} and {{ column }} is not null{% endfor %}
+  {%- if grace %} and coalesce({{ time }} >= streamtime_newest - interval '{{ grace }}', true){% endif %}
+{% endmacro %}

@@ -1,0 +1,109 @@
+"""dbt three ways: in its own process, against a server without the pack, and against one that has it. Each builds twice, with new rows between."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import TESTS
+from support.jvm import JAVA_OPTIONS, talking
+
+Said = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
+    folder: Path = tmp_path_factory.mktemp("dbt")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environment = os.environ | {"SPARK_SUBMIT_OPTS": JAVA_OPTIONS, "NO_COLOR": "1"}
+    server = TESTS / "support" / "thrift_server.py"
+    client = TESTS / "support" / "dbt_client.py"
+    log = folder / "dbt.log"
+    with (
+        log.open("w") as out,
+        talking(server, port, str(folder), stdin=subprocess.PIPE, cwd=folder) as (serving, served),
+        talking(client, port, str(folder), stdin=subprocess.PIPE, stdout=out, stderr=out, cwd=folder, env=environment) as (asking, said),
+    ):
+        assert served.readline() == "ready\n"
+
+        read = [0]
+
+        def heard() -> Said:
+            line = said.readline()
+            assert line, "\n".join(text[:300] for text in log.read_text().splitlines() if "rror" in text)[-6000:]
+            found: Said = json.loads(line)
+            found["log"] = log.read_text()[read[0] :]
+            read[0] += len(found["log"])
+            return found
+
+        found = {"here": heard(), "bare": heard(), "project": heard()}
+        assert serving.stdin is not None
+        assert asking.stdin is not None
+        serving.stdin.write("register\n")
+        serving.stdin.flush()
+        assert served.readline() == "registered\n"
+        asking.stdin.write("go\n")
+        asking.stdin.flush()
+        found["served"] = heard()
+        serving.stdin.close()
+    return found
+
+
+def test_each_way_is_green_twice_and_gives_the_same_rows(ways: dict[str, Said]) -> None:
+    for way in ("bare", "served", "project"):
+        assert ways[way]["rows"] == ways["here"]["rows"], way
+    assert all(ways["here"]["rows"].values())
+
+
+def test_a_project_of_plain_sql_has_no_calls_and_is_a_project_still(ways: dict[str, Said]) -> None:
+    project = ways["project"]
+    assert (project["not compiled"], project["left"]) == ({}, [])
+    assert sorted(project["files"]) == [f"models/{m}.sql" for m in ("held_back", "hourly", "pages", "pages_by_team", "pages_log", "shifts")]
+    for text in project["files"].values():
+        without_comments = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+        assert not re.search(r"DEDUPLICATE|WINDOW_UPDATES|VERSIONS\(|asof", without_comments)
+        assert not re.search(r"streamtime_ref|flights_bare", text)
+    log = project["files"]["models/pages_log.sql"]
+    assert log.startswith("-- depends_on: {{ ref('alerts') }}\n{{ config(materialized='incremental', incremental_strategy='append') }}\n")
+    first, _, later = log.partition("{% else %}")
+    assert "{{ this }}" in first
+    assert "{{ this }}" not in later
+
+
+def test_what_grew_run_by_run_is_the_batch_answer(ways: dict[str, Said]) -> None:
+    for way in ways.values():
+        assert way["rows"]["pages_log"] == way["rows"]["pages"]
+
+
+def test_versions_grow_but_by_rows_within_the_grace_and_the_last_of_two_with_one_time_stays(ways: dict[str, Said]) -> None:
+    versions = [json.loads(row) for row in ways["here"]["rows"]["on_call"]]
+    teams = {origin: [v["team"] for v in versions if v["origin"] == origin] for origin in ("EWR", "JFK", "LGA")}
+    assert teams == {"EWR": ["blue", "red", "blue"], "JFK": ["green", "red", "blue"], "LGA": ["green", "blue"]}
+    for way in ("here", "bare", "project", "served"):
+        assert "on_call: 1 rows are new, but older than the grace of 10 days, and were not put" in ways[way]["log"], way
+
+
+def test_a_view_stores_the_call_where_the_server_knows_it_and_plain_sql_where_not(ways: dict[str, Said]) -> None:
+    assert "DEDUPLICATE(TABLE(" in ways["served"]["view"]
+    assert "/* streamtime" in ways["bare"]["view"]
+    assert "row_number" in ways["bare"]["view"].lower() or "WITH" in ways["bare"]["view"]
+
+
+@pytest.mark.parametrize("way", ["here", "bare"])
+def test_a_wrong_call_is_one_line(ways: dict[str, Said], way: str) -> None:
+    wrong, text = ways[way]["refused"]
+    assert "DEDUPLICATE, `withn`: no such option. Did you mean `within`?" in wrong
+    assert "Exception" not in wrong
+    assert "column_types" in text
+
+
+def test_through_dbt_spark_alone_the_line_is_in_what_the_server_says(ways: dict[str, Said]) -> None:
+    assert "DEDUPLICATE, `withn`: no such option. Did you mean `within`?" in ways["served"]["refused"][0]

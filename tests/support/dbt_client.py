@@ -1,0 +1,96 @@
+"""Who runs dbt: the example's project, in this process and against a server, which gets the pack when the test has it registered.
+
+Says what came, a line of JSON for each way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dbt.cli.main import dbtRunner
+from jvm import say
+
+PROJECT = Path(__file__).parents[2] / "examples" / "dbt_project"
+MODELS = ("pages", "pages_log", "held_back", "hourly", "on_call", "shifts", "pages_by_team")
+sys.path.insert(0, str(PROJECT))
+import build  # noqa: E402
+
+WRONG = "select * from DEDUPLICATE(TABLE({{ ref('pages') }}) PARTITION BY origin ORDER BY departed, withn => INTERVAL 1 HOUR)"
+TEXT = (
+    "select * from DEDUPLICATE(TABLE(select cast(departed as string) as at, origin from {{ ref('pages') }}) "
+    "PARTITION BY origin ORDER BY at, within => INTERVAL 1 HOUR)"
+)
+
+
+def run(*arguments: str) -> Any:
+    return dbtRunner().invoke(list(arguments))
+
+
+def refused(target: str, text: str) -> str:
+    return str(run("show", "--quiet", "--target", target, "--inline", text).exception)
+
+
+def rows(query: Callable[[str], list[Any]], schema: str) -> dict[str, list[str]]:
+    return {m: sorted(row[0] for row in query(f"select to_json(struct(*)) from {schema}.{m}")) for m in MODELS}
+
+
+def here() -> dict[str, Any]:
+    assert build.main() == 0
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.active()
+    found = rows(lambda text: spark.sql(text).collect(), "flights")
+    return {"rows": found, "refused": [refused("here", WRONG), refused("here", TEXT)]}
+
+
+def there(target: str, port: str, schema: str) -> dict[str, Any]:
+    from pyhive import hive
+
+    green = [bool(run("build", "--target", target, "--vars", json.dumps({"until": day})).success) for day in build.DAYS]
+    assert all(green), target
+    with hive.connect("127.0.0.1", int(port), username="dbt") as connection, connection.cursor() as cursor:
+
+        def query(text: str) -> list[Any]:
+            cursor.execute(text)
+            return list(cursor.fetchall())
+
+        found = rows(query, schema)
+        cursor.execute(f"show create table {schema}.held_back")
+        view = cursor.fetchall()[0][0]
+    return {"rows": found, "refused": [refused(target, WRONG), refused(target, TEXT)], "view": view}
+
+
+def as_project(folder: Path, port: str) -> dict[str, Any]:
+    """The project without calls, built by dbt-spark on the server without the pack."""
+    from pyspark.sql import SparkSession
+
+    from streamtime.dbt.project import compile_project
+
+    spark, out = SparkSession.active(), folder / "plain"
+    written = compile_project(lambda: spark, PROJECT, out, ["--profiles-dir", str(PROJECT), "--target", "bare"], {"until": build.DAYS[-1]})
+    profiles = out / "profiles.yml"
+    profiles.write_text(profiles.read_text().replace("flights_served", "flights_plain"))
+    os.environ |= {"DBT_PROJECT_DIR": str(out), "DBT_PROFILES_DIR": str(out)}
+    found = there("served", port, "flights_plain")
+    os.environ |= {"DBT_PROJECT_DIR": str(PROJECT), "DBT_PROFILES_DIR": str(PROJECT)}
+    left = [str(row[0]) for row in spark.sql("SHOW SCHEMAS").collect() if row[0].startswith("streamtime_ref")]
+    files = {path: (out / path).read_text() for path in written.compiled}
+    return found | {"files": files, "not compiled": written.refused, "left": left}
+
+
+def main(channel: str, port: str, folder: str) -> None:
+    os.environ["FLIGHTS_PORT"], os.environ["FLIGHTS_CORES"] = port, "2"
+    say(channel, json.dumps(here()))
+    say(channel, json.dumps(there("bare", port, "flights_bare")))
+    say(channel, json.dumps(as_project(Path(folder), port)))
+    sys.stdin.readline()  # the server has the pack now
+    say(channel, json.dumps(there("served", port, "flights_served")))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
