@@ -107,7 +107,7 @@ class _Run:
     def __init__(
         self, spark: SparkSession, target: str, text: str, key: tuple[str, ...] | None, policy: str, properties: dict[str, str]
     ) -> None:
-        self.begun, self.started = time.monotonic(), time.time()
+        self.begun, self.started = time.monotonic(), time.time_ns() // 1000
         self.session = own_session(spark)
         self.text, self.key, self.policy, self.properties = text, key, policy, properties
         self.target = Target(self.session, full_name(spark, target))

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 
 from streamtime.sql.syntax.tokens import Span, blank
 
+COMPARABLE = {
+    "string", "varchar", "char", "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date", "timestamp",
+    "timestamp_ntz", "binary",
+}  # fmt: skip
 Name = tuple[str, str]  # an alias and a column, in lower case
 
 

@@ -16,7 +16,7 @@ from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
 from streamtime.maintain.names import Names, groups, lower, own
-from streamtime.maintain.nodes import Block, Call, Edge, Item, Leaf, Name, Node, Query, Union, Unreadable, in_text
+from streamtime.maintain.nodes import COMPARABLE, Block, Call, Edge, Item, Leaf, Name, Node, Query, Union, Unreadable, in_text
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import parts
@@ -29,10 +29,6 @@ from streamtime.statements.calls import Malformed, Rows, Statement
 from streamtime.statements.query import query
 
 SPECS = {s.name.lower(): s for s in FUNCTIONS}
-COMPARABLE = {
-    "string", "varchar", "char", "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date", "timestamp",
-    "timestamp_ntz", "binary",
-}  # fmt: skip
 CHANGING = {  # what gives another answer to the same rows
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id", "tablesample", "now", "current_date",
     "current_timestamp", "current_time", "localtimestamp", "curdate", "unix_timestamp", "input_file_name", "spark_partition_id",

@@ -75,18 +75,18 @@ class Last:
     receipt: Receipt
 
 
-def written(receipt: Receipt, text: str, sources: dict[str, dict[str, Any]], costs: dict[str, float], started: float) -> str:
-    """What goes into the commit. `started` is when the run began, in seconds since 1970."""
+def written(receipt: Receipt, text: str, sources: dict[str, dict[str, Any]], costs: dict[str, float], started: int) -> str:
+    """What goes into the commit. `started` is when the run began, in microseconds since 1970."""
     return json.dumps({MARK: {"text": text, "sources": sources, "costs": costs, "started": started, "receipt": asdict(receipt)}})
 
 
-def said(label: str | None, at: float, counts: dict[str, int]) -> Last | None:
-    """What a commit says, which was made at that time and wrote so many rows; None where it is no commit of a run."""
+def said(label: str | None, at: int, counts: dict[str, int]) -> Last | None:
+    """What a commit says, which was made at that time (microseconds) and wrote so many rows; None where it is no commit of a run."""
     if label is None or MARK not in label:
         return None
     try:
         found = json.loads(label)[MARK]
-        fields = found["receipt"] | {"units": tuple(found["receipt"]["units"]), "seconds": round(at - found["started"], 3)}
+        fields = found["receipt"] | {"units": tuple(found["receipt"]["units"]), "seconds": round((at - found["started"]) / 1e6, 3)}
         fields["tables"] = {name: tuple(commits) for name, commits in fields["tables"].items()}
         return Last(found["text"], found["sources"], found["costs"], Receipt(**fields).wrote(counts))
     except (ValueError, KeyError, TypeError):

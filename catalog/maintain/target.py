@@ -25,6 +25,7 @@ APP, NUMBER = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.w
 WITHOUT_ROWS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "ANALYZE",
                 "COMPUTE STATS", "ADD CONSTRAINT", "DROP CONSTRAINT", "CLUSTER BY", "REORG")  # fmt: skip
 PROPERTIES = {"delta.enableDeletionVectors": "true"}  # a row that goes marks its file, and does not write it anew
+ASKED = ("version", "operation", "operationMetrics", "userMetadata", "unix_micros(timestamp) AS at")
 OP = "streamtime_op"  # of a row of the source of a MERGE: 1 puts a row, 0 removes those of a unit
 REPEATED = "Another run of maintain did it at the same time."
 
@@ -41,7 +42,9 @@ class Target:
     def commits(self, most: int | None = None) -> list[Any]:
         """Its commits, the newest first."""
         limit = "" if most is None else f" LIMIT {most}"
-        rows: list[Any] = asked(self.name, NAME, lambda: self.session.sql(f"DESCRIBE HISTORY {self.name}{limit}").collect())
+        rows: list[Any] = asked(
+            self.name, NAME, lambda: self.session.sql(f"DESCRIBE HISTORY {self.name}{limit}").selectExpr(*ASKED).collect()
+        )
         return rows
 
     def runs(self) -> list[Last]:
@@ -158,7 +161,7 @@ def _same(one: str, other: str, names: Sequence[str]) -> Column:
 
 def _said(row: Any) -> Last | None:
     """What a commit says of the run that made it."""
-    return said(row["userMetadata"], row["timestamp"].timestamp(), _counts(row))
+    return said(row["userMetadata"], row["at"], _counts(row))
 
 
 def _counts(row: Any) -> dict[str, int]:

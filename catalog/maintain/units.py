@@ -222,6 +222,7 @@ class Evaluation:
                 same = F.lit(True)
                 for a, b in _joined(node, here, there):
                     same &= F.col(quoted(f"{here}.{a}")) == F.col(quoted(f"{there}.{b}"))
+                # not null-safe, as the user's own join is not
                 df, marked[there] = df.join(other, same), other
         if all(item.plain is not None for item in items):
             return df.select(*[F.col(quoted(".".join(item.plain))).alias(f"u{i}") for i, item in enumerate(items)])

@@ -160,9 +160,9 @@ def test_the_cheaper_way_is_the_one_that_runs_before_say() -> None:
 
 def test_what_is_in_a_commit_comes_back_and_other_labels_are_none() -> None:
     receipt = Receipt("t", "full", "why", {"a": (None, 3)}, {"a": 2}, ("k",), None, run=4)
-    label = written(receipt, "SELECT 1", {"a": {"id": "x", "version": 3}}, {"size": 5.0}, 100.0)
-    last = said(label, 102.5, {"inserted": 7})
+    label = written(receipt, "SELECT 1", {"a": {"id": "x", "version": 3}}, {"size": 5.0}, 100_000_000)
+    last = said(label, 102_500_000, {"inserted": 7})
     assert last is not None
     assert (last.text, last.sources["a"]["version"], last.costs) == ("SELECT 1", 3, {"size": 5.0})
     assert (last.receipt.tables, last.receipt.inserted, last.receipt.seconds, last.receipt.run) == ({"a": (None, 3)}, 7, 2.5, 4)
-    assert [said(text, 0.0, {}) for text in (None, "", "a label", '{"streamtime.maintain": 1}')] == [None] * 4
+    assert [said(text, 0, {}) for text in (None, "", "a label", '{"streamtime.maintain": 1}')] == [None] * 4
