@@ -20,7 +20,7 @@ from streamtime.maintain.reading import read
 from streamtime.maintain.receipt import Last, Receipt, written
 from streamtime.maintain.snapshots import NAME, Table, full_name, table
 from streamtime.maintain.target import Target, own_session
-from streamtime.maintain.units import Cut, Evaluation, widest
+from streamtime.maintain.units import Cut, Evaluation, unfollowed, widest
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.rows.columns import orderable
 from streamtime.sql.syntax.text import quoted
@@ -157,6 +157,9 @@ class _Run:
                     raise CallError(NAME, "`key`", f"no column `{name}` in the result", fix)
         root = self.query.root
         if root is None:
+            return ()
+        if why := unfollowed(root):
+            self.query.why = why
             return ()
         if self.key is not None:
             if missing := [k for k in self.key if k.lower() not in root.units]:

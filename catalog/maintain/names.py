@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import sqlglot
 from sqlglot import expressions as exp
+from sqlglot.errors import SqlglotError
 
-from streamtime.maintain.nodes import Item, Name, Node, Unreadable
+from streamtime.maintain.nodes import Call, Item, Name, Node, Unreadable
 
 
 class Names:
@@ -21,13 +23,29 @@ class Names:
         if not isinstance(column, exp.Column) or not isinstance(column.this, exp.Identifier):
             return None
         name, table = column.name.lower(), column.table.lower()
+        if table in self.known:
+            return (table, name) if name in self.known[table] else None
         if table:
-            return (table, name) if name in self.known.get(table, ()) else None
+            return next((found for alias in self.sources if (found := self.of_side(alias, table, name)) is not None), None)
         owners = [alias for alias, columns in self.known.items() if name in columns]
         return (owners[0], name) if len(owners) == 1 or (owners and name in self.using) else None
 
+    def of_side(self, alias: str, table: str, name: str) -> Name | None:
+        """A column of a table that a join has as a side. A later side's column of a name that is there twice has a name of its own."""
+        node = self.sources[alias]
+        if not isinstance(node, Call) or name not in lower(node.sides.get(table, ())):
+            return None
+        first = next(side for side, columns in node.sides.items() if name in lower(columns))
+        return (alias, name) if first == table else (alias, f"{table}.{name}")
+
     def star(self, alias: str | None) -> Iterator[Name]:
         """The columns of a star, in Spark's order: those of USING first."""
+        if alias is not None and alias not in self.known:
+            for source, node in self.sources.items():
+                if isinstance(node, Call) and alias in node.sides:
+                    found = [self.of_side(source, alias, c.lower()) for c in node.sides[alias]]
+                    yield from (n for n in found if n is not None)
+                    return
         if alias is not None:
             if alias not in self.known:
                 raise Unreadable(f"`{alias}.*` names no source")
@@ -38,6 +56,21 @@ class Names:
             yield next((a, name) for a, columns in self.known.items() if name in columns)
         for a, node in self.sources.items():
             yield from ((a, c.lower()) for c in node.columns if c.lower() not in first)
+
+
+def of_condition(text: str, node: Node, aliases: set[str]) -> Iterator[str | None]:
+    """The columns of one side in the equalities of a condition."""
+    try:
+        condition = sqlglot.parse_one(text, dialect="spark")
+    except SqlglotError:
+        return
+    known = {c.lower() for c in node.columns}
+    for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+        part = part.unnest()
+        if isinstance(part, exp.EQ) and isinstance(part.left, exp.Column) and isinstance(part.right, exp.Column):
+            mine = [c for c in (part.left, part.right) if c.table.lower() in aliases and c.name.lower() in known]
+            if len(mine) == 1:
+                yield mine[0].name
 
 
 def own(tree: exp.Select, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:

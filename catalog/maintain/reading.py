@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from streamtime.maintain.names import Names, groups, lower, own
+from streamtime.maintain.names import Names, groups, lower, of_condition, own
 from streamtime.maintain.nodes import COMPARABLE, Block, Call, Edge, Item, Leaf, Name, Node, Query, Union, Unreadable, in_text
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call.errors import CallError
@@ -255,7 +255,7 @@ class _Reader:
                 if any(star.args.get(a) for a in ("except_", "except", "replace", "rename")):
                     raise Unreadable("* EXCEPT is not understood")
                 for alias, column in names.star(expression.table.lower() if isinstance(expression, exp.Column) else None):
-                    shown = next(c for c in names.sources[alias].columns if c.lower() == column)
+                    shown = next(c for c in names.sources[alias].columns if c.lower() == column.rpartition(".")[2])
                     yield Item(shown, frozenset({(alias, column)}), (alias, column), quoted(shown), True)
                 continue
             bare = expression.this if isinstance(expression, exp.Alias) else expression
@@ -337,7 +337,21 @@ class _Reader:
         if why:
             clocks = {parts(c)[0].lower() for c in given.get("clock_by") or () if len(parts(c)) == 1}
             by = by & clocks if why == FOLLOWS_CLOCK else set()
-        return Call(call.function, spans, call.span, inputs, keys, columns, why, frozenset(by))
+        return Call(
+            call.function, spans, call.span, inputs, keys, columns, why, frozenset(by), self.sides(call, inputs) if spec.qualified else {}
+        )
+
+    def sides(self, call: Written, inputs: Sequence[Node]) -> dict[str, tuple[str, ...]]:
+        """The tables of a join's sides, and their columns."""
+        found: dict[str, tuple[str, ...]] = {}
+        for rows, node in zip(call.tables, inputs, strict=True):
+            if isinstance(node, Block):
+                found |= {alias: below.columns for alias, below in node.sources.items()}
+                for below in node.sources.values():
+                    found |= below.sides if isinstance(below, Call) else {}
+            else:
+                found |= dict.fromkeys(self.aliases(rows), node.columns)
+        return found
 
     def in_time_order(self, call: Written, given: dict[str, Any]) -> bool:
         """Whether the processing order is that of event time, so that nothing is late."""
@@ -349,7 +363,7 @@ class _Reader:
         """The key columns of a TABLE argument; None for each that is an expression."""
         texts = [self.text[slice(*i.span)] for i in rows.keys] or list(given.get("keys") or ())
         if not texts and given.get("on"):
-            return tuple(_on(str(given["on"]), node, self.aliases(rows)))
+            return tuple(of_condition(str(given["on"]), node, self.aliases(rows)))
         if not texts and given.get("using"):
             texts = list(given["using"])
         found = [parts(t) for t in texts]
@@ -362,21 +376,6 @@ class _Reader:
             return {parts(self.text[slice(*rows.inside)])[-1].lower()}
         node = self.node(rows.query)
         return set(node.sources) if isinstance(node, Block) else set()
-
-
-def _on(text: str, node: Node, aliases: set[str]) -> Iterator[str | None]:
-    """The columns of one side in the equalities of a condition."""
-    try:
-        condition = sqlglot.parse_one(text, dialect="spark")
-    except SqlglotError:
-        return
-    known = {c.lower() for c in node.columns}
-    for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
-        part = part.unnest()
-        if isinstance(part, exp.EQ) and isinstance(part.left, exp.Column) and isinstance(part.right, exp.Column):
-            mine = [c for c in (part.left, part.right) if c.table.lower() in aliases and c.name.lower() in known]
-            if len(mine) == 1:
-                yield mine[0].name
 
 
 def _placeholder(call: Written) -> str:

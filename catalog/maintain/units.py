@@ -262,6 +262,18 @@ class Evaluation:
         return name
 
 
+def unfollowed(node: Node) -> str:
+    """Why changes cannot be followed up to a node; '' where they can."""
+    below = () if isinstance(node, Leaf) else node.inputs if isinstance(node, Call) else node.parts if isinstance(node, Union) else None
+    for source in node.sources.values() if isinstance(node, Block) else below or ():
+        if not source.units:
+            why = source.why if isinstance(source, Call) else ""
+            return why or "a query in FROM cannot be cut by any of its columns"
+        if why := unfollowed(source):
+            return why
+    return ""
+
+
 def leaves_of(node: Node) -> list[Leaf]:
     """The tables below a node, each once."""
     if isinstance(node, Leaf):
@@ -289,8 +301,13 @@ def _named(df: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def _marked(df: DataFrame, alias: str) -> DataFrame:
-    """The columns of a source under names that no other source has."""
-    return df.toDF(*[f"{alias}.{c.lower()}" for c in df.columns])
+    """The columns of a source under names that no other source has; of two that have one name, the first has it."""
+    seen: dict[str, int] = {}
+    names = []
+    for name in (f"{alias}.{c.lower()}" for c in df.columns):
+        seen[name] = seen.get(name, 0) + 1
+        names.append(name if seen[name] == 1 else f"{name}.{seen[name]}")
+    return df.toDF(*names)
 
 
 def _all(pieces: Sequence[DataFrame]) -> DataFrame:
