@@ -22,6 +22,7 @@ from streamtime.maintain.snapshots import NAME, Table, full_name, table
 from streamtime.maintain.target import Target, own_session
 from streamtime.maintain.units import Cut, Evaluation, unfollowed, widest
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
+from streamtime.sql.call.names import Names
 from streamtime.sql.rows.columns import orderable
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.declaration import schema_of
@@ -158,6 +159,9 @@ class _Run:
         root = self.query.root
         if root is None:
             return ()
+        if Names(self.session).cased:
+            self.query.why = "names of columns are told apart by their case (spark.sql.caseSensitive)"
+            return ()
         if why := unfollowed(root):
             self.query.why = why
             return ()
@@ -210,7 +214,9 @@ class _Run:
         df = pieces[0]
         for piece in pieces[1:]:
             df = df.unionAll(piece)
-        cut = self.evaluation.counted(tuple(u.lower() for u in self.units), df)
+        kinds = dict(zip(self.query.columns, self.query.kinds, strict=True))
+        typed = df.select(*[F.col(f"u{i}").cast(kinds[u]).alias(f"u{i}") for i, u in enumerate(self.units)])
+        cut = self.evaluation.counted(tuple(u.lower() for u in self.units), typed)
         touched = cut.values.count()
         if touched == 0:
             return _Plan("none", "No change leads to a row of the result.", touched=0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyspark.sql import types as T
+
 from streamtime.sql.syntax.tokens import Span, blank
 
 COMPARABLE = {
@@ -118,6 +120,7 @@ class Query:
     root: Node | None = None
     why: str = ""  # why there is no root
     columns: tuple[str, ...] = ()
+    kinds: tuple[T.DataType, ...] = ()  # of these
 
 
 def in_text(text: str, spans: Sequence[Span], places: Mapping[Span, str], call: Span | None = None) -> str:

@@ -42,7 +42,8 @@ def read(spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, An
     Raises what Spark says of a query that is wrong, and CallError.
     """
     reader = _Reader(spark, text, table_of)
-    found = Query(text, columns=tuple(query(spark, text).columns))
+    schema = query(spark, text).schema
+    found = Query(text, columns=tuple(schema.names), kinds=tuple(f.dataType for f in schema.fields))
     try:
         root = reader.node([(0, len(text))])
         if len(root.columns) != len(found.columns):
