@@ -68,10 +68,10 @@ def deduplicate(
         refresh: whether a duplicate that is dropped begins `within` anew. Default: False.
         offset: what tells apart the records of the source: one that is read again passes again. Default: none.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
-            the whole input.
+        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
+            for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
-            batch it does nothing. Default: the input's own, else timedelta(0).
+            batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': what passed; 'dropped': what did not, and why; 'all': both, with a reason; 'metrics': counts.
             Default: 'rows'.
         name: a label for the metrics. Default: none.
@@ -134,10 +134,10 @@ def distinct_in_window(
         gap: the longest pause within a visit, included; in place of `size`. Default: none: time windows.
         grace: how long past its end a window still accepts rows. Default: timedelta(0).
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
-            the whole input.
+        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
+            for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
-            batch it does nothing. Default: the input's own, else timedelta(0).
+            batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': what passed; 'dropped': what did not, and why; 'all': both, with a reason; 'metrics': counts.
             Default: 'rows'.
         name: a label for the metrics. Default: none.
@@ -197,10 +197,10 @@ def sessionize(
         grace: how long past its end and `gap` a session still accepts rows; without it, no row is late. Default: none:
             no row is late.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
-            the whole input.
+        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
+            for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
-            batch it does nothing. Default: the input's own, else timedelta(0).
+            batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': what passed; 'dropped': what did not, and why; 'all': both, with a reason; 'metrics': counts;
             'explain': every row, what it did when it came, and why. Default: 'rows'.
         name: a label for the metrics. Default: none.
@@ -271,10 +271,10 @@ def session_updates(
             suppress_until_close gives it. Default: 'updates'.
         at_end: with emit="final", in batch: what happens to windows that are open when the input ends. Default: 'hold'.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
-            the whole input.
+        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
+            for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
-            batch it does nothing. Default: the input's own, else timedelta(0).
+            batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': the changes; 'dropped': input rows that came late or have no time or key; 'all': every input
             row, with a reason where it was dropped; 'metrics': counts; 'explain': every input row, and what it did to
             its window. Default: 'rows'.
@@ -350,10 +350,10 @@ def window_updates(
             suppress_until_close gives it. Default: 'updates'.
         at_end: with emit="final", in batch: what happens to windows that are open when the input ends. Default: 'hold'.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
-            the whole input.
+        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
+            for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
-            batch it does nothing. Default: the input's own, else timedelta(0).
+            batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': the changes; 'dropped': input rows that came late or have no time or key; 'all': every input
             row, with a reason where it was dropped; 'metrics': counts; 'explain': every input row, and what it did to
             its window. Default: 'rows'.
@@ -435,10 +435,10 @@ def suppress_until_close(
         clock: on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle
             stream releases too. Default: 'event'.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
-            the whole input.
+        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
+            for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
-            batch it does nothing. Default: the input's own, else timedelta(0).
+            batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': what comes out; 'dropped': what does not, and why; 'all': both, with a reason; 'metrics':
             counts; 'explain': each row, and what became of it, when, and which row decided that. Default: 'rows'.
         name: a label for the metrics. Default: none.
@@ -519,10 +519,10 @@ def suppress_until_time_limit(
         clock: on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle
             stream releases too. Default: 'event'.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
-            the whole input.
+        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
+            for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
-            batch it does nothing. Default: the input's own, else timedelta(0).
+            batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': what comes out; 'dropped': what does not, and why; 'all': both, with a reason; 'metrics':
             counts; 'explain': each row, and what became of it, when, and which row decided that. Default: 'rows'.
         name: a label for the metrics. Default: none.
@@ -626,7 +626,7 @@ def as_of_join(
         clock_by: with `arrival`: runs the clocks separately per value of these, which are among the left keys. Default:
             one clock for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
-            batch it does nothing. Default: the input's own, else timedelta(0).
+            batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': what passed; 'dropped': what did not, and why; 'all': both, with a reason; 'metrics': counts.
             Default: 'rows'.
         name: a label for the metrics. Default: none.
@@ -898,8 +898,8 @@ def versions(
         deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
             or _change_type = 'delete', where such a column exists.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time separately per value of these, as in a topic with partitions. Default: one clock for
-            the whole input.
+        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
+            for the whole input.
         output: 'rows': the versions; 'dropped': rows that are none, and why; 'all': both, with a reason; 'metrics':
             counts; 'puts': each row, and what it was told when it came. Default: 'rows'.
         name: a label for the metrics. Default: none.

@@ -89,10 +89,10 @@ def default(option: Option) -> str:
 
 
 def mains(spec: Spec) -> list[tuple[str, str]]:
-    """The clauses and options that most people need: how each is written, and what it is for."""
+    """The tables with names, clauses and options that most people need: how each is written, and what it is for."""
     options = {o.name: o for o in spec.options}
-    clauses = list(spec.clauses.items())
-    return clauses + [(v if n in spec.positional else f"{n} => {v}", options[n].help) for n, v in spec.main.items()]
+    over = list(spec.clauses.items()) + [(f"{name} => TABLE({name})", what) for name, what in spec.named.items()]
+    return over + [(v if n in spec.positional else f"{n} => {v}", options[n].help) for n, v in spec.main.items()]
 
 
 def columns(spec: Spec) -> list[tuple[str, str]]:

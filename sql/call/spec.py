@@ -220,7 +220,7 @@ TIME = Option(
 CLOCK_BY = Option(
     "clock_by",
     Texts(),
-    "runs stream time separately per value of these, as in a topic with partitions",
+    "runs stream time apart for each value of these, such as each partition of a source",
     default_text="one clock for the whole input",
 )
 GAP = Option(
@@ -242,6 +242,6 @@ WATERMARK = Option(
     "watermark",
     Duration(),
     "on a stream, how long to wait for late rows: stream time lags the largest event time by this; in batch it does nothing",
-    default_text="the input's own, else INTERVAL 0 SECONDS",
+    default_text="that which the input has, else INTERVAL 0 SECONDS",
 )
 COMMON = (KEYS, ORDER_BY, TIME, CLOCK_BY, WATERMARK, OUTPUT, NAME)

@@ -15,12 +15,16 @@ The right side holds versions: a row says what holds from its time on, until the
 its key with the largest time at or before its own (J1). If there is none, `join_type => 'inner'` drops the row, and `'left'` keeps it
 with nulls. The result has the columns of the left side, then those of the right side, as any join.
 
-Before you use this function, look at the two shorter ways to write it:
+Before you use this function, look at the two shorter ways to write it. The first one is for any table. The second one is for a Delta
+table that declares its versions ([versioned tables](../versioned.md)):
 
-- Over any table: `FROM orders o LEFT ASOF JOIN prices p MATCH_CONDITION (o.ts >= p.ts) ON o.product = p.product`.
-- Over a Delta table that declares its versions ([versioned tables](../versioned.md)): `FROM orders o LEFT JOIN prices FOR SYSTEM_TIME AS
-  OF o.ts p ON o.product = p.product`. Over a Delta table that declares nothing, this asks what the table held by the times of its
-  **commits**: an order that is older than its first commit finds nothing.
+```text
+FROM orders o LEFT ASOF JOIN prices p MATCH_CONDITION (o.ts >= p.ts) ON o.product = p.product
+FROM orders o LEFT JOIN prices FOR SYSTEM_TIME AS OF o.ts p ON o.product = p.product
+```
+
+Over a Delta table that declares nothing, the second one asks what the table held by the times of its **commits**: an order that is older
+than its first commit finds nothing.
 
 In the form of a function there are four ways to say what is joined:
 

@@ -3,8 +3,9 @@
 ## What it does
 
 There is one row for each argument of each function: the TABLE arguments first, then the options. A function without arguments has one row
-with a null `argument`. `required` says whether it can be left out, `default` what holds then. The function takes no arguments itself:
-filter its rows, such as by `WHERE function = 'DEDUPLICATE'`, or find out which functions have an option by `WHERE argument = 'grace'`.
+with a null `argument`. `allowed` lists the values that an option takes, `required` says whether it can be left out, `default` what holds
+then. The function takes no arguments itself: filter its rows, such as by `WHERE function = 'DEDUPLICATE'`, or find out which functions
+have an option by `WHERE argument = 'grace'`.
 
 The rows come from the same data that binds the calls, so they cannot be out of date. `DESCRIBE FUNCTION EXTENDED deduplicate` says the
 same of one function, with examples.
@@ -43,8 +44,11 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
 
-SCHEMA = "function STRING, argument STRING, position INT, type STRING, required BOOLEAN, default STRING, description STRING, rules STRING"
-Row = tuple[str, str | None, int, str | None, bool | None, str | None, str, str]
+SCHEMA = (
+    "function STRING, argument STRING, position INT, type STRING, allowed STRING, required BOOLEAN, default STRING, description STRING, "
+    "rules STRING"
+)
+Row = tuple[str, str | None, int, str | None, str | None, bool | None, str | None, str, str]
 
 
 def rows(specs: Sequence[Spec]) -> list[Row]:
@@ -53,13 +57,24 @@ def rows(specs: Sequence[Spec]) -> list[Row]:
     for s in specs:
         clauses = " PARTITION BY .. ORDER BY .." if s.has_clauses else ""
         tables: list[Row] = [
-            (s.name, name, i, "TABLE", name in s.required, None, f"TABLE(relation or query){clauses}", s.rules)
+            (
+                s.name,
+                name,
+                i,
+                "TABLE",
+                f"TABLE(relation or query){clauses}",
+                name in s.required,
+                None,
+                s.named.get(name, "the rows"),
+                s.rules,
+            )
             for i, name in enumerate(s.inputs)
         ]
         options: list[Row] = [
-            (s.name, o.name, s.tables + i, o.kind.sql, o.required, o.default_text or None, o.help, s.rules) for i, o in enumerate(s.options)
+            (s.name, o.name, s.tables + i, o.kind.sql, o.allowed, o.required, o.default_text or None, o.help, s.rules)
+            for i, o in enumerate(s.options)
         ]
-        found += tables + options or [(s.name, None, 0, None, None, None, s.summary, s.rules)]
+        found += tables + options or [(s.name, None, 0, None, None, None, None, s.summary, s.rules)]
     return found
 
 
@@ -86,7 +101,8 @@ def spec(shelf: Callable[[], Sequence[Spec]]) -> Spec:
         examples=(
             Example(
                 "",
-                "SELECT argument, type, default FROM FUNCTION_CATALOG() WHERE function = 'DEDUPLICATE' ORDER BY position",
+                "SELECT argument, type, allowed, required, default FROM FUNCTION_CATALOG()\n"
+                "WHERE function = 'DEDUPLICATE' AND position < 6 ORDER BY position",
             ),
         ),
     )
