@@ -45,13 +45,54 @@ def here() -> dict[str, Any]:
 
     spark = SparkSession.active()
     found = rows(lambda text: spark.sql(text).collect(), "flights")
-    return {"rows": found, "refused": [refused("here", WRONG), refused("here", TEXT)]}
+    return {"rows": found, "refused": [refused("here", WRONG), refused("here", TEXT)], "docs": documented()}
 
 
-def there(target: str, port: str, schema: str) -> dict[str, Any]:
+CHANGES = """
+select * from values
+  (1, 'ann', 1, timestamp'2026-01-01 10:00:00', 'I'), (2, 'bob', 1, timestamp'2026-01-01 10:00:00', 'I'),
+  (3, 'cyd', 1, timestamp'2026-01-01 10:05:00', 'I'), (1, 'Ann', 1, timestamp'2026-01-01 10:09:00', 'U'),
+  (2, 'bob', 1, timestamp'2026-01-01 10:30:00', 'D'), (null, 'nobody', 1, timestamp'2026-01-01 10:30:00', 'I'),
+  (2, 'old bob', 2, timestamp'2026-01-01 10:20:00', 'U'), (3, 'Cyd', 2, timestamp'2026-01-01 11:00:00', 'U'),
+  (4, 'dee', 2, timestamp'2026-01-01 11:00:00', 'I'), (1, 'ann late', 2, timestamp'2026-01-01 10:04:00', 'U')
+  as changes(id, `full name`, batch, at, op) where batch = {{ var('batch') }}
+"""
+
+
+def changes(folder: Path) -> dict[str, list[str]]:
+    """Changes merged into tables, run by run: one deleted key's change, and one of the history, come late."""
+    from pyspark.sql import SparkSession
+
+    (folder / "models").mkdir(parents=True)
+    said = "name: people\nprofile: flights\nversion: '1.0'\nflags: {send_anonymous_usage_stats: false}\n"
+    (folder / "dbt_project.yml").write_text(said)
+    (folder / "packages.yml").write_text(f"packages: [{{local: {PROJECT.parents[1] / 'catalog' / 'dbt' / 'package'}}}]\n")
+    for scd in (1, 2):
+        config = f"materialized='apply_changes', keys='id', sequence_by=['at'], deleted=\"op = 'D'\", scd={scd}"
+        (folder / "models" / f"people_{scd}.sql").write_text(f"{{{{ config({config}) }}}}{CHANGES}")
+    where = ["--project-dir", str(folder)]
+    assert run("deps", "--quiet", *where).success
+    for batch in (1, 2, 2):
+        assert run("build", *where, "--vars", json.dumps({"batch": batch})).success
+    spark = SparkSession.active()
+    bounds = {1: "", 2: ", ' ', date_format(valid_from, 'HH:mm'), '-', date_format(valid_to, 'HH:mm')"}
+    texts = {scd: f"select concat_ws('', id, ' ', `full name`{b}) from flights.people_{scd}" for scd, b in bounds.items()}
+    return {str(scd): sorted(row[0] for row in spark.sql(text).collect()) for scd, text in texts.items()}
+
+
+def documented() -> dict[str, Any]:
+    """What `dbt docs generate` has of the tables that are there, and of what reads what."""
+    assert run("docs", "generate", "--quiet", "--vars", json.dumps({"until": build.DAYS[-1]})).success
+    catalog, manifest = (json.loads((PROJECT / "target" / f"{name}.json").read_text()) for name in ("catalog", "manifest"))
+    parents = manifest["parent_map"]
+    names = {"pages_log": "model.flights.pages_log", "pager": "exposure.flights.pager"}
+    return {"tables": [n["metadata"]["name"] for n in catalog["nodes"].values()]} | {name: parents[node] for name, node in names.items()}
+
+
+def there(target: str, port: str, schema: str, *options: str) -> dict[str, Any]:
     from pyhive import hive
 
-    green = [bool(run("build", "--target", target, "--vars", json.dumps({"until": day})).success) for day in build.DAYS]
+    green = [bool(run("build", "--target", target, "--vars", json.dumps({"until": day}), *options).success) for day in build.DAYS]
     assert all(green), target
     with hive.connect("127.0.0.1", int(port), username="dbt") as connection, connection.cursor() as cursor:
 
@@ -76,7 +117,7 @@ def as_project(folder: Path, port: str) -> dict[str, Any]:
     profiles = out / "profiles.yml"
     profiles.write_text(profiles.read_text().replace("flights_served", "flights_plain"))
     os.environ |= {"DBT_PROJECT_DIR": str(out), "DBT_PROFILES_DIR": str(out)}
-    found = there("served", port, "flights_plain")
+    found = there("served", port, "flights_plain", "--exclude-resource-type", "test")  # which are as they were
     os.environ |= {"DBT_PROJECT_DIR": str(PROJECT), "DBT_PROFILES_DIR": str(PROJECT)}
     left = [str(row[0]) for row in spark.sql("SHOW SCHEMAS").collect() if row[0].startswith("streamtime_ref")]
     files = {path: (out / path).read_text() for path in written.compiled}
@@ -85,7 +126,7 @@ def as_project(folder: Path, port: str) -> dict[str, Any]:
 
 def main(channel: str, port: str, folder: str) -> None:
     os.environ["FLIGHTS_PORT"], os.environ["FLIGHTS_CORES"] = port, "2"
-    say(channel, json.dumps(here()))
+    say(channel, json.dumps(here() | {"changes": changes(Path(folder) / "people")}))
     say(channel, json.dumps(there("bare", port, "flights_bare")))
     say(channel, json.dumps(as_project(Path(folder), port)))
     sys.stdin.readline()  # the server has the pack now
