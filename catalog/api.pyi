@@ -734,6 +734,7 @@ def aggregate_changes(
     retention: datetime.timedelta | None = None,
     deleted: str | None = None,
     clock_by: str | Sequence[str] | None = None,
+    watermark: datetime.timedelta | None = None,
     output: Literal["rows", "dropped", "all", "explain", "metrics"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
@@ -773,6 +774,8 @@ def aggregate_changes(
             or _change_type = 'delete', where such a column exists.
         clock_by: with `retention`: runs stream time separately per value of these. Default: one clock for the whole
             input.
+        watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
+            batch it does nothing. Default: the input's own, else timedelta(0).
         output: 'rows': the changes of the groups; 'dropped': changes that were ignored, and why; 'all': every change,
             with a reason where it was; 'explain': every change, and what it did; 'metrics': counts. Default: 'rows'.
         name: a label for the metrics. Default: none.

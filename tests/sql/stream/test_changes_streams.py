@@ -20,6 +20,11 @@ JOIN = f"JOIN_CHANGES({LEFT}, {RIGHT}, time => 'ts', deleted => 'gone'{{1}})"
 FILTER = (
     "FILTER_CHANGES(TABLE(SELECT * FROM {0} WHERE side = 0) PARTITION BY `the k` ORDER BY n, time => 'ts', condition => 'v > \"3\"'{1})"
 )
+TOTALS = (
+    "AGGREGATE_CHANGES(TABLE(SELECT `the k`, n, ts, change_type, if(id % 7 = 0, NULL, id % 2) AS g, v, if(id = 3, 'NaN', v) AS odd FROM {0})"
+    " PARTITION BY `the k` ORDER BY n, time => 'ts', group_by => ARRAY('g'), aggregates => 'count(*) AS c, count(v) AS cv,"
+    " sum(CAST(v AS INT)) AS s, avg(CAST(v AS DECIMAL(5, 2))) AS a, sum(odd / 3D) AS d, min(v) AS lo, max(CAST(odd AS FLOAT)) AS top, max(ts) AS hi'{1})"
+)
 CHAIN = (
     "JOIN_CHANGES(TABLE(SELECT `the k`, n, change_seq, l, r, change_type, change_time FROM JOIN_CHANGES("
     "  TABLE(SELECT `the k`, n, change_seq, v AS l, change_type, change_time FROM " + FILTER.format("{0}", "") + ")"
@@ -69,8 +74,9 @@ def changing(spark: SparkSession, source: Source, tmp_path: Path) -> Source:
         (JOIN, ", join_type => 'inner', versioned => ARRAY('left', 'right')", 2),
         (CHAIN, "", 3),
         (FILTER, ", versioned => true", 1),
+        (TOTALS, "", 2),
     ],
-    ids=["outer", "versioned", "chain", "filter"],
+    ids=["outer", "versioned", "chain", "filter", "totals"],
 )
 def test_a_stream_cut_anyhow_gives_the_changes_of_batch(spark: SparkSession, changing: Source, call: str, more: str, sides: int) -> None:
     rows = changes(sides, sides)
@@ -108,6 +114,10 @@ WRONG = {
     JOIN.format("events", ", on => 'n'"): "`on`: is not possible on a stream yet",
     f"JOIN_CHANGES({LEFT.format('events')}, {RIGHT.format('batch')}, time => 'ts')": "the right side is no stream",
     FILTER.format("events", ", output => 'explain'"): "'explain' is not possible on a stream",
+    TOTALS.format("events", ", output => 'explain'"): "'explain' is not possible on a stream",
+    TOTALS.replace("ARRAY('g')", "ARRAY('lower')")
+    .replace("SELECT ", "SELECT collate('a', 'UTF8_LCASE') AS lower, ", 1)
+    .format("events", ""): "`group_by`: a column with a collation",
 }
 
 
