@@ -618,10 +618,10 @@ def as_of_join(
         deleted: true for right rows that delete their key: from then on nothing matches. Default: none.
         arrival: an expression that both sides have, in one common order: only versions that had arrived before the row
             count. Default: none.
-        retention: with `arrival`: how far the right side's history reaches back from its stream time; older right rows
-            never existed. Default: unlimited.
-        grace: with `arrival`: how long a left row waits, on the left side's clock, before it is looked up. Default:
-            none: at once.
+        retention: with `arrival`, or of two streams: how far the right side's history reaches back from stream time;
+            older rows never existed. Default: unlimited.
+        grace: with `arrival`: how long a left row waits, on the left side's clock, before it is looked up; on a stream,
+            on the watermark. Default: none: at once.
         at_end: with `grace`: what happens to rows that wait when the input ends. Default: 'emit'.
         clock_by: with `arrival`: runs the clocks separately per value of these, which are among the left keys. Default:
             one clock for the whole input.

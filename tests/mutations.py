@@ -303,6 +303,14 @@ MUTATIONS = [
         "J9: on a stream, a group's values come back from the state", "udfs/changes/totals.py",
         "whose in entry else asked.empty(values.type)", "whose in entry and current < 0 else asked.empty(values.type)", STREAMED,
     ),
+    Mutation(
+        "C5: of two streams, a version is held for `retention` after the next one begins", "udfs/as_of_stream.py",
+        "self.retention - self.grace + 1)", "0)", "tests/udfs/test_as_of_stream.py",
+    ),
+    Mutation(
+        "V3: of two streams, a row that waited does not expire", "udfs/as_of_stream.py",
+        "hidden = late & ~newest", "hidden = (at < oldest) & ~newest", "tests/udfs/test_as_of_stream.py",
+    ),
 ]  # fmt: skip
 
 

@@ -27,7 +27,7 @@ ROOMS = {
     "udfs, udfs/arrays, udfs/assignment, udfs/sessions, udfs/suppress, udfs/updates",
     "sql/udtf": "sql/suppress, sql/windows, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
     "sql/changes": "sql/as_of, sql/windows, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/changes",
-    "sql/as_of": "sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs",
+    "sql/as_of": "sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays",
     "sql/suppress": "sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs/arrays, udfs/suppress",
     "sql/windows": "sql/plain, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/sessions, udfs/updates",
     "sql/plain": "sql/rows, sql/syntax, udfs/updates",
