@@ -618,10 +618,10 @@ def as_of_join(
         deleted: true for right rows that delete their key: from then on nothing matches. Default: none.
         arrival: an expression that both sides have, in one common order: only versions that had arrived before the row
             count. Default: none.
-        retention: with `arrival`: how far the right side's history reaches back from its stream time; older right rows
-            never existed. Default: unlimited.
-        grace: with `arrival`: how long a left row waits, on the left side's clock, before it is looked up. Default:
-            none: at once.
+        retention: with `arrival`, or of two streams: how far the right side's history reaches back from stream time;
+            older rows never existed. Default: unlimited.
+        grace: with `arrival`: how long a left row waits, on the left side's clock, before it is looked up; on a stream,
+            on the watermark. Default: none: at once.
         at_end: with `grace`: what happens to rows that wait when the input ends. Default: 'emit'.
         clock_by: with `arrival`: runs the clocks separately per value of these, which are among the left keys. Default:
             one clock for the whole input.
@@ -657,6 +657,7 @@ def join_changes(
     retention: datetime.timedelta | None = None,
     deleted: str | None = None,
     clock_by: str | Sequence[str] | None = None,
+    watermark: datetime.timedelta | None = None,
     output: Literal["rows", "dropped", "all", "explain", "metrics"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
@@ -700,6 +701,8 @@ def join_changes(
             or _change_type = 'delete', where such a column exists.
         clock_by: with `retention`: runs stream time separately per value of these, which are among the left keys.
             Default: one clock for the whole input.
+        watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
+            batch it does nothing. Default: the input's own, else timedelta(0).
         output: 'rows': the changes of the join; 'dropped': changes that were ignored, and why; 'all': every change,
             with a reason where it was; 'explain': every change, and what it did; 'metrics': counts. Default: 'rows'.
         name: a label for the metrics. Default: none.
@@ -731,6 +734,7 @@ def aggregate_changes(
     retention: datetime.timedelta | None = None,
     deleted: str | None = None,
     clock_by: str | Sequence[str] | None = None,
+    watermark: datetime.timedelta | None = None,
     output: Literal["rows", "dropped", "all", "explain", "metrics"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
@@ -770,6 +774,8 @@ def aggregate_changes(
             or _change_type = 'delete', where such a column exists.
         clock_by: with `retention`: runs stream time separately per value of these. Default: one clock for the whole
             input.
+        watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
+            batch it does nothing. Default: the input's own, else timedelta(0).
         output: 'rows': the changes of the groups; 'dropped': changes that were ignored, and why; 'all': every change,
             with a reason where it was; 'explain': every change, and what it did; 'metrics': counts. Default: 'rows'.
         name: a label for the metrics. Default: none.
@@ -799,6 +805,7 @@ def filter_changes(
     retention: datetime.timedelta | None = None,
     deleted: str | None = None,
     clock_by: str | Sequence[str] | None = None,
+    watermark: datetime.timedelta | None = None,
     output: Literal["rows", "dropped", "all", "explain", "metrics"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
@@ -836,6 +843,8 @@ def filter_changes(
             or _change_type = 'delete', where such a column exists.
         clock_by: with `retention`: runs stream time separately per value of these. Default: one clock for the whole
             input.
+        watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
+            batch it does nothing. Default: the input's own, else timedelta(0).
         output: 'rows': the changes; 'dropped': changes that were ignored, and why; 'all': every change, with a reason
             where it was; 'explain': every change, and what it did; 'metrics': counts. Default: 'rows'.
         name: a label for the metrics. Default: none.

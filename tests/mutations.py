@@ -22,6 +22,7 @@ ASSIGNED = "tests/udfs/assignment"
 JOINED, TOTALS = "tests/sql/functions/test_join_changes.py", "tests/sql/functions/test_aggregate_changes.py"
 FILTERED, BY_NAME = "tests/sql/functions/test_filter_changes.py", "tests/sql/functions/test_join_changes_by_foreign_key.py"
 CHANGELOGS = f"{JOINED} {TOTALS}"
+STREAMED = "tests/udfs/changes"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
 
@@ -284,6 +285,31 @@ MUTATIONS = [
     ),
     Mutation(
         "J9: the smallest value that is gone is forgotten", "udfs/taken_back.py", "if self.counts[top]:", "if True:", TOTALS,
+    ),
+    # changelogs and versions on streams
+    Mutation(
+        "C10: on a stream, change_seq goes on in the next micro-batch", "udfs/changes/latest.py",
+        "in_run = in_run + np.where(goes_on, number_before, 0)", "in_run = in_run + 0", STREAMED,
+    ),
+    Mutation(
+        "J7: on a stream, a deletion is held as long as an older change may come", "udfs/changes/latest.py",
+        "np.where(for_ever, HIGHEST, time)", "np.where(for_ever, time, time)", STREAMED,
+    ),
+    Mutation(
+        "J7: on a stream, a versioned side takes a change that is as old as retention allows", "udfs/changes/latest.py",
+        "(moments < log.oldest(clock))", "(moments <= log.oldest(clock))", STREAMED,
+    ),
+    Mutation(
+        "J9: on a stream, a group's values come back from the state", "udfs/changes/totals.py",
+        "whose in entry else asked.empty(values.type)", "whose in entry and current < 0 else asked.empty(values.type)", STREAMED,
+    ),
+    Mutation(
+        "C5: of two streams, a version is held for `retention` after the next one begins", "udfs/as_of_stream.py",
+        "self.retention - self.grace + 1)", "0)", "tests/udfs/test_as_of_stream.py",
+    ),
+    Mutation(
+        "V3: of two streams, a row that waited does not expire", "udfs/as_of_stream.py",
+        "hidden = late & ~newest", "hidden = (at < oldest) & ~newest", "tests/udfs/test_as_of_stream.py",
     ),
 ]  # fmt: skip
 

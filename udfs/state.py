@@ -152,6 +152,26 @@ class Counting(Protocol):
         """The numbers of a release."""
 
 
+class Meeting(Protocol):
+    """The state transition of a function whose held rows, when they are due, meet what else is held of their key."""
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The numbers of its own that it gives, by name."""
+
+    @property
+    def width(self) -> int:
+        """How many numbers an entry has besides its key; the first is what it lives by."""
+
+    def threshold(self, clock: int) -> int:
+        """An entry that lives by less is due, or dead."""
+
+    def meet(self, rows: pa.Table | None, group: Ints, clock: int, owner: Ints, held: Entries, leaving: Ints, due: Entries) -> Taken:
+        """Take rows that come by group, with what is held of these groups and of those that have something due (`owner`, rising; what is
+        dead may still be among it), and let go what is due (of groups `leaving`). The new entries replace all of their group.
+        """
+
+
 class Store(Protocol):
     """Where the blobs of one bucket lie."""
 

@@ -116,22 +116,22 @@ class TakenBack:
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Batches of (whether the value comes, else it goes; value; group columns..), sorted by group, then as they come and go."""
-        boundaries, bag = groups.Boundaries(), self._empty()
+        boundaries, bag = groups.Boundaries(), self.empty()
         for comes, values, *columns in batches:
             if not len(values):
                 yield values
                 continue
             found = []
             starts = boundaries.starts(columns, len(values)).tolist()
-            for start, here, value in zip(starts, comes.to_pylist(), self._read(values), strict=True):
+            for start, here, value in zip(starts, comes.to_pylist(), self.read(values), strict=True):
                 if start:
-                    bag = self._empty()
+                    bag = self.empty()
                 if value is not None:
                     (bag.put if here else bag.take)(value)
                 found.append(bag.result())
-            yield self._written(found, values.type)
+            yield self.written(found, values.type)
 
-    def _read(self, values: pa.Array) -> list[Any]:
+    def read(self, values: pa.Array) -> list[Any]:
         """The values as Python compares them: times as numbers, so that no year is too far, and NaN as Spark has it, after every number."""
         if pa.types.is_temporal(values.type):
             values = _as_number(values)
@@ -140,7 +140,8 @@ class TakenBack:
             return [None if v is None else (True, 0.0) if v != v else (False, v) for v in found]
         return found
 
-    def _written(self, found: list[Any], kind: pa.DataType) -> pa.Array:
+    def written(self, found: list[Any], kind: pa.DataType) -> pa.Array:
+        """Values as Python compares them, as a column again."""
         if pa.types.is_temporal(kind):
             return pa.array(found, _number(kind)).cast(kind)
         if self._has_nan(kind):
@@ -150,7 +151,8 @@ class TakenBack:
     def _has_nan(self, kind: pa.DataType) -> bool:
         return self.function != "sum" and pa.types.is_floating(kind)
 
-    def _empty(self) -> Bag:
+    def empty(self) -> Bag:
+        """Nothing yet."""
         return ExactSum() if self.function == "sum" else Smallest(self.function == "max")
 
 

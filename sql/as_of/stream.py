@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from streamtime.sql.as_of.both_streams import refuse
 from streamtime.sql.as_of.lookup import AFTER, BACKWARD, BEFORE, FORWARD, MATCH, NEAREST, candidates, checked, meaning, nearest
 from streamtime.sql.rows.columns import named, sorted_by
 from streamtime.sql.rows.frame import PREFIX
@@ -31,10 +32,10 @@ FROM, TO, PREVIOUS = (f"{PREFIX}{n}" for n in ("from", "to", "previous"))
 
 
 def over_stream(call: Bound) -> bool:
-    """Whether the left side is a stream. Raises CallError for what a stream cannot have."""
+    """Whether the left side is a stream, or both are. Raises CallError for what a stream cannot have."""
     if call.tables[1].df.isStreaming:
-        fix = "Write the stream into a Delta table, and join with the table: each micro-batch sees its newest rows."
-        raise call.refuse("TABLE", "the right side is a stream, which has no history to look things up in", fix)
+        refuse(call)
+        return is_stream(call)
     if not is_stream(call):
         return False
     for option in ("arrival", "retention", "at_end"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -42,6 +42,12 @@ class Judged:
 
 def judged(call: Bound) -> Judged:
     """Each change, and the row that it replaces."""
+    seen = given(call)
+    return replace(seen, frame=_replacing(call, seen.frame, seen.groups, [r for r in seen.given if r is not None]))
+
+
+def given(call: Bound) -> Judged:
+    """The changes as they are given."""
     asked = parse(call)
     for one in asked:
         if one.function not in KNOWN:
@@ -54,8 +60,8 @@ def judged(call: Bound) -> Judged:
     refs = [("`group_by`", r) for r in by] + [("`clock_by`", r) for r in frame.extras.get("clock_by", ())]
     refuse_computed(call, frame, refs + [("ORDER BY", r) for r in of_order(frame.order)])
     found = iter(frame.extras.get("aggregates", ()))
-    given = [next(found) if one.argument else None for one in asked]
-    for one, ref in zip(asked, given, strict=True):
+    of = [next(found) if one.argument else None for one in asked]
+    for one, ref in zip(asked, of, strict=True):
         types(call, one, ref)
         if ref is not None and one.function in ("min", "max") and not isinstance(ref.type, COMPARED):
             raise call.refuse(ARGUMENT, f"`{one.text}` of {ref.type.simpleString().upper()} is not possible", "Use a field of it.")
@@ -63,7 +69,7 @@ def judged(call: Bound) -> Judged:
             problem = f"`{one.text}` cannot be taken back by Spark's own operators"
             raise call.refuse(ARGUMENT, problem, "Where Python runs it can; or cast a DOUBLE to DECIMAL.")
     frame = changes_of(call, frame, bool(call["versioned"]), frame.extras.get("clock_by", ()))
-    return Judged(_replacing(call, frame, by, [r for r in given if r is not None]), by, asked, given)
+    return Judged(frame, by, asked, of)
 
 
 def needs_kernel(one: Asked, ref: Ref | None) -> bool:
@@ -117,7 +123,7 @@ def changes(call: Bound, judged: Judged) -> DataFrame:
     }
     df = df.withColumns({**counted, **sums}).where(named(LAST))
     there = named(ROWS) > 0
-    values = [F.when(there, _value(call, one, ref)).alias(name) for name, (one, ref) in kinds.items()]
+    values = [F.when(there, result(call, one, ref)).alias(name) for name, (one, ref) in kinds.items()]
     upsert = F.when(there, "upsert").otherwise("delete").alias("change_type")
     same_place = Window.partitionBy(*map(named, identity), *(o.ref.column for o in frame.order if o.ref.name not in _again(call, shown)))
     number = F.row_number().over(same_place.orderBy(*frame.sort())) - 1
@@ -182,7 +188,8 @@ def _exact(value: Column, kind: T.DataType, so_far: WindowSpec) -> Column:
     return F.sum(F.when(named(COMES), value).otherwise(-value)).over(so_far)
 
 
-def _value(call: Bound, one: Asked, ref: Ref | None) -> Column:
+def result(call: Bound, one: Asked, ref: Ref | None) -> Column:
+    """An aggregate, of the group's number of rows, that of its values, and what they come to."""
     kind, cast = types(call, one, ref)
     if ref is None:
         return named(ROWS)

@@ -32,9 +32,3 @@ def refuse_retention(call: Bound, rule: str, versioned: str) -> None:
     if call["retention"] is not None and not call["versioned"]:
         problem = f"needs `versioned`: without it changes apply as they come ({rule})"
         raise call.refuse("`retention`", problem, f"Add versioned => {versioned}.")
-
-
-def refuse_streams(call: Bound) -> None:
-    """No state is kept from micro-batch to micro-batch."""
-    if any(table.df.isStreaming for table in call.tables):
-        raise call.refuse(None, "is not possible on a stream yet", "Read the changes in batch, such as by table_changes().")

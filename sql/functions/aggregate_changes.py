@@ -46,7 +46,22 @@ what each did: its row was `added`, `changed` within its group, `moved` to anoth
 
 ## On a stream
 
-Batch only. A streaming input is an error.
+The same call over a stream of changes. A micro-batch's changes are taken in `ORDER BY` order, micro-batches as they come; the changes of
+groups leave with the micro-batch that brought them. If micro-batches arrive in processing order, the result is that of batch (C5). Stream
+time is the watermark under which a micro-batch runs (C3): `watermark` sets its delay; without it the input's own counts, else one without
+delay.
+
+- **State** Two, one behind the other. The first has each key's row, its group and what is added up of it, as long as it is there; a
+  deletion leaves it once stream time has passed it (with `versioned`, by `retention`; without `retention`, never). The second has each
+  group: an exact sum, or for `min` and `max` the distinct values with how often each is there, which are written anew with each
+  micro-batch that changes the group. A group without rows leaves it once stream time has passed its `change_time`.
+- `change_seq` goes on where a group's changes of one place come in several micro-batches.
+- A result is the input of another call in the same query, as in batch. `change_time` may lie behind the watermark, so a window aggregate
+  that follows is refused by Spark.
+
+`clock_by`, `output => 'metrics'` and `'explain'`, keys and groups with a collation and columns of year-month intervals are errors. Metrics
+are in `observedMetrics` of the query's progress, those of the second state under the call's name and `_groups`. An option changed on an old
+checkpoint is an error that names it.
 
 ## Guarantees
 
@@ -75,10 +90,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Flag, Text, Texts
-from streamtime.sql.call.spec import INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Option, Spec
-from streamtime.sql.changes.aggregate import APPLIED, HAD, HAS, KNOWN, NEWEST, SAME, Judged, changes, judged
+from streamtime.sql.call.spec import INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec
+from streamtime.sql.changes.aggregate import APPLIED, HAD, HAS, KNOWN, NEWEST, SAME, Judged, changes, given, judged
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
-from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention, refuse_streams
+from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
+from streamtime.sql.changes.stream import over_streams
+from streamtime.sql.changes.stream_totals import totals
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.outcome import explained, outcome
@@ -107,7 +124,8 @@ def check(call: Bound) -> None:
 
 def plan(call: Bound) -> DataFrame:
     """AGGREGATE_CHANGES as a DataFrame."""
-    refuse_streams(call)
+    if over_streams(call):
+        return totals(call, given(call))
     seen = judged(call)
     frame = seen.frame
     if call["output"] == "rows":
@@ -142,7 +160,10 @@ SPEC = Spec(
     page=__doc__,
     plan=plan,
     check=check,
-    options=(GROUP_BY, AGGREGATES, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, output("the changes of the groups"), NAME),
+    options=(
+        *(GROUP_BY, AGGREGATES, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, WATERMARK),
+        *(output("the changes of the groups"), NAME),
+    ),
     clauses={
         "PARTITION BY name": "the key of a row, which says what a change replaces",
         "ORDER BY offset": "the order in which changes came",

@@ -78,8 +78,14 @@ future. Of right rows of one time the later arrival counts. With `arrival` there
 The left side may be a stream, the right side a table: each micro-batch is joined with what the table holds by then, so a versioned Delta
 table that other queries write into gives each micro-batch its newest history. With `grace` a left row waits in the state until the
 watermark has reached its time and `grace` (C5), and looks up what is there then; it survives restarts. If no right row comes later than
-that, the result is that of batch. `arrival`, `retention`, `at_end`, `clock_by` and `output => 'metrics'` are errors, and so is a right
-side that is a stream. Rows that have waited leave behind the watermark: a window aggregate that follows is refused by Spark.
+that, the result is that of batch. `arrival`, `retention`, `at_end`, `clock_by` and `output => 'metrics'` are errors.
+
+**Both sides** may be streams. A left row waits until the watermark has reached its time and `grace`, and meets the versions that have come
+by then. If no right row is later than `grace`, the result is that of batch once the watermark has passed, however the rows are cut (C5).
+`retention`, required there, says how far back versions reach: the state has each key's newest version, older ones for so long after they
+ended, and rows that wait. A left row that comes later is `expired`, unless its version is the newest. The watermark is one for both sides,
+so an idle side holds nothing up (more: docs/as_of.md). `'forward'`, `'nearest'` and `ties => 'error'` are errors there.
+Rows that have waited leave behind the watermark: a window aggregate that follows is refused by Spark.
 
 ## Guarantees
 
@@ -116,6 +122,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
+from streamtime.sql.as_of.both_streams import looked_up_in_streams
 from streamtime.sql.as_of.known_as_of import known_as_of
 from streamtime.sql.as_of.lookup import BACKWARD, FORWARD, MATCH, NEAREST, field, looked_up
 from streamtime.sql.as_of.sides import Sides, clock_keys, sides, without_tables
@@ -176,7 +183,9 @@ def plan(call: Bound) -> DataFrame:
     both = sides(call)
     shared: dict[str, str] = {}
     why = hidden = F.lit(None).cast("string")
-    if streaming:
+    if streaming and call.tables[1].df.isStreaming:
+        left, why = looked_up_in_streams(call, both)
+    elif streaming:
         left = looked_up_in_stream(call, both)
     elif call["arrival"]:
         left, shared, hidden = known_as_of(call, both, clock_keys(call, both.left))
@@ -325,13 +334,13 @@ SPEC = Spec(
         Option(
             "retention",
             Duration(),
-            "with `arrival`: how far the right side's history reaches back from its stream time; older right rows never existed",
+            "with `arrival`, or of two streams: how far the right side's history reaches back from stream time; older rows never existed",
             default_text="unlimited",
         ),
         Option(
             "grace",
             Duration(),
-            "with `arrival`: how long a left row waits, on the left side's clock, before it is looked up",
+            "with `arrival`: how long a left row waits, on the left side's clock, before it is looked up; on a stream, on the watermark",
             default_text="none: at once",
         ),
         Option(

@@ -40,7 +40,18 @@ what each did: it `passed`, `withdrew` the row of its key, or changed `nothing`.
 
 ## On a stream
 
-Batch only. A streaming input is an error.
+The same call over a stream of changes. A micro-batch's changes are taken in `ORDER BY` order, micro-batches as they come; each leaves with
+the micro-batch that brought it. If micro-batches arrive in processing order, the result is that of batch (C5). Stream time is the
+watermark under which a micro-batch runs (C3): `watermark` sets its delay; without it the input's own counts, else one without delay.
+
+- **State** Which keys have a row that passes, 64 bytes for each: a filter that deletes what no longer passes must know whether
+  it did. With `versioned`, when all that do not pass leave as deletes, nobody asks for that, and a key is held only until stream time
+  has passed its change (and `retention`): as long as another change of the same place may come, whose `change_seq` goes on.
+- A result is the input of another call in the same query, as in batch. `change_time` may lie behind the watermark, so a window aggregate
+  that follows is refused by Spark.
+
+`clock_by`, `output => 'metrics'` and `'explain'`, keys with a collation and columns of year-month intervals are errors. Metrics are in
+`observedMetrics` of the query's progress. An option changed on an old checkpoint is an error that names it.
 
 ## Guarantees
 
@@ -68,10 +79,11 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Flag, Text
-from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Option, Spec, apart_without
+from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec, apart_without
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, names_of, of_order, refuse_computed, refuse_no_condition
-from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention, refuse_streams
+from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
+from streamtime.sql.changes.stream import filtered, over_streams
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX, prepare
@@ -99,7 +111,7 @@ def check(call: Bound) -> None:
 
 def plan(call: Bound) -> DataFrame:
     """FILTER_CHANGES as a DataFrame."""
-    refuse_streams(call)
+    streaming = over_streams(call)
     marks = {"deleted": (Expression.parse(call["deleted"]),)} if call["deleted"] else {}
     frame = prepare(call, condition=(Expression.parse(call["condition"]),), clock_by=call.clock_by, **marks)
     refuse_no_condition(call, "condition", frame.extras["condition"][0])
@@ -109,6 +121,8 @@ def plan(call: Bound) -> DataFrame:
     passes = applies & named(ALIVE) & F.coalesce(frame.extras["condition"][0].column, F.lit(False))
     key = Window.partitionBy(*(k.column for k in frame.keys)).orderBy(*frame.sort())
     df = frame.df.withColumn(PASSES, passes)
+    if streaming:
+        return filtered(call, frame.with_df(df), PASSES, REASONS)
     last = F.last(F.when(applies, named(PASSES)), ignorenulls=True).over(key.rowsBetween(Window.unboundedPreceding, -1))
     df = df.withColumn(HAD, F.lit(True) if call["versioned"] else F.coalesce(last, F.lit(False)))
     frame = frame.with_df(df.withColumn(TYPE, F.when(applies, F.when(named(PASSES), "upsert").when(named(HAD), "delete"))))
@@ -149,7 +163,7 @@ SPEC = Spec(
     plan=plan,
     apart=apart_without("retention"),
     check=check,
-    options=(CONDITION, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, output("the changes"), NAME),
+    options=(CONDITION, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, WATERMARK, output("the changes"), NAME),
     clauses={
         "PARTITION BY product": "the key of a row, which says what a change replaces",
         "ORDER BY offset": "the order in which changes came",

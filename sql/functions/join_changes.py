@@ -54,7 +54,21 @@ ignored, and why.
 
 ## On a stream
 
-Batch only. A streaming input is an error.
+The same call over two streams, both of changes (a table is no side of it: read its change feed as a stream). A micro-batch's changes are
+taken in `ORDER BY` order, micro-batches as they come; each change leaves with the micro-batch that brought it, and nothing waits for
+the watermark. If micro-batches arrive in processing order, the result is that of batch (C5); else a change applies when it comes, and of
+a versioned side it is `out_of_order` or `too_old`. Stream time is the query's watermark, which follows the side that is furthest behind, so
+no change is `too_old` because the other side is ahead; `watermark` sets the delay of sides that have no watermark of their own.
+
+- **State** RocksDB holds each key's row of either side for as long as it is there: a table of live keys grows with them, whatever
+  `retention` is. A deletion leaves the state once stream time has passed its time; on a versioned side, once it has passed it by
+  `retention`; without `retention`, never, since an older change may always come.
+- `change_seq` goes on where a key's changes of one place come in several micro-batches.
+- A result is a side of another call in the same query, as in batch. `change_time` may lie behind the watermark, so a window aggregate that
+  follows is refused by Spark.
+
+`on`, `clock_by`, `output => 'metrics'` and `'explain'`, keys with a collation and columns of year-month intervals are errors. Metrics
+are in `observedMetrics` of the query's progress. An option changed on an old checkpoint is an error that names it; so are other columns.
 
 ## Guarantees
 
@@ -89,12 +103,14 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.call.errors import did_you_mean
 from streamtime.sql.call.kinds import Choice, Text, Texts
-from streamtime.sql.call.spec import FOLLOWS_CLOCK, INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Option, Spec
+from streamtime.sql.call.spec import FOLLOWS_CLOCK, INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec
 from streamtime.sql.changes import foreign
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
 from streamtime.sql.changes.join import APPLIED, BEFORE, NEWEST, NOW, SIDE, SIDES, Joined, changes, resolves, there, time_of, value
 from streamtime.sql.changes.join import TIME as OF_CHANGE
-from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention, refuse_streams
+from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
+from streamtime.sql.changes.stream import joined as on_streams
+from streamtime.sql.changes.stream import over_streams
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX
@@ -150,9 +166,11 @@ def check(call: Bound) -> None:
 
 def plan(call: Bound) -> DataFrame:
     """JOIN_CHANGES as a DataFrame."""
-    refuse_streams(call)
+    streaming = over_streams(call)
     if call["deleted"] and not any(resolves(call, place) for place in (0, 1)):
         raise call.refuse("`deleted`", f"Spark cannot resolve `{call['deleted']}` over any side", "Name a column that a side has.")
+    if streaming:
+        return on_streams(call)
     if call["on"]:
         return _by_foreign_key(call)
     joined = changes(call)
@@ -232,7 +250,10 @@ SPEC = Spec(
     apart=apart_of,
     check=check,
     tables=2,
-    options=(JOIN_TYPE, ON, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS_OF_BOTH, output("the changes of the join"), NAME),
+    options=(
+        *(JOIN_TYPE, ON, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS_OF_BOTH, WATERMARK),
+        *(output("the changes of the join"), NAME),
+    ),
     clauses={
         "PARTITION BY product": "on each side: the key of its rows",
         "ORDER BY offset": "on each side: the order in which changes came, one for both",

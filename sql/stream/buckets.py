@@ -275,7 +275,7 @@ class Hold(Bucket):
             state.put(Entries(matrix, step.entries.payload), threshold)
             out.append(step.out)
             counts = together(counts, step.counts)
-        yield self._blob([*released, *out], counts)
+        yield blob([*released, *out], counts, self.plan.counts)
         self.save(state, self._wakes(state))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
@@ -285,7 +285,7 @@ class Hold(Bucket):
         threshold = self.holder.threshold(clock)
         due = state.due(threshold)
         if len(due):
-            yield self._blob([self.holder.release(due.without_keys(), clock)], self._counted(due, clock))
+            yield blob([self.holder.release(due.without_keys(), clock)], self._counted(due, clock), self.plan.counts)
         state.expire(threshold)
         if state.index.timer is not None and state.index.timer * 1000 <= clock:
             state.index.timer = None
@@ -313,10 +313,12 @@ class Hold(Bucket):
     def _wakes(self, state: Slices) -> int:
         return min((s.lowest for s in state.index.slices if s.lowest < groups.HIGHEST), default=FAR) - self.holder.threshold(0)
 
-    def _blob(self, tables: list[pa.Table], counts: dict[str, float]) -> pd.DataFrame:
-        filled = [t for t in tables if t.num_rows]
-        data = encoded(only(pa.concat_tables(filled))) if filled else None
-        return pd.DataFrame({"data": [data], "counts": [[float(counts.get(c, 0)) for c in self.plan.counts]]}, dtype=object)
+
+def blob(tables: list[pa.Table], counts: dict[str, float], names: Sequence[str]) -> pd.DataFrame:
+    """What leaves a bucket."""
+    filled = [t for t in tables if t.num_rows]
+    data = encoded(only(pa.concat_tables(filled))) if filled else None
+    return pd.DataFrame({"data": [data], "counts": [[float(counts.get(c, 0)) for c in names]]}, dtype=object)
 
 
 def together(counts: dict[str, float], more: dict[str, float]) -> dict[str, float]:

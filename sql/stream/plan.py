@@ -20,7 +20,7 @@ from streamtime.sql.rows.columns import arrow_type, expression, must_travel, nam
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.keys import told_apart
 from streamtime.sql.rows.typed import collated, microseconds
-from streamtime.sql.stream import buckets
+from streamtime.sql.stream import buckets, meeting
 from streamtime.sql.stream.buckets import (
     ASIDE,
     CLOCK,
@@ -37,6 +37,7 @@ from streamtime.sql.stream.buckets import (
     Judging,
     unpack,
 )
+from streamtime.sql.stream.meeting import Meet, Meets
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.arrays.ordering import By
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
-    from streamtime.udfs.state import Holder, Transition
+    from streamtime.udfs.state import Holder, Meeting, Transition
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -126,10 +127,23 @@ def judged(call: Bound, frame: Frame, transition: Transition, state: KeyState, n
     return frame.with_df(kernels.mapped(blobs, unpack, T.StructType([*schema, *made, *needs.results])))
 
 
-def released(call: Bound, frame: Frame, holder: Holder, state: KeyState, leaving: Leaving, *, wall: bool = False) -> DataFrame:
-    """What a function that holds rows, or results of them, lets go. In a report, rows that never came to it have `REASON` and `CLOCK`."""
+def released(
+    call: Bound,
+    frame: Frame,
+    holder: Holder,
+    state: KeyState,
+    leaving: Leaving,
+    *,
+    wall: bool = False,
+    is_clocked: bool = False,
+    step: str = "",
+) -> DataFrame:
+    """What a function that holds rows, or results of them, lets go. In a report, rows that never came to it have `REASON` and `CLOCK`.
+
+    `is_clocked`: the rows have been given their watermark. `step` names one of several within a call.
+    """
     told = told_apart(state.identity, frame.df.schema)
-    packed, _ = _packed(call, frame, state, told, leaving.columns)
+    packed, _ = _packed(call, frame, state, told, leaving.columns, is_clocked)
     plan = Holding(
         function=call.spec.name,
         holder=holder,
@@ -143,7 +157,16 @@ def released(call: Bound, frame: Frame, holder: Holder, state: KeyState, leaving
         output=call["output"],
         wall=wall,
     )
-    blobs = _run(call, packed, Hold(plan), plan.counts, "ProcessingTime" if wall else "EventTime")
+    blobs = _run(call, packed, Hold(plan), plan.counts, "ProcessingTime" if wall else "EventTime", step)
+    return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
+
+
+def met(call: Bound, frame: Frame, meets: Meeting, state: KeyState, leaving: Leaving) -> DataFrame:
+    """What leaves a function whose held rows meet what else is held of their key. Rows have been given their watermark."""
+    told = told_apart(state.identity, frame.df.schema)
+    packed, _ = _packed(call, frame, state, told, leaving.columns, is_clocked=True)
+    plan = Meets(call.spec.name, meets, tuple(told), _pinned(frame, state.options), frame.time.name)
+    blobs = _run(call, packed, Meet(plan), plan.counts, "EventTime")
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 
 
@@ -161,9 +184,9 @@ def unclocked(fields: Sequence[T.StructField]) -> list[T.StructField]:
     return [T.StructField(first.name, first.dataType, first.nullable, first.metadata | {CLOCKED_BEFORE: True}), *rest]
 
 
-def _run(call: Bound, packed: DataFrame, processor: Judge | Hold, counts: Sequence[str], mode: str) -> DataFrame:
+def _run(call: Bound, packed: DataFrame, processor: Judge | Hold | Meet, counts: Sequence[str], mode: str, step: str = "") -> DataFrame:
     """The blobs that come out, with the metrics observed on the way."""
-    kernels.ship_by_value(buckets)
+    kernels.ship_by_value(buckets, meeting)
     grouped = packed.groupBy("bucket")
     if not hasattr(grouped, "transformWithStateInPandas"):
         fix = "Use Spark 4.1 or later, or run the stream in the process of the server."
@@ -173,7 +196,7 @@ def _run(call: Bound, packed: DataFrame, processor: Judge | Hold, counts: Sequen
     )  # a sum of microseconds over many rows is no BIGINT
     blobs = grouped.transformWithStateInPandas(processor, schema, "Append", mode)
     label = call["name"] or f"{call.spec.name.lower()}_{next(_numbers)}"
-    return blobs.observe(label, *_observed(counts)).select("data")
+    return blobs.observe(f"{label}_{step}" if step else label, *_observed(counts)).select("data")
 
 
 def verdict(call: Bound) -> Column:
@@ -182,14 +205,14 @@ def verdict(call: Bound) -> Column:
 
 
 def _packed(
-    call: Bound, frame: Frame, state: KeyState, told: dict[str, Column], columns: Sequence[str]
+    call: Bound, frame: Frame, state: KeyState, told: dict[str, Column], columns: Sequence[str], is_clocked: bool = False
 ) -> tuple[DataFrame, list[T.StructField]]:
     """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked. `told` tells keys apart."""
     for key in frame.keys:
         if collated(key.type):
             fix = f"Use collate({key.text}, 'UTF8_BINARY'), or lower({key.text}), in the TABLE argument."
             raise call.refuse("PARTITION BY", f"a key with a collation is not possible on a stream (`{key.text}`)", fix)
-    df = _clocked(call, frame)
+    df = frame.df if is_clocked else clocked(call, frame)
     sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
     code = F.coalesce(*(F.when(state.aside == reason, i) for i, reason in enumerate(("", *state.reasons))), F.lit(TAKES_PART))
     alone = F.xxhash64(frame.time.column, F.lit(1))  # rows aside belong to no key: they are spread evenly
@@ -212,7 +235,12 @@ def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:
     return T.StructField(field.name, field.dataType, field.nullable, field.metadata | {CLOCKED_BEFORE: True})
 
 
-def _clocked(call: Bound, frame: Frame) -> DataFrame:
+def has_watermark(frame: Frame) -> bool:
+    """Whether the input has one already."""
+    return any(mark in f.metadata for f in frame.df.schema.fields for mark in (WATERMARK, CLOCKED_BEFORE))
+
+
+def clocked(call: Bound, frame: Frame) -> DataFrame:
     """The input with a watermark: of the call's `watermark`, else its own, else one without delay on the event time."""
     fields = frame.df.schema.fields
     if any(CLOCKED_BEFORE in f.metadata for f in fields) and call["watermark"] is None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from streamtime.sql.stream import buckets
 from streamtime.sql.stream.buckets import ASIDE, PLACE, Hold, Holding, Judge, Judging
+from streamtime.sql.stream.meeting import Meet, Meets
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.state import Index
 from support import reference
@@ -149,13 +150,25 @@ class HoldingStream:
             found += [row for batch in buckets.unpack(iter([packed])) for row in batch.to_pylist()]
         return found
 
-    def _hold(self, bucket: int) -> Hold:
+    def _hold(self, bucket: int) -> Any:
         hold = Hold(self.plan)
         hold.init(self.handles.setdefault(bucket, Handle()))
         return hold
 
     def held(self) -> bool:
         return any("index" in h.values or h.values.get("slices") for h in self.handles.values())
+
+
+class MeetingStream(HoldingStream):
+    """The same of a function whose held rows meet what else is held of their key."""
+
+    def __init__(self, plan: Meets) -> None:
+        super().__init__(plan)  # type: ignore[arg-type]
+
+    def _hold(self, bucket: int) -> Any:
+        meet = Meet(self.plan)  # type: ignore[arg-type]
+        meet.init(self.handles.setdefault(bucket, Handle()))
+        return meet
 
 
 def plan(transition: Any, **changes: Any) -> Judging:

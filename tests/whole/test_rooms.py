@@ -26,8 +26,8 @@ ROOMS = {
     "sql/functions": "sql/udtf, sql/changes, sql/as_of, sql/suppress, sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, "
     "udfs, udfs/arrays, udfs/assignment, udfs/sessions, udfs/suppress, udfs/updates",
     "sql/udtf": "sql/suppress, sql/windows, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
-    "sql/changes": "sql/as_of, sql/windows, sql/rows, sql/syntax, sql/call, udfs",
-    "sql/as_of": "sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs",
+    "sql/changes": "sql/as_of, sql/windows, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/changes",
+    "sql/as_of": "sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays",
     "sql/suppress": "sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs/arrays, udfs/suppress",
     "sql/windows": "sql/plain, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/sessions, udfs/updates",
     "sql/plain": "sql/rows, sql/syntax, udfs/updates",
@@ -37,6 +37,7 @@ ROOMS = {
     "sql/syntax": "sql/call",
     "sql/call": "udfs/arrays, udfs/suppress, udfs/updates",  # what a SPEC says of rows in memory has their types
     "sql": "",
+    "udfs/changes": "udfs, udfs/arrays",
     "udfs/sessions": "udfs, udfs/arrays",
     "udfs/suppress": "udfs, udfs/arrays",
     "udfs/updates": "udfs, udfs/arrays, udfs/sessions",

@@ -209,18 +209,3 @@ def test_a_wrong_call_is_refused(spark: SparkSession, more: str) -> None:
     given(spark, {})
     with pytest.raises(AnalysisException, match=re.escape(WRONG[more])):
         spark.sql(f"SELECT * FROM FILTER_CHANGES(TABLE(given) PARTITION BY k ORDER BY n, time => 'ts'{', ' * bool(more)}{more})")
-
-
-CALLS = (
-    "FILTER_CHANGES(TABLE(ticks) PARTITION BY k ORDER BY ts, condition => 'true')",
-    "AGGREGATE_CHANGES(TABLE(ticks) PARTITION BY k ORDER BY ts, group_by => ARRAY('k'), aggregates => 'count(*) AS n')",
-    "JOIN_CHANGES(TABLE(SELECT 1L AS k, TIMESTAMP '2024-01-01' AS ts) PARTITION BY k ORDER BY ts, TABLE(ticks) PARTITION BY k ORDER BY ts)",
-)
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_stream_is_refused(spark: SparkSession, call: str) -> None:
-    spark.readStream.format("rate").load().selectExpr("value AS k", "timestamp AS ts").createOrReplaceTempView("ticks")
-    with pytest.raises(AnalysisException, match=r"_CHANGES: is not possible on a stream yet\. Read the changes in batch"):
-        spark.sql(f"SELECT * FROM {call}")
-    spark.catalog.dropTempView("ticks")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from typing import Any
@@ -106,7 +107,63 @@ def test_what_a_stream_cannot_have_is_refused(spark: SparkSession, schema: str, 
         spark.sql(CALL.format(table=table, options=options))
 
 
-def test_a_right_side_that_is_a_stream_is_refused(spark: SparkSession, source: Source) -> None:
+BOTH = (
+    "SELECT {columns} FROM AS_OF_JOIN(TABLE(SELECT k, ts, id FROM {of} WHERE off = 0) PARTITION BY k ORDER BY ts,"
+    " TABLE(SELECT k AS rk, ts AS since, id % 5 AS rank, id % 7 = 0 AS gone, id AS price FROM {of} WHERE off = 1) PARTITION BY rk"
+    " ORDER BY (since, rank DESC), deleted => 'gone', tolerance => INTERVAL 9 SECONDS{options})"
+)
+WAITS = ", grace => INTERVAL 12 SECONDS, retention => INTERVAL 15 SECONDS"
+
+
+@pytest.mark.parametrize("options", [", output => 'all'", ", join_type => 'left', allow_exact => false, ties => 'first'"])
+def test_two_streams_cut_anyhow_join_as_batch_does(spark: SparkSession, source: Source, options: str) -> None:
+    """No right row is later than `grace`; at last a right row lets all that waits go, while the left side is idle."""
+    random_ = random.Random(options)
+    rows = [(random_.choice([None, *"abab"]), at(100 + i // 2 + random_.randint(0, 10)), i, random_.randint(0, 1)) for i in range(90)]
+    rows = [(k, None if random_.random() < 0.05 else ts, i, side) for k, ts, i, side in rows] + [("z", at(900), 0, 1)]
+    spark.createDataFrame(rows, source.ddl).createOrReplaceTempView("batch")
+    columns = "k, ts, id, rk, since, price" + (", reason, lateness" if "output" in options else "")
+    expected = spark.sql(BOTH.format(of="batch", columns=columns, options=options))
+    cuts = [0, *sorted(random_.sample(range(1, 80), 4)), len(rows)]
+    for number, (a, b) in enumerate(itertools.pairwise(cuts)):
+        source.add(rows[a:b])
+        if number == 2:
+            early = source.run(BOTH.format(of="events", columns=columns, options=options + WAITS))
+    found = source.run(BOTH.format(of="events", columns=columns, options=options + WAITS))
+    assert Counter(found) == Counter(expected.collect())
+    assert len(early) < len(found)
+    assert {r.price is None for r in found} == {True, False}
+
+
+def test_what_is_too_late_is_told_of(spark: SparkSession, source: Source) -> None:
+    """An idle right side does not hold the join up; a left row older than `retention` finds the newest version, or none, and says why."""
+    call = BOTH.format(of="events", columns="id, price, reason", options=", output => 'all', name => 'met'" + WAITS)
+    source.add([("a", at(100), 1, 1), ("a", at(106), 2, 1), ("b", at(100), 3, 1)])
+    source.add([("a", at(105), 4, 0), ("a", at(107), 5, 0), ("c", at(150), 6, 0)])
+    source.add([("a", at(104), 8, 0), ("b", at(104), 9, 0), ("c", at(104), 10, 0), ("a", at(104), 11, 1)])
+    found = source.run(call)
+    assert {(r.id, r.price, r.reason) for r in found} == {
+        (4, 1, None), (5, 2, None), (8, None, "expired"), (9, 3, None), (10, None, "no_match"),
+    }  # fmt: skip
+    observed = [p.observedMetrics["met"] for p in source.progress if "met" in p.observedMetrics]
+    assert [sum(o[name] for o in observed) for name in ("right_too_old_total", "left_late_total")] == [1, 3]
+
+
+REFUSED = {
+    "": "`retention`: is missing: the right side is a stream",
+    ", retention => INTERVAL 1 HOUR, grace => INTERVAL 2 HOURS": "`grace`: is longer than `retention`",
+    ", retention => INTERVAL 1 HOUR, direction => 'forward'": "`direction`: 'forward' is not possible where the right side is a stream",
+    ", retention => INTERVAL 1 HOUR, ties => 'error'": "`ties`: 'error' is not possible where the right side is a stream",
+    ", retention => INTERVAL 1 HOUR, arrival => 'id'": "`arrival`: is not possible on a stream",
+    ", retention => INTERVAL 1 HOUR, at_end => 'hold'": "`at_end`: is not possible on a stream",
+}
+
+
+def test_what_two_streams_cannot_have_is_refused(spark: SparkSession, source: Source) -> None:
     source.stream().selectExpr("*", "ts AS since").createOrReplaceTempView("events")
-    with pytest.raises(AnalysisException, match="the right side is a stream"):
-        spark.sql(CALL.format(table="events", options=""))
+    for options, message in REFUSED.items():
+        with pytest.raises(AnalysisException, match=message):
+            spark.sql(CALL.format(table="events", options=options))
+    spark.sql("SELECT 'a' AS k, TIMESTAMP '2024-01-01' AS ts").createOrReplaceTempView("batch")
+    with pytest.raises(AnalysisException, match="the right side is a stream, and the left side is none"):
+        spark.sql(CALL.format(table="events", options="").replace("TABLE(events)", "TABLE(batch)", 1))

@@ -1,0 +1,180 @@
+"""Functions over changelogs on streams (rules J7, V8, C5d): the last row of each key is in the state, micro-batches are taken as they come.
+
+Each side has a watermark of its own, and Spark's clock for the query is the one that is furthest behind, so stream time never runs ahead of
+a side. Then both sides are one union, whose rows come together by key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order
+from streamtime.sql.changes.join import SIDE, SIDES, check_order, check_types, prepared, side_of
+from streamtime.sql.rows.columns import must_travel, named
+from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
+from streamtime.sql.rows.outcome import outcome
+from streamtime.sql.stream import plan
+from streamtime.sql.stream.buckets import CLOCK, REASON
+from streamtime.sql.stream.plan import KeyState, Leaving, clocked, has_watermark, released, unclocked, verdict
+from streamtime.udfs.changes.joined import JoinedChanges, Report
+from streamtime.udfs.changes.latest import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from streamtime.sql.call.spec import Bound
+    from streamtime.sql.changes.join import Side
+
+TIME, PLACE, SIDE_NAME = f"{PREFIX}time", f"{PREFIX}of_order", f"{PREFIX}side_name"
+MADE = TYPE, AT, SEQ = f"{PREFIX}type", f"{PREFIX}at", f"{PREFIX}seq"
+AS_THEY_ARE = ("null_time", "null_key")  # why a change takes no part
+
+
+def over_streams(call: Bound) -> bool:
+    """Whether the call is over streams. Raises CallError for what they cannot have."""
+    streaming = [table.df.isStreaming for table in call.tables]
+    if any(streaming) and not all(streaming):
+        place = SIDES[streaming.index(False)]
+        fix = "Read it as a stream, too: spark.readStream, or STREAM(name) in SQL."
+        raise call.refuse("TABLE", f"the {place} side is no stream, and the other is: changes of both must come", fix)
+    return plan.is_stream(call)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What goes to the state: a frame whose columns travel, the columns of the result in it, and of these those of a side's row."""
+
+    frame: Frame
+    shown: list[tuple[str, str]]  # in the frame, and as the result has them
+    own: tuple[list[str], ...]
+
+
+def released_changes(call: Bound, changes: Changes, log: Log, options: dict[str, Any], reasons: Sequence[str], **kernel: Any) -> DataFrame:
+    """The output that the call asks for. `kernel` are the fields of `JoinedChanges` that only this function has."""
+    frame = changes.frame
+    frame, identity = frame.comparable(frame.keys)
+    names, schema = [c.name for c in frame.columns], frame.df.schema
+    report = None if call["output"] == "rows" else Report(tuple(names), REASON, CLOCK, call["output"] == "dropped")
+    mine = {name for of_side in changes.own for name in of_side}
+    carried = [n for n, _ in changes.shown if n not in mine]
+    holder = JoinedChanges(log=log, carried=tuple(carried), own=tuple(map(tuple, changes.own)), made=MADE, report=report, **kernel)
+    columns = {n: f"{o} {schema[n].dataType.simpleString()}" for n, o in changes.shown if n in mine}
+    pinned = options | {"columns": ", ".join(columns.values())}
+    state = KeyState(identity, pinned, frame.left_out, AS_THEY_ARE)
+    fields = [schema[n] for n in (names if report else [*carried, *(n for of_side in changes.own for n in of_side)])]
+    time = frame.time.type
+    fields += (
+        [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, time)]
+        if report
+        else [T.StructField(TYPE, T.StringType()), T.StructField(AT, time), T.StructField(SEQ, T.LongType())]
+    )
+    fields = unclocked([T.StructField(f.name, f.dataType, True, f.metadata) for f in fields])
+    df = released(call, frame, holder, state, Leaving(names, fields), is_clocked=True)
+    if report:
+        refs = {c.name: c for c in frame.columns}
+        shown = tuple(refs[n] for n, _ in changes.shown)
+        told = Frame(df, shown, tuple(o for _, o in changes.shown), frame.keys, frame.order, frame.time, {}, call.kernels)
+        return outcome(call, told, verdict(call), named(CLOCK), reasons, {}, {})
+    made = zip(MADE, ("change_type", "change_time", "change_seq"), strict=True)
+    return df.select(*(named(n).alias(o) for n, o in changes.shown), *(named(n).alias(o) for n, o in made))
+
+
+def joined(call: Bound) -> DataFrame:
+    """JOIN_CHANGES."""
+    if call["on"]:
+        fix = "Write both sides into Delta tables, and join their change feeds in batch."
+        raise call.refuse("`on`", "is not possible on a stream yet: both sides need one key", fix)
+    frames = prepared(call, 0), prepared(call, 1)
+    if len(frames[0].keys) != len(frames[1].keys):
+        problem = f"the left side has {len(frames[0].keys)} keys, the right side {len(frames[1].keys)}"
+        raise call.refuse(None, problem, "The n-th of the left side goes with the n-th of the right side.")
+    check_types(call, "PARTITION BY", frames[0].keys, frames[1].keys)
+    check_order(call, *frames)
+    both = side_of(call, 0, frames[0], ()), side_of(call, 1, frames[1], ())
+    changes = _together(call, both)
+    versioned = tuple(side.versioned for side in both)
+    log = Log(TIME, ALIVE, PLACE, SIDE, tuple(n for of_side in changes.own for n in of_side), versioned, versioned, call["retention"])
+    options = {"join_type": call["join_type"], "retention": call["retention"], "deleted": call["deleted"]}
+    options["versioned"] = ", ".join(name for name, side in zip(SIDES, both, strict=True) if side.versioned) or None
+    return released_changes(call, changes, log, options, REASONS, join_type=call["join_type"])
+
+
+def _together(call: Bound, both: tuple[Side, Side]) -> Changes:
+    """The union: keys and ORDER BY columns once; then all other columns of either side, which are null on rows of the other."""
+    left = both[0].frame
+    keys, ordered = [f"{PREFIX}k{i}" for i in range(len(left.keys))], [f"{PREFIX}o{i}" for i in range(len(left.order))]
+    others = [_others(side.frame) for side in both]
+    names = [[f"{PREFIX}{side}_{i}" for i in range(len(of_side))] for side, of_side in zip(SIDES, others, strict=True)]
+    counted = [o for o, name in zip(ordered, names_of(left, of_order(left.order)), strict=True) if not call.names.among(name, MADE_ANEW)]
+    has = [has_watermark(side.frame) for side in both]  # the option is for a side that has none
+    rows: list[DataFrame] = []
+    for place, side in enumerate(both):
+        frame = side.frame
+        df = clocked(replace(call, options=call.options | {"watermark": None}) if has[place] and not all(has) else call, frame)
+        picked = [r.column.alias(n) for r, n in zip((*frame.keys, *of_order(frame.order)), [*keys, *ordered], strict=True)]
+        for other, (mine, called) in enumerate(zip(others, names, strict=True)):
+            picked += [(r.column if other == place else F.lit(None).cast(r.type)).alias(n) for r, n in zip(mine, called, strict=True)]
+        marks = {SIDE: F.lit(place).cast("tinyint"), SIDE_NAME: F.lit(SIDES[place]), ALIVE: named(ALIVE), TIME: frame.time.column}
+        rows.append(df.select(*picked, *(column.alias(n) for n, column in marks.items())))
+        for name, original in side.own:
+            must_travel(
+                call, None, f"column `{original}` of the {SIDES[place]} side", frame.df.schema[name].dataType, "to Python on a stream"
+            )
+    df = rows[0].unionAll(rows[1])
+    df = df.withColumn(PLACE, F.xxhash64(F.lit(0), *map(named, counted)))
+    refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
+    order = [Order(refs[n], o.ascending, o.nulls_first) for n, o in zip(ordered, left.order, strict=True)]
+    order.append(Order(refs[SIDE], True, True))
+    frame = Frame(df, tuple(refs.values()), tuple(refs), tuple(refs[n] for n in keys), tuple(order), refs[TIME], {}, call.kernels)
+    of_name = [{r.name: n for r, n in zip(mine, called, strict=True)} for mine, called in zip(others, names, strict=True)]
+    own = tuple([of_name[place][name] for name, _ in side.own] for place, side in enumerate(both))
+    return Changes(frame, _shown(call, both, keys, ordered, own), own)
+
+
+def _others(frame: Frame) -> list[Ref]:
+    """The columns of a side that are neither keys nor in ORDER BY."""
+    done = {r.name for r in (*frame.keys, *of_order(frame.order))}
+    return [c for c in frame.columns if c.name not in done]
+
+
+def _shown(call: Bound, both: tuple[Side, Side], keys: list[str], ordered: list[str], own: tuple[list[str], ...]) -> list[tuple[str, str]]:
+    """The columns of the result, each once, as in batch."""
+    left, told = both[0].frame, call["output"] != "rows"
+    shared = dict(zip(names_of(left, (*left.keys, *of_order(left.order))), [*keys, *ordered], strict=True))
+    if told and left.time.name in {c.name for c in left.columns}:
+        shared.setdefault(names_of(left, (left.time,))[0], TIME)
+    shown = [(n, o) for o, n in shared.items() if not call.names.among(o, MADE_ANEW)]
+    shown += [(n, o) for names, side in zip(own, both, strict=True) for n, (_, o) in zip(names, side.own, strict=True)]
+    shown += [(SIDE_NAME, "side")] if told else []
+    if twice := call.names.twice([o for _, o in shown]):
+        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Give one of them another name in its side's query.")
+    return shown
+
+
+def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str]) -> DataFrame:
+    """FILTER_CHANGES; `passes` is the column that says whether a row does."""
+    order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
+    counted = [r.column for r, o in order if not call.names.among(o, MADE_ANEW)]
+    frame = frame.with_df(clocked(call, frame))
+    df = frame.df.withColumns({PLACE: F.xxhash64(F.lit(0), *counted), TIME: frame.time.column, ALIVE: named(passes)})
+    sent = [*(c.name for c in frame.columns), TIME, ALIVE, PLACE]
+    columns = tuple(Ref(n, df.schema[n].dataType, n) for n in sent)
+    given = list(zip((c.name for c in frame.columns), frame.originals, strict=True))
+    shown = [(n, o) for n, o in given if call["output"] != "rows" or not call.names.among(o, MADE_ANEW)]
+    shared = {r.name for r in (*frame.keys, *of_order(frame.order), frame.time)}
+    sent_frame = Frame(df, columns, tuple(sent), frame.keys, frame.order, columns[sent.index(TIME)], {}, call.kernels)
+    versioned = bool(call["versioned"])
+    log = Log(TIME, ALIVE, PLACE, None, (), (versioned,), (False,), call["retention"], passing=versioned)
+    options = {"versioned": versioned, "retention": call["retention"], "condition": call["condition"], "deleted": call["deleted"]}
+    made = released_changes(call, Changes(sent_frame, shown, ([],)), log, options, reasons, join_type="left", always=versioned)
+    if call["output"] != "rows":
+        return made
+    upsert = named("change_type") == "upsert"
+    kept = [named(o) if n in shared else F.when(upsert, named(o)).alias(o) for n, o in shown]
+    return made.select(*kept, *map(named, ("change_type", "change_time", "change_seq")))

@@ -1,0 +1,136 @@
+"""AGGREGATE_CHANGES on a stream (rules J9, C5d): two states, one behind the other, as batch shuffles twice.
+
+The first has the last row of each key, and says of each change what goes from a group and what comes to one. The second has what each group
+comes to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.changes.aggregate import ROWS, SUM, result
+from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order
+from streamtime.sql.changes.stream import AS_THEY_ARE, AT, PLACE, SEQ, TIME, Changes, released_changes
+from streamtime.sql.rows.columns import expression, must_travel, named, orderable
+from streamtime.sql.rows.frame import PREFIX, Frame, Ref
+from streamtime.sql.rows.typed import collated
+from streamtime.sql.stream.plan import KeyState, Leaving, clocked, released, unclocked
+from streamtime.sql.syntax.text import quoted
+from streamtime.udfs.changes.latest import Log
+from streamtime.udfs.changes.replaced import Replaced
+from streamtime.udfs.changes.totals import Kept, Totals
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from streamtime.sql.call.spec import Bound
+    from streamtime.sql.changes.aggregate import Judged
+
+FLAGS = COMES, LAST, MOVED, NUMBER = tuple(f"{PREFIX}{n}" for n in ("comes", "last", "moved", "number"))
+
+
+def totals(call: Bound, seen: Judged) -> DataFrame:
+    """The output that the call asks for."""
+    frame = _with_parts(call, seen)
+    versioned = (bool(call["versioned"]),)
+    held = _parts(seen)
+    log = Log(TIME, ALIVE, PLACE, None, tuple(held), versioned, versioned, call["retention"])
+    options = {n: call[n] for n in ("versioned", "retention", "deleted", "aggregates")} | {"group_by": ", ".join(call["group_by"])}
+    if call["output"] != "rows":
+        shown = list(zip((c.name for c in seen.frame.columns), seen.frame.originals, strict=True))
+        return released_changes(call, Changes(frame, shown, ([],)), log, options, REASONS, join_type="left")
+    schema = frame.df.schema
+    carried = [c.name for c in seen.frame.columns if orderable(c.type)] + [TIME, PLACE]
+    holder = Replaced(log, tuple(carried), tuple(held), tuple(_equal(seen)), FLAGS)  # type: ignore[arg-type]
+    fields = [schema[n] for n in (*carried, *held)]
+    fields += [T.StructField(n, T.BooleanType()) for n in (COMES, LAST, MOVED)] + [T.StructField(NUMBER, T.LongType())]
+    frame, identity = frame.comparable(frame.keys)
+    state = KeyState(identity, options, frame.left_out, AS_THEY_ARE)
+    leaving = Leaving([c.name for c in frame.columns], unclocked([T.StructField(f.name, f.dataType, True, f.metadata) for f in fields]))
+    return _of_groups(call, seen, released(call, frame, holder, state, leaving, is_clocked=True), carried)
+
+
+def _groups(seen: Judged) -> list[str]:
+    return [f"{PREFIX}group_{i}" for i in range(len(seen.groups))]
+
+
+def _equal(seen: Judged) -> list[str]:
+    return [f"{PREFIX}equal_group_{i}" for i in range(len(seen.groups))]
+
+
+def _arguments(seen: Judged) -> list[str]:
+    return [f"{PREFIX}argument_{one.name}" for one, ref in zip(seen.asked, seen.given, strict=True) if ref is not None]
+
+
+def _parts(seen: Judged) -> list[str]:
+    """The columns of a row that goes or comes: those of its group, what tells groups apart, and what is added up."""
+    return [*_groups(seen), *_equal(seen), *_arguments(seen)]
+
+
+def _with_parts(call: Bound, seen: Judged) -> Frame:
+    """The changes with these columns."""
+    frame = seen.frame
+    for ref in seen.groups:
+        if collated(ref.type):
+            fix = f"Use collate({ref.text}, 'UTF8_BINARY'), or lower({ref.text}), in the TABLE argument."
+            raise call.refuse("`group_by`", f"a column with a collation is not possible on a stream (`{ref.text}`)", fix)
+        must_travel(call, "`group_by`", f"column `{ref.text}`", ref.type, "to Python on a stream")
+    order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
+    counted = [r.column for r, o in order if not call.names.among(o, MADE_ANEW)]
+    frame, equal = frame.comparable(seen.groups)
+    frame = frame.with_df(clocked(call, frame))
+    inside = " AND ".join([quoted(ALIVE), *(f"{quoted(g.name)} IS NOT NULL" for g in seen.groups)])
+    made = dict(zip(_groups(seen), (g.column for g in seen.groups), strict=True)) | dict(zip(_equal(seen), map(named, equal), strict=True))
+    given = [(one, ref) for one, ref in zip(seen.asked, seen.given, strict=True) if ref is not None]
+    for name, (one, ref) in zip(_arguments(seen), given, strict=True):
+        inexact = one.function in ("sum", "avg") and isinstance(ref.type, (T.FloatType, T.DoubleType))
+        made[name] = (
+            ref.column.cast("double") if inexact else F.when(ref.column.isNotNull(), True) if one.function == "count" else ref.column
+        )
+    df = frame.df.withColumns(made | {PLACE: F.xxhash64(F.lit(0), *counted), TIME: frame.time.column, ALIVE: expression(inside)})
+    sent = [*(c.name for c in frame.columns), TIME, ALIVE, PLACE, *made]
+    columns = tuple(Ref(n, df.schema[n].dataType, n) for n in sent)
+    return Frame(df, columns, tuple(sent), frame.keys, frame.order, columns[sent.index(TIME)], {}, call.kernels)
+
+
+def _of_groups(call: Bound, seen: Judged, parts: DataFrame, carried: list[str]) -> DataFrame:
+    """What the groups come to, change by change."""
+    schema = parts.schema
+    groups, ordered = _groups(seen), [o.ref.name for o in seen.frame.order]
+    columns = tuple(Ref(n, schema[n].dataType, n) for n in (*carried, NUMBER, COMES, LAST, MOVED, *groups, *_arguments(seen)))
+    keys = tuple(Ref(n, ref.type, ref.text) for n, ref in zip(groups, seen.groups, strict=True))
+    time = columns[carried.index(TIME)]
+    frame = Frame(parts, columns, tuple(c.name for c in columns), keys, seen.frame.order, time, {}, call.kernels)
+    given = [(one, ref) for one, ref in zip(seen.asked, seen.given, strict=True) if ref is not None]
+    kept, made = [], [T.StructField(ROWS, T.LongType()), T.StructField(AT, time.type), T.StructField(SEQ, T.LongType())]
+    for name, (one, ref) in zip(_arguments(seen), given, strict=True):
+        function = "sum" if one.function == "avg" else one.function
+        kept.append(Kept(f"{SUM}_{one.name}", f"{ROWS}_{one.name}", name, function))
+        made.append(T.StructField(f"{ROWS}_{one.name}", T.LongType()))
+        if function != "count":
+            made.append(T.StructField(f"{SUM}_{one.name}", _sum(ref.type) if function == "sum" else ref.type))
+    shown = dict(zip(names_of(seen.frame, (*seen.groups, *of_order(seen.frame.order))), [*groups, *ordered], strict=True))
+    holder = Totals(TIME, PLACE, COMES, LAST, MOVED, tuple(kept), tuple(dict.fromkeys(shown.values())), (ROWS, AT, SEQ))
+    state = KeyState(_equal(seen), {"aggregates": call["aggregates"]}, F.lit(None).cast("string"), ())
+    fields = unclocked([*(T.StructField(n, schema[n].dataType) for n in dict.fromkeys(shown.values())), *made])
+    sent = [*(c.name for c in columns), *_equal(seen)]
+    df = released(call, frame, holder, state, Leaving(sent, fields), is_clocked=True, step="groups")
+    names = [(n, o) for o, n in shown.items() if not call.names.among(o, MADE_ANEW)]
+    if twice := call.names.twice([*(o for _, o in names), *(a.name for a in seen.asked), "change_type", "change_time", "change_seq"]):
+        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Rename one of them.")
+    there = named(ROWS) > 0
+    values = [F.when(there, result(call, one, ref)).alias(one.name) for one, ref in zip(seen.asked, seen.given, strict=True)]
+    change = F.when(there, "upsert").otherwise("delete").alias("change_type")
+    return df.select(
+        *(named(n).alias(o) for n, o in names), *values, change, named(AT).alias("change_time"), named(SEQ).alias("change_seq")
+    )
+
+
+def _sum(kind: T.DataType) -> T.DataType:
+    """The type of a sum as it is kept: exact."""
+    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        return T.DoubleType()
+    return T.DecimalType(38, kind.scale if isinstance(kind, T.DecimalType) else 0)

@@ -1,0 +1,78 @@
+"""What runs on Spark's workers where rows that are held, when they are due, meet what else is held of their key, as versions are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from streamtime.sql.stream.buckets import FAR, Bucket, blob, counted, micros, numbers, totals, unblobbed
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.ordering import one
+from streamtime.udfs.state import KEY, Entries, Matrix, Meeting, Slices, grouped
+
+
+@dataclass(frozen=True)
+class Meets:
+    """What a worker needs to know of a call whose held rows, when they are due, meet what else is held of their key."""
+
+    function: str
+    meeting: Meeting
+    keys: tuple[str, ...]  # the columns that tell keys apart
+    options: dict[str, str]  # those that the state depends on, as people read them
+    time: str  # the event time
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The numbers that come with each blob."""
+        return (*counted(()), *self.meeting.counts)
+
+
+class Meet(Bucket):
+    """One bucket of keys, one micro-batch: what is due, and what comes, meets what is held of its key."""
+
+    def __init__(self, plan: Meets) -> None:
+        self.plan, self.meeting = plan, plan.meeting
+        self.function, self.options = plan.function, plan.options
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Take the rows of a bucket, and let go what is due."""
+        state = Slices(self, self.load(), KEY + self.meeting.width)
+        table = unblobbed(rows)
+        told = numbers(table, self.plan.keys, state.index.secret)
+        order = np.lexsort(told[::-1])
+        yield from self._met(state, table.take(pa.array(order)).combine_chunks(), told[:, order], micros(timerValues))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        """Let go what is due."""
+        state = Slices(self, self.load(), KEY + self.meeting.width)
+        clock = micros(timerValues)
+        if state.index.timer is not None and state.index.timer * 1000 <= clock:
+            state.index.timer = None
+        yield from self._met(state, None, np.zeros((KEY, 0), np.int64), clock)
+
+    def _met(self, state: Slices, table: pa.Table | None, told: Matrix, clock: int) -> Iterator[pd.DataFrame]:
+        threshold = self.meeting.threshold(clock)
+        due = state.due(threshold)
+        keys_of = np.concatenate((told, due.matrix[:KEY]), axis=1)
+        order = np.lexsort(keys_of[::-1])
+        group, distinct = grouped(keys_of[:, order])
+        of = np.empty(len(order), np.int64)
+        of[order] = group
+        owner, held = state.find(distinct)
+        by_owner = np.argsort(owner, kind="stable")
+        owner, held = owner[by_owner], held.take(by_owner)
+        step = self.meeting.meet(table, of[: told.shape[1]], clock, owner, held.without_keys(), of[told.shape[1] :], due.without_keys())
+        matrix = np.concatenate((distinct[:, step.groups], step.entries.matrix))
+        state.put(Entries(matrix, step.entries.payload), threshold)
+        counts = dict(step.counts)
+        if table is not None:
+            times = one(table, self.plan.time)
+            counts |= totals(np.zeros(len(times), np.int64), times, (), clock)
+        yield blob([step.out], counts, self.plan.counts)
+        lowest = min((s.lowest for s in state.index.slices if s.lowest < groups.HIGHEST), default=FAR)
+        self.save(state, lowest - self.meeting.threshold(0))

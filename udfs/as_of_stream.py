@@ -1,0 +1,183 @@
+"""AS_OF_JOIN with a stream on its right side, too (rules J1 to J4, V2, V3, C5e): versions come while rows wait for them.
+
+A left row waits until stream time has reached its time and `grace`. Then it meets the versions of its key. A version is held while it is
+the newest of its key, and for `retention` after the next one begins; a deletion is a version, too, but one without a value, so the newest
+is held no longer than others. What is looked up by then is the same, however the rows were cut into micro-batches, if no right row came
+later than `grace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.blobs import only
+from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Flags, Ints
+from streamtime.udfs.arrays.ordering import By, one, sorted_rows
+from streamtime.udfs.state import Entries, Taken
+
+KIND, TIME = 1, 2  # an entry, behind what it lives by
+WAITS, VERSION = 0, 1
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """A `Meeting`: what comes in is rows of both sides, what leaves is left rows beside the columns of their version."""
+
+    time: str  # null of a left row that can have no match: it does not wait
+    is_right: str
+    deleted: str | None
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    order: tuple[By, ...]  # of versions of one time, behind which come ..
+    ties: tuple[By, ...]  # .. these
+    grace: int
+    retention: int
+    exact: bool = True  # whether a version of the very same time counts
+    first: bool = False  # of versions of one time the first counts, not the last
+    found: str = "found"  # the names of what is added: whether there is a version, and whether `retention` hid it
+    expired: str = "expired"
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """Right rows that were older than `retention`, and left rows that came after their time was over."""
+        return ("right_too_old_total", "left_late_total")
+
+    @property
+    def width(self) -> int:
+        """What an entry lives by, which kind it is, its time."""
+        return 3
+
+    def threshold(self, clock: int) -> int:
+        """A row leaves when stream time has reached its time and `grace`."""
+        return min(max(clock - self.grace, LOWEST), HIGHEST - 1) + 1
+
+    def meet(self, rows: pa.Table | None, group: Ints, clock: int, owner: Ints, held: Entries, leaving: Ints, due: Entries) -> Taken:
+        """Rows of a micro-batch (`group`), all that is held of their keys and of those of rows that are due (`owner`), and the rows that
+        are due (`leaving`). Entries that are held may be dead; of waiting ones, those that are not due come.
+        """
+        if rows is None:
+            known = due.payload if due.payload is not None else held.payload
+            if known is None:
+                return Taken(pa.table({}), group, Entries(np.zeros((self.width, 0), np.int64)))
+            rows = pa.Table.from_batches([known]).slice(0, 0)
+            rows = rows.append_column(self.time, pa.array([], pa.timestamp("us"))).append_column(self.is_right, pa.array([], pa.bool_()))
+        waited = due.matrix[KIND] == WAITS  # versions only die
+        leaving, due = leaving[waited], due.take(waited)
+        column = one(rows, self.time)
+        timed = groups.valid([column], len(column))
+        moments = np.where(timed, groups.micros(column), LOWEST)
+        right = groups.as_flags(one(rows, self.is_right))
+        oldest = LOWEST if clock == LOWEST else max(clock - self.retention, LOWEST)
+        old = right & (moments < oldest)
+        over = ~right & (~timed | (moments < self.threshold(clock)))
+        came = np.flatnonzero(right & ~old)
+        kept = np.flatnonzero(held.matrix[KIND] == VERSION)
+        versions = self._versions(rows, came, group[came], moments[came], held, kept, owner[kept])
+        out = _with(rows, np.flatnonzero(over), due, self.left)
+        of = np.concatenate((group[over], leaving))
+        at = np.concatenate((np.where(timed, moments, LOWEST)[over], due.matrix[TIME]))
+        none = np.concatenate((~timed[over], np.zeros(len(leaving), bool)))
+        found = np.where(none, -1, versions.at(of, at, self.exact))
+        late = np.concatenate((timed[over] & (moments[over] < oldest), np.zeros(len(leaving), bool)))
+        newest = np.zeros(len(of), bool)
+        newest[found >= 0] = versions.is_last[found[found >= 0]]
+        hidden = late & ~newest & np.isin(of, versions.group[self._until(versions) >= self.threshold(clock)])
+        found = np.where(hidden, -1, found)
+        matched = versions.rows.take(pa.array(found, mask=found < 0))
+        for name in self.right:
+            out = out.append_column(name, matched.column(name))
+        out = out.append_column(self.found, pa.array(found >= 0)).append_column(self.expired, pa.array(hidden))
+        counts: dict[str, float] = {"right_too_old_total": int(old.sum()), "left_late_total": int((over & timed).sum())}
+        stays = np.flatnonzero(~right & ~over)
+        return Taken(out, *self._kept(rows, group, moments, stays, came, held, owner, versions, self.threshold(clock)), counts)
+
+    def _versions(self, rows: pa.Table, came: Ints, group: Ints, moments: Ints, held: Entries, known: Ints, owner: Ints) -> Versions:
+        """All versions of these keys, sorted by key and time; of those of one time the one that counts."""
+        table = _with(rows, came, held.take(known), self.right)
+        group, moments = np.concatenate((group, owner)), np.concatenate((moments, held.matrix[TIME][known]))
+        order = sorted_rows([group, moments], self.order, self.ties, table)
+        group, moments = group[order], moments[order]
+        same = (group[1:] == group[:-1]) & (moments[1:] == moments[:-1])
+        counts = np.append(True, ~same) if self.first else np.append(~same, True)
+        counts = counts[: len(group)]
+        order, group, moments = order[counts], group[counts], moments[counts]
+        is_last = np.append(group[1:] != group[:-1], True)[: len(group)]
+        return Versions(group, moments, is_last, table.take(pa.array(order)))
+
+    def _kept(
+        self,
+        rows: pa.Table,
+        group: Ints,
+        moments: Ints,
+        stays: Ints,
+        came: Ints,
+        held: Entries,
+        owner: Ints,
+        versions: Versions,
+        threshold: int,
+    ) -> tuple[Ints, Entries]:
+        """What is held from now on of keys that have a new version, or one more row that waits."""
+        touched = np.unique(np.concatenate((group[stays], group[came])))
+        waits = (held.matrix[KIND] == WAITS) & (held.matrix[0] >= threshold)
+        waiting = np.flatnonzero(waits & np.isin(owner, touched))
+        lasting = np.flatnonzero(np.isin(versions.group, touched))
+        whose = np.concatenate((group[stays], owner[waiting], versions.group[lasting]))
+        time = np.concatenate((moments[stays], held.matrix[TIME][waiting], versions.time[lasting]))
+        kind = np.repeat([WAITS, VERSION], [len(stays) + len(waiting), len(lasting)])
+        lives_by = np.where(kind == WAITS, time, np.append(np.zeros(len(time) - len(lasting), np.int64), self._until(versions)[lasting]))
+        lefts = _with(rows, stays, held.take(waiting), (*self.left, *self.right))
+        rights = versions.rows.take(pa.array(lasting))
+        for name in self.left:
+            rights = rights.append_column(name, pa.nulls(len(lasting), lefts.schema.field(name).type))
+        payload = pa.concat_tables([lefts, rights.select(lefts.schema.names)])
+        order = np.argsort(whose, kind="stable")
+        matrix = np.stack((lives_by, kind, time)).astype(np.int64)
+        return whose[order], Entries(matrix[:, order], only(payload.take(pa.array(order))))
+
+    def _until(self, versions: Versions) -> Ints:
+        """What versions live by, on the scale of rows that wait: the time of the next one, or of a deletion its own, and `retention`."""
+        count = len(versions.group)
+        ends = np.append(versions.time[1:], HIGHEST)[:count]
+        gone = np.zeros(count, bool)
+        if self.deleted is not None:
+            gone = groups.as_flags(one(versions.rows, self.deleted).fill_null(False))
+        ends = np.where(versions.is_last, np.where(gone, versions.time, HIGHEST), ends)
+        return groups.plus(ends, self.retention - self.grace + 1)
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Versions, sorted by key and time."""
+
+    group: Ints
+    time: Ints
+    is_last: Flags  # whether it is the newest of its key
+    rows: pa.Table
+
+    def at(self, group: Ints, time: Ints, exact: bool) -> Ints:
+        """For each lookup the version that is valid then, or -1."""
+        count = len(self.group)
+        is_version = np.arange(count + len(group)) < count
+        both, times = np.concatenate((self.group, group)), np.concatenate((self.time, time))
+        order = np.lexsort((is_version != exact, times, both))
+        newest = np.maximum.accumulate(np.where(is_version[order], order, -1))
+        found = np.full(len(both), -1)
+        found[order] = newest
+        found = found[count:]
+        if not count:
+            return found
+        mine: Ints = np.where((found >= 0) & (self.group[found] == group), found, -1)
+        return mine
+
+
+def _with(rows: pa.Table, which: Ints, held: Entries, columns: Sequence[str]) -> pa.Table:
+    """Some of the rows, then what is held, of these columns."""
+    some = rows.select(list(columns)).take(pa.array(which))
+    if held.payload is None or not len(held):
+        return some
+    return pa.concat_tables([some, pa.Table.from_batches([held.payload]).select(list(columns)).cast(some.schema)])

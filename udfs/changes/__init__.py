@@ -1,0 +1,1 @@
+"""Kernels of functions over changelogs on streams (rules J7, J9, V8)."""

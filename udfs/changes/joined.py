@@ -1,0 +1,102 @@
+"""JOIN_CHANGES and FILTER_CHANGES on streams (rules J7, V8): what each change does to the table that is described, as changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
+from streamtime.udfs.arrays.ordering import one
+from streamtime.udfs.changes.latest import OUT_OF_ORDER, PLACE, REASONS, SEQ, TOO_OLD, WIDTH, Log, Seen, kept, numbered, seen
+from streamtime.udfs.state import Entries, Taken
+
+
+@dataclass(frozen=True)
+class Report:
+    """The columns of rows that are reported, in order, and the names of what is added to them."""
+
+    columns: tuple[str, ...]
+    reason: str
+    stream_time: str
+    only_dropped: bool
+
+
+@dataclass(frozen=True)
+class JoinedChanges:
+    """A `Holder`. Of one side it is a filter, whose rows are alive where they pass."""
+
+    log: Log
+    carried: tuple[str, ...]  # the columns of the change that caused one
+    own: tuple[tuple[str, ...], ...]  # by side: the columns of its row
+    made: tuple[str, str, str]  # the names of the type of a change, its time, and its number
+    join_type: str = "inner"
+    always: bool = False  # a deletion leaves also where nothing was there
+    report: Report | None = None  # the output is not the changes, but this
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The changes that were ignored."""
+        return ("too_old_drop_total", "out_of_order_drop_total")
+
+    @property
+    def width(self) -> int:
+        """An entry of `latest`."""
+        return WIDTH
+
+    def threshold(self, clock: int) -> int:
+        """When deletions are forgotten."""
+        return self.log.threshold(clock)
+
+    def release(self, due: Entries, clock: int) -> pa.Table:
+        """Nothing leaves when it is forgotten."""
+        return pa.table({})
+
+    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+        """The changes of a micro-batch."""
+        now = int(clock[0])
+        found = seen(self.log, rows, group, now, owner, held)
+        has, had = self._present(found, found.now), self._present(found, found.before)
+        emits = found.applied & (has | had | self.always)
+        seq, places, numbers = numbered(
+            group, groups.as_ints(one(rows, self.log.place)), emits, owner, held.matrix[PLACE], held.matrix[SEQ]
+        )
+        out = self._changes(found, has, seq, np.flatnonzero(emits)) if self.report is None else self._reported(found, now, self.report)
+        ignored: dict[str, float] = {
+            name: int((found.reasons == reason).sum()) for name, reason in zip(self.counts, (TOO_OLD, OUT_OF_ORDER), strict=True)
+        }
+        return Taken(out, *kept(self.log, found, places, numbers), ignored)
+
+    def _present(self, found: Seen, last: list[Ints]) -> Flags:
+        """Whether the described table has a row."""
+        there = [found.there(of_side) for of_side in last]
+        if self.join_type == "left":
+            return there[0]
+        flags: Flags = (np.logical_and if self.join_type == "inner" else np.logical_or).reduce(there)
+        return flags
+
+    def _changes(self, found: Seen, has: Flags, seq: Ints, at: Ints) -> pa.Table:
+        out = found.rows.select(list(self.carried)).take(pa.array(at))
+        time = found.moments
+        for side, (columns, last) in enumerate(zip(self.own, found.now, strict=True)):
+            time = np.maximum(time, np.where(found.mine == side, LOWEST, found.times(last)))
+            rows = last[at]
+            place = pa.array(rows, mask=~(has[at] & found.there(rows)))
+            for name, column in zip(columns, found.pool(columns).take(place).columns if columns else (), strict=True):
+                out = out.append_column(name, column)
+        types = pa.array(["delete", "upsert"]).take(pa.array(has[at].astype(np.int64)))
+        like = found.rows.schema.field(self.log.time).type
+        moments = groups.times(time[at], np.zeros(len(at), bool), like)
+        for name, made in zip(self.made, (types, moments, pa.array(seq[at])), strict=True):
+            out = out.append_column(name, made)
+        return out
+
+    def _reported(self, found: Seen, clock: int, report: Report) -> pa.Table:
+        wanted = np.flatnonzero(~found.applied) if report.only_dropped else np.arange(len(found.group))
+        rows = found.rows.select(list(report.columns)).take(pa.array(wanted))
+        like = rows.schema.field(self.log.time).type
+        clocks = groups.times(np.full(len(wanted), clock), np.full(len(wanted), clock == LOWEST), like)
+        words = pa.array(REASONS, pa.string()).take(pa.array(found.reasons[wanted]))
+        return rows.append_column(report.reason, words).append_column(report.stream_time, clocks)

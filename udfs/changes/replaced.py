@@ -1,0 +1,73 @@
+"""AGGREGATE_CHANGES on a stream, first by the key of rows (rule J9): what each change takes out of a group, and what it puts into one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.groups import Flags, Ints
+from streamtime.udfs.changes.latest import OUT_OF_ORDER, TOO_OLD, WIDTH, Log, Seen, kept, seen
+from streamtime.udfs.state import Entries, Taken
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """A `Holder`. A row is alive where it is in a group."""
+
+    log: Log
+    carried: tuple[str, ...]  # the columns of the change
+    part: tuple[str, ...]  # the columns of the row that goes or comes
+    group_by: tuple[str, ...]  # those of them that tell groups apart
+    made: tuple[str, str, str, str]  # the names of whether it comes, is the last of its group, came from another, and its number
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The changes that were ignored."""
+        return ("too_old_drop_total", "out_of_order_drop_total")
+
+    @property
+    def width(self) -> int:
+        """An entry of `latest`."""
+        return WIDTH
+
+    def threshold(self, clock: int) -> int:
+        """When deletions are forgotten."""
+        return self.log.threshold(clock)
+
+    def release(self, due: Entries, clock: int) -> pa.Table:
+        """Nothing leaves when it is forgotten."""
+        return pa.table({})
+
+    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+        """The changes of a micro-batch."""
+        found = seen(self.log, rows, group, int(clock[0]), owner, held)
+        at = len(owner) + np.arange(len(group))
+        has, had = found.applied & found.there(at), found.applied & found.there(found.before[0])
+        same = has & had & self._same(found, at)
+        row = np.concatenate((np.flatnonzero(had), np.flatnonzero(has)))
+        comes = np.repeat([False, True], [int(had.sum()), int(has.sum())])
+        order = np.lexsort((comes, row))
+        row, comes = row[order], comes[order]
+        source = np.where(comes, at[row], found.before[0][row])
+        out = rows.select(list(self.carried)).take(pa.array(row))
+        for name, column in zip(self.part, found.pool(self.part).take(pa.array(source)).columns, strict=True):
+            out = out.append_column(name, column)
+        moved = (has & had & ~same)[row]
+        for name, made in zip(self.made, (comes, comes | ~same[row], moved, row), strict=True):
+            out = out.append_column(name, pa.array(made))
+        nothing = np.zeros(len(group), np.int64)  # numbers are those of the groups' changes
+        ignored: dict[str, float] = {
+            name: int((found.reasons == reason).sum()) for name, reason in zip(self.counts, (TOO_OLD, OUT_OF_ORDER), strict=True)
+        }
+        return Taken(out, *kept(self.log, found, nothing, nothing), ignored)
+
+    def _same(self, found: Seen, at: Ints) -> Flags:
+        pool = found.pool(self.group_by)
+        same = np.ones(len(at), bool)
+        for column in pool.columns:
+            now, before = (column.take(pa.array(which)).combine_chunks() for which in (at, np.maximum(found.before[0], 0)))
+            same &= ~groups.differs(now, before)
+        return same
