@@ -10,6 +10,7 @@ python3 run.py tests         all checks and tests; with --spark 4.0 or --spark 4
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
 python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each
 python3 run.py benchmark     speed, beside Spark's own operators; also benchmark streaming, doors, as_of, spread, plain, assign, changes
+python3 run.py load          sixteen clients of `streamtime serve` at once: no wrong answer, nothing left behind
 python3 run.py conformance   which engines run the plain SQL of our calls: Spark 4.2 and 4.0, Sail, DuckDB, or one of yours (--connect)
 python3 run.py pages         the reference pages in docs/, made anew
 """
@@ -31,7 +32,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather", "workers")
-FOR_WORK = ("tests", "sparks", "mutations", "conformance", "pages")
+FOR_WORK = ("tests", "sparks", "mutations", "load", "conformance", "pages")
 EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "dbt": "examples,dbt", **dict.fromkeys(FOR_WORK, "dev"), "benchmark": "bench"}
 SECONDS = ROOT / "tests" / "seconds.json"  # what each file of tests took; STREAMTIME_SECONDS=write makes it anew
 SPARKS = {"4.2": "4.2.0", "4.1": "4.1.4", "4.0": "4.0.5"}  # what the tests run on; the first is the reference, in .venv
@@ -70,6 +71,8 @@ def main() -> int:
         return run(python, script, *more)
     if task == "mutations":
         return run(python, "tests/mutations.py", *rest)
+    if task == "load":
+        return run(python, "tests/load.py", *rest)
     if task == "conformance":
         return run(python, "tests/conformance/conformance.py", *rest)
     if task == "pages":
