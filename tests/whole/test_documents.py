@@ -19,9 +19,12 @@ PAGES = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md"
 CONVERSATIONS = {"docs/assignment.md": "assign"}  # where the blocks are run by tests/golden, as parts of a longer story
 # Why blocks are not run, and how many
 NOT_RUN = {
-    "it installs, or takes minutes": 3,
-    "it needs a Spark Connect server; tests/catalog runs the like": 1,
-    "tests/catalog/shell runs it": 2,
+    "it installs, or takes minutes": 7,
+    "it needs a Spark Connect server; tests/catalog runs the like": 3,
+    "tests/catalog/server runs it, or the like": 7,
+    "tests/catalog/shell runs it": 3,
+    "tests/whole/test_pipelines.py runs it": 3,
+    "tests/whole/test_start.py submits it": 2,
 }
 
 
