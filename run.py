@@ -11,6 +11,7 @@ python3 run.py sparks        the tests on every Spark, one after the other, as a
 python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each
 python3 run.py benchmark     speed, beside Spark's own operators; also benchmark streaming, doors, as_of, spread, plain, assign, changes,
                              maintain
+python3 run.py load          sixteen clients of `streamtime serve` at once: no wrong answer, nothing left behind
 python3 run.py sweep         maintained tables over hundreds of random commits, in a process that is killed on the way; some hours
 python3 run.py conformance   which engines run the plain SQL of our calls: Spark 4.2 and 4.0, Sail, DuckDB, or one of yours (--connect)
 python3 run.py pages         the reference pages in docs/, made anew
@@ -35,7 +36,13 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather", "workers")
-FOR_WORK = ("tests", "sparks", "mutations", "sweep", "conformance", "pages")
+SCRIPTS = {
+    "mutations": "tests/mutations.py",
+    "load": "tests/load.py",
+    "sweep": "tests/sweep.py",
+    "conformance": "tests/conformance/conformance.py",
+}
+FOR_WORK = ("tests", "sparks", "pages", *SCRIPTS)
 EXTRAS = {
     **dict.fromkeys(EXAMPLES, "examples"),
     **dict.fromkeys(FOR_WORK, "dev"),
@@ -83,12 +90,8 @@ def main() -> int:
             print(f"There is no benchmark {name}; there are {known}.", file=sys.stderr)
             return 2
         return run(python, script, *more)
-    if task == "mutations":
-        return run(python, "tests/mutations.py", *rest)
-    if task == "sweep":
-        return run(python, "tests/sweep.py", *rest)
-    if task == "conformance":
-        return run(python, "tests/conformance/conformance.py", *rest)
+    if task in SCRIPTS:
+        return run(python, SCRIPTS[task], *rest)
     if task == "site":
         os.environ["NO_MKDOCS_2_WARNING"] = "1"
         return run(python, "-m", "mkdocs", "build", "--strict", "--quiet") or say(

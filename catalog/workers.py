@@ -7,32 +7,45 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import warnings
+import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
 
 from streamtime.sql.rows.kernels import arrow_udf
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
 MODULES = ("numpy", "pyarrow", *(("pandas",) if arrow_udf is None else ()))
-PROBE = f"""
-import importlib.util, sys
-print("%d.%d" % sys.version_info[:2], *[m for m in {MODULES} if importlib.util.find_spec(m) is None])
-"""
+# An expression, since workers have not the pack: `eval` is a function that every Python has
+PROBE = (
+    "(lambda version, find: ' '.join(['%d.%d' % version[:2], *[m for m in " + repr(MODULES) + " if find(m) is None]]))"
+    "(__import__('sys').version_info, __import__('importlib.util').util.find_spec)"
+)
+PATIENCE = 10.0  # seconds that `register` waits for a cluster's answer
 FIX = (
     f"Set the environment variable PYSPARK_PYTHON to {sys.executable} before the session starts, with spark-submit also "
     "spark.pyspark.python; or install the packages of the driver there."
 )
+FIX_CLUSTER = (
+    "Functions with a kernel fail there. Install the driver's packages in the workers' Python, or set spark.pyspark.python to one that has "
+    "them before the session starts; the pack itself need not be there."
+)
+
+_asked: weakref.WeakSet[SparkContext] = weakref.WeakSet()
 
 
 def settle(context: SparkContext) -> str:
     """On a local master, have workers run this process's Python where nobody said which: a sentence about that, '' if nothing was done.
 
-    Where somebody did, and that Python cannot run the functions, there is a warning.
+    Where somebody did, and that Python cannot run the functions, there is a warning; on a cluster one of its executors is asked.
     """
-    if not sys.executable or not local(context) or same(context.pythonExec):
+    if not local(context):
+        if context not in _asked:
+            _asked.add(context)
+            ask_cluster(context)
+        return ""
+    if not sys.executable or same(context.pythonExec):
         return ""
     if "PYSPARK_PYTHON" not in os.environ:
         before, context.pythonExec = context.pythonExec, context.getConf().get("spark.pyspark.python") or sys.executable
@@ -43,6 +56,28 @@ def settle(context: SparkContext) -> str:
     if problem := lacks(context.pythonExec):
         warnings.warn(f"streamtime: {problem}. {FIX}", RuntimeWarning, stacklevel=3)
     return said
+
+
+def ask_cluster(context: SparkContext, patience: float = PATIENCE) -> None:
+    """Have a task say what its Python lacks. A cluster without a free core answers later: then the warning is one of the log."""
+    waits = threading.Event()
+
+    def ask() -> None:
+        try:
+            problem = lacking(context.pythonExec, context.parallelize([PROBE], 1).map(eval).first())
+        except Exception as error:  # a job of ours must not end somebody's session
+            problem = f"Spark's workers cannot run Python: {str(error).strip().splitlines()[0][:300]}"
+        found.append(problem)
+        if problem and waits.is_set():
+            logging.getLogger("streamtime").warning("streamtime: %s. %s", problem, FIX_CLUSTER)
+
+    found: list[str] = []
+    asking = threading.Thread(target=ask, name="streamtime-workers", daemon=True)
+    asking.start()
+    asking.join(patience)
+    waits.set()
+    if found and found[0]:
+        warnings.warn(f"streamtime: {found[0]}. {FIX_CLUSTER}", RuntimeWarning, stacklevel=4)
 
 
 def local(context: SparkContext) -> bool:
@@ -61,10 +96,15 @@ def lacks(python: str) -> str:
     if same(python):
         return ""
     try:
-        done = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=60, check=True)
-        version, *missing = done.stdout.split()
+        done = subprocess.run([python, "-c", f"print({PROBE})"], capture_output=True, text=True, timeout=60, check=True)
+        return lacking(python, done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return f"Spark's workers are to run `{python}`, which does not run: {error}"
+
+
+def lacking(python: str, said: str) -> str:
+    """What an answer to PROBE means; '' if all is there."""
+    version, *missing = said.split()
     if missing:
         return f"Spark's workers run `{python}`, which has no {' and no '.join(missing)}"
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"

@@ -171,12 +171,8 @@ class Doors:
         conf.set("spark.connect.grpc.binding.address", options.host)
         conf.set("spark.connect.grpc.binding.port", str(options.connect_port))
         conf.set("spark.connect.grpc.port.maxRetries", "0")
-        if token:
-            known = getattr(package.config.Connect, "getAuthenticateToken", None)
-            if known is None or known().isEmpty() or known().get() != token:
-                raise Refused(
-                    f"Spark {self.spark.version} does not check a token of Spark Connect: use 4.1 or later, or --connect-port off"
-                )
+        if token and not self._checks(token):
+            raise Refused(f"Spark {self.spark.version} does not check a token of Spark Connect: use a newer one, or --connect-port off")
         self.gate = self._compiled("Gate")
         conf.set("spark.connect.grpc.interceptor.classes", "streamtime.Gate")
         try:
@@ -185,6 +181,12 @@ class Doors:
             raise Refused(_taken("Spark Connect", options.host, options.connect_port, error)) from error
         self.connect = getattr(self.jvm, "org.apache.spark.sql.connect.service.SparkConnectService$").__getattr__("MODULE$")
         return int(self.connect.localPort())
+
+    def _checks(self, token: str) -> bool:
+        try:
+            return bool(self.jvm.org.apache.spark.sql.connect.config.Connect.getAuthenticateToken().get() == token)
+        except Exception:  # a Spark that has no such thing
+            return False
 
     def open_thrift(self, options: Options, password: str, refusal: Callable[[str, str], str | None]) -> int:
         """Start the JDBC/ODBC server; gives its port. `refusal` says why a user may not come in with that password, or nothing.

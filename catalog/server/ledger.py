@@ -12,9 +12,14 @@ from datetime import UTC, datetime
 
 LONGEST = 300  # characters of an error in the log
 BEFORE = re.compile(r"^(?:(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error)|[A-Z_]+): (?=\S)")  # a class of Java's, or a status of gRPC's
-ENDS = re.compile(r"\n\s*JVM stacktrace:|;?\n")
-CANCELLED = re.compile(r"OPERATION_CANCELED|\bcancell?ed\b", re.IGNORECASE)
+AFTER = re.compile(r"\n\s*JVM stacktrace:|;?\n")
+CANCELLED = re.compile(r"(OPERATION_CANCELED|SPARK_JOB_CANCELLED)\b")
 
+# How a query of each door ends, and whether its client then knows: over Connect, it closes what it was told of
+ENDS = {
+    "connect": {"OperationFailed": False, "OperationCanceled": False, "OperationClosed": True},
+    "thrift": dict.fromkeys(("OperationFinish", "OperationClosed", "OperationError", "OperationCanceled", "OperationTimeout"), True),
+}
 Facts = dict[str, str | None]
 
 
@@ -33,6 +38,7 @@ class Ledger:
 
     sessions: dict[str, str] = field(default_factory=dict)  # by id: which door
     running: dict[str, tuple[str, str]] = field(default_factory=dict)  # by id of the query: session and user
+    ended: set[str] = field(default_factory=set)  # of those, what failed or was cancelled, and was said
     failed: int = 0
     changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -67,29 +73,37 @@ class Ledger:
             found = self.sessions.pop(session, None)
             for query in [q for q, (of, _) in self.running.items() if of == session]:
                 del self.running[query]
+            self.ended &= self.running.keys()
             return None if found is None else ("session closed", {"door": door, "session": short(session)})
         query = event.get("operationId") or event.get("id", "")
         if verb in ("OperationStarted", "OperationStart"):
             self.running[query] = (session, event.get("userName", ""))
             return None
-        if verb not in ("OperationFailed", "OperationError", "OperationCanceled", "OperationTimeout", "OperationFinished", *ENDED):
+        if query not in self.running or verb not in ENDS[door]:
             return None
-        of, user = self.running.pop(query, ("", ""))
+        of, user = self.running[query]
+        if ENDS[door][verb]:
+            del self.running[query]
+            self.ended.discard(query)
         facts: Facts = {"door": door, "session": short(of), "user": user or None}
-        if not of:  # known to have ended already: Spark tells of a cancelled query that it failed, too
-            return None
+        error = event.get("errorMessage") or event.get("errorMsg", "")
         if verb in ("OperationCanceled", "OperationTimeout"):
-            return "query cancelled", facts
-        if verb in ("OperationFailed", "OperationError"):
-            error = event.get("errorMessage") or event.get("errorMsg", "")
-            if CANCELLED.search(error.partition("\n")[0]):
-                return "query cancelled", facts
-            self.failed += 1
-            return "query failed", facts | {"error": brief(error)}
-        return None
+            return self._once(query, "query cancelled", facts)
+        if verb not in ("OperationFailed", "OperationError"):
+            return None
+        if CANCELLED.search(error.partition("\n")[0]):
+            return self._once(query, "query cancelled", facts)
+        said = self._once(query, "query failed", facts | {"error": brief(error)})
+        self.failed += said is not None
+        return said
 
-
-ENDED = ("OperationFinish", "OperationClosed")
+    def _once(self, query: str, words: str, facts: Facts) -> tuple[str, Facts] | None:
+        """Spark tells of a cancelled query that it failed, too."""
+        if query in self.ended:
+            return None
+        if query in self.running:
+            self.ended.add(query)
+        return words, facts
 
 
 def short(session: str) -> str:
@@ -99,7 +113,7 @@ def short(session: str) -> str:
 
 def brief(error: str) -> str:
     """The first line of an error, without the name of its class."""
-    first = BEFORE.sub("", ENDS.split(error.strip(), maxsplit=1)[0].strip())
+    first = BEFORE.sub("", AFTER.split(error.strip(), maxsplit=1)[0].strip())
     return first if len(first) <= LONGEST else f"{first[: LONGEST - 2]} …"
 
 

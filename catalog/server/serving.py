@@ -15,27 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from streamtime import java
-from streamtime.server import health, passwords
-from streamtime.server.doors import QUIET, Doors, forget_environment
+from streamtime.server import health, passwords, settings
+from streamtime.server.doors import Doors, forget_environment
 from streamtime.server.ledger import Ledger, log
-from streamtime.server.options import TOKEN, Options, Refused, check, local, loopback, secret, token
-from streamtime.session import LOG4J, delta_jars, lasting, session
+from streamtime.server.options import TOKEN, Options, Refused, check, loopback, secret, token
+from streamtime.session import session
 
-TOLD = 1.0  # seconds in which clients hear that their queries were cancelled
-# Spark's own log goes to a file: the server's has one line for each event
-LOG4J_FILE = """
-appender.spark.type = RollingFile
-appender.spark.name = spark
-appender.spark.fileName = {file}
-appender.spark.filePattern = {file}.%i
-appender.spark.layout.type = PatternLayout
-appender.spark.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n
-appender.spark.policies.type = SizeBasedTriggeringPolicy
-appender.spark.policies.size = 20MB
-appender.spark.strategy.type = DefaultRolloverStrategy
-appender.spark.strategy.max = 3
-rootLogger.appenderRef.stderr.ref = spark
-"""
+TOLD = 3.0  # seconds in which clients hear that their queries were cancelled
+FETCHED = 0.5  # .. and JDBC's fetch the last rows
+JVM = "jvm.log"
 
 
 class Failed(Exception):
@@ -97,7 +85,7 @@ def serve(options: Options) -> int:
             while not stop.asked.wait(0.5):
                 if not doors.alive():
                     state["status"] = "failed"
-                    log("failed", error="Spark's JVM is gone; its log says why", spark_log=_spark_log(options, folder))
+                    log("failed", error="Spark's JVM is gone", last=_last(folder / JVM), spark_log=_spark_log(options, folder))
                     return 1
             state["status"] = "stopping"
             _end(options, doors, ledger, stop)
@@ -114,45 +102,20 @@ def serve(options: Options) -> int:
 def _spark(options: Options, folder: Path) -> Doors:
     """A session, its catalog open, and no door."""
     forget_environment()
-    log4j, said, spark_log = folder / "log4j2.properties", folder / "jvm.log", _spark_log(options, folder)
-    classes = folder / "classes"
+    said, spark_log, classes = folder / JVM, _spark_log(options, folder), folder / "classes"
     classes.mkdir()
     spark_log.parent.mkdir(parents=True, exist_ok=True)
-    log4j.write_text(
-        LOG4J.replace("rootLogger.level = error", "rootLogger.level = warn").replace("rootLogger.appenderRef.stderr.ref = console\n", "")
-        + LOG4J_FILE.format(file=spark_log)
-        + "".join(f"logger.quiet{i}.name = {name}\nlogger.quiet{i}.level = off\n" for i, name in enumerate(QUIET))
-    )
-    given = dict(options.settings)
-    made = {
-        "spark.app.name": "streamtime serve",
-        "spark.driver.extraClassPath": os.pathsep.join([*(str(jar) for jar in delta_jars()), str(classes)]),
-        "spark.sql.warehouse.dir": str(folder / "tables"),
-        "spark.sql.catalogImplementation": "in-memory",
-    }
-    if options.warehouse:
-        made |= lasting(options.warehouse)
-    if options.master:
-        made["spark.master"] = options.master
-    if not local(options.master):
-        made["spark.driver.bindAddress"] = given["spark.driver.host"]
-        if options.cores != "*":
-            made["spark.cores.max"] = options.cores
-    jvm = [f"-Dlog4j2.configurationFile=file:{log4j}", f"-Dderby.stream.error.file={folder / 'derby.log'}"]
-    made |= given
-    made["spark.driver.extraJavaOptions"] = " ".join([*jvm, given.get("spark.driver.extraJavaOptions", "")]).strip()
-    if more := given.get("spark.driver.extraClassPath"):
-        made["spark.driver.extraClassPath"] = os.pathsep.join([*(str(jar) for jar in delta_jars()), str(classes), more])
+    known = spark_log.stat().st_size if spark_log.exists() else 0
     spark = None
     try:
         with java.stderr_into(said):
-            spark = session(options.cores, options.memory, made)
+            spark = session(options.cores, options.memory, settings.of(options, folder, spark_log, classes))
             if options.warehouse:
                 spark.sql("SHOW TABLES")  # the metastore opens at its first use
     except Exception as error:
         if spark is not None:
             spark.stop()
-        raise Failed(error, said.read_text(errors="replace") if said.exists() else "") from error
+        raise Failed(error, _read(said) + _read(spark_log)[known:]) from error
     return Doors(spark, classes)
 
 
@@ -168,7 +131,7 @@ def _end(options: Options, doors: Doors, ledger: Ledger, stop: Stop) -> None:
         log("cancelling", queries=left, streams=streams)
         doors.cancel()
         ledger.idle(TOLD)
-        time.sleep(TOLD)
+    time.sleep(FETCHED)
 
 
 def _watch(doors: Doors, ledger: Ledger) -> None:
@@ -222,6 +185,16 @@ def _health(state: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
         "running": len(ledger.running),
         "failed": ledger.failed,
     }
+
+
+def _last(path: Path) -> str | None:
+    """The last line that the JVM wrote to its standard error."""
+    lines = [line for line in _read(path).splitlines() if line.strip()]
+    return lines[-1] if lines else None
+
+
+def _read(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
 
 
 def _spark_log(options: Options, folder: Path) -> Path:

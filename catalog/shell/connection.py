@@ -112,22 +112,17 @@ def remote(url: str) -> Connection:
             f"no server answers at {place.hostname}:{place.port or CONNECT_PORT} ({error}). "
             "Is it running (sbin/start-connect-server.sh), and is the port right?"
         ) from None
-    try:
-        query: Callable[[SparkSession, str], DataFrame] = importlib.import_module("streamtime.query").query
-    except ModuleNotFoundError as error:
-        if error.name != "streamtime.query":
-            raise
-        raise ConnectionFailed("this version of streamtime cannot query over Spark Connect: it has no streamtime.query") from None
     from pyspark.sql import SparkSession
 
+    import streamtime
     from streamtime.shell.failures import readable
 
     try:
         spark = SparkSession.builder.remote(url).getOrCreate()
-        spark.version  # noqa: B018  asks the server
+        served = "server" in streamtime.register(spark).doors  # asks the server
     except Exception as error:
         raise ConnectionFailed(f"the server at {url} gives no session: {readable(error)}") from None
-    return Connection(spark, lambda text: query(spark, text), remote=True)
+    return Connection(spark, spark.sql if served else lambda text: streamtime.query(spark, text), remote=True)
 
 
 def missing_connect_packages() -> list[str]:

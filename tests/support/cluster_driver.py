@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import warnings
 from pathlib import Path
 
 from cluster_questions import prepare, questions
@@ -12,6 +13,7 @@ from jvm import JAVA_OPTIONS, say
 from pyspark.sql import SparkSession
 
 import streamtime
+from streamtime import workers
 from streamtime.session import delta_jars
 from streamtime.sql.stream.plan import ROCKSDB
 
@@ -61,7 +63,23 @@ def main(channel: str, master: str, shared: str) -> None:
         except Exception as error:
             answer = ["failed", *ERROR.findall(str(error))[:5], str(error)[:500]]
         say(channel, json.dumps([name, answer]))
+    say(channel, json.dumps(["workers that lack NumPy", lacking(spark, folder)]))
     spark.stop()
+
+
+def lacking(spark: SparkSession, folder: Path) -> list[str]:
+    """What registering says where executors run a Python that has PySpark and no more."""
+    bare = folder / "python3"
+    bare.write_text(f'#!/bin/sh\nexec {Path(sys.executable).resolve()} -s -S "$@"\n')
+    bare.chmod(0o755)
+    spark.sparkContext.pythonExec = str(bare)
+    streamtime.unregister(spark)
+    workers._asked.clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        streamtime.register(spark)
+        streamtime.register(spark)
+    return [str(w.message).replace(str(bare), "python3") for w in caught if w.category is RuntimeWarning]
 
 
 if __name__ == "__main__":

@@ -95,6 +95,14 @@ def test_every_function_gives_on_a_cluster_what_it_gives_on_one_machine(answers:
         assert expected
 
 
+def test_registering_says_at_once_what_the_workers_lack(answers: Answers) -> None:
+    (warned,) = said(answers, "workers that lack NumPy")
+    assert warned.startswith(
+        "streamtime: Spark's workers run `python3`, which has no numpy and no pyarrow. Functions with a kernel fail there."
+    )
+    assert "set spark.pyspark.python to one that has them" in warned
+
+
 def test_a_versioned_table_takes_puts_and_answers_on_a_cluster(answers: Answers) -> None:
     told, gone, lookups, history, versions = (
         said(answers, "a versioned table")[a:b] for a, b in ((0, 3), (3, 4), (4, 7), (7, 10), (10, 15))

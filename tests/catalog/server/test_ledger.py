@@ -41,19 +41,24 @@ def test_sessions_are_counted_by_door_and_each_is_said_once() -> None:
     assert (ledger.count("connect"), ledger.count("thrift")) == (0, 1)
 
 
-def test_a_query_runs_until_it_ends_in_whatever_way() -> None:
-    for end in ("OperationFinished", "OperationClosed", "OperationCanceled", "OperationFailed"):
-        ledger = Ledger()
-        ledger.told(OPENED)
-        assert ledger.told(STARTED) is None
-        assert not ledger.idle(0)
-        ledger.told(connect(end, operationId="q1", errorMessage="no"))
-        assert ledger.idle(0), end
+def test_a_query_over_jdbc_runs_until_it_ends_in_whatever_way() -> None:
     for end in ("OperationFinish", "OperationClosed", "OperationCanceled", "OperationTimeout", "OperationError"):
         ledger = Ledger()
         ledger.told(thrift("OperationStart", id="q2", sessionId="bb-2", userName="bo"))
         assert not ledger.idle(0)
         ledger.told(thrift(end, id="q2", errorMsg="no"))
+        assert ledger.idle(0), end
+        assert not ledger.ended
+
+
+def test_a_query_over_connect_runs_until_its_client_has_closed_it() -> None:
+    for end in ("OperationFinished", "OperationCanceled", "OperationFailed"):
+        ledger = Ledger()
+        ledger.told(OPENED)
+        assert ledger.told(STARTED) is None
+        ledger.told(connect(end, operationId="q1", errorMessage="no"))
+        assert not ledger.idle(0), end
+        ledger.told(connect("OperationClosed", operationId="q1"))
         assert ledger.idle(0), end
 
 
@@ -74,6 +79,8 @@ def test_a_query_that_was_cancelled_did_not_fail_and_is_said_once() -> None:
         {"door": "connect", "session": "aa", "user": "ana"},
     )
     assert ledger.told(connect("OperationFailed", operationId="q1", errorMessage="[OPERATION_CANCELED]")) is None
+    ledger.told(connect("SessionClosed", sessionId="aa-1"))
+    assert (ledger.running, ledger.ended) == ({}, set())
     ledger.told(STARTED)
     said = ledger.told(connect("OperationFailed", operationId="q1", errorMessage="[SPARK_JOB_CANCELLED] Job 5 cancelled"))
     assert said is not None
@@ -92,7 +99,7 @@ def test_an_event_that_means_nothing_here_is_none() -> None:
 def test_who_waits_for_the_last_query_is_told() -> None:
     ledger = Ledger()
     ledger.told(STARTED)
-    end = threading.Timer(0.05, lambda: ledger.told(connect("OperationFinished", operationId="q1")))
+    end = threading.Timer(0.05, lambda: ledger.told(connect("OperationClosed", operationId="q1")))
     end.start()
     assert ledger.idle(10)
     end.join()

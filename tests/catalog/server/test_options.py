@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from streamtime.server import options as asked
-from streamtime.server import passwords
+from streamtime.server import passwords, settings
 from streamtime.server.options import Options, Refused, check, loopback, token
 from streamtime.shell import cli
 
@@ -135,6 +136,30 @@ def test_a_wrong_option_says_what_is_expected(capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit):
         cli.main(["serve", *given])
     assert says in capsys.readouterr().err
+
+
+def test_what_conf_says_adds_to_paths_and_goes_before_the_rest(tmp_path: Path) -> None:
+    given = {
+        "spark.driver.extraClassPath": "/mine.jar",
+        "spark.driver.extraJavaOptions": "-Dmine=1",
+        "spark.sql.warehouse.dir": "/mine",
+        "spark.driver.host": "10.0.0.5",
+    }
+    made = settings.of(
+        Options(master="spark://head:7077", cores="16", settings=given, warehouse=tmp_path / "w"),
+        tmp_path,
+        tmp_path / "log",
+        tmp_path / "c",
+    )
+    assert made["spark.driver.extraClassPath"].split(os.pathsep)[2:] == [str(tmp_path / "c"), "/mine.jar"]
+    assert made["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
+    assert (made["spark.sql.warehouse.dir"], made["spark.sql.catalogImplementation"]) == ("/mine", "hive")
+    assert (made["spark.master"], made["spark.cores.max"]) == ("spark://head:7077", "16")
+    assert made["spark.driver.bindAddress"] == made["spark.driver.host"] == "10.0.0.5"
+    here = settings.of(Options(), tmp_path, tmp_path / "log", tmp_path / "c")
+    assert here["spark.sql.catalogImplementation"] == "in-memory"
+    assert not here.keys() & {"spark.master", "spark.cores.max", "spark.driver.bindAddress", "spark.driver.host"}  # as `session` has them
+    assert not [key for key in (*made, *here) if "token" in key or "password" in key]
 
 
 # -- the file of passwords

@@ -1,0 +1,6 @@
+CREATE TABLE prices (product STRING, ts TIMESTAMP, price DOUBLE) USING delta;
+INSERT INTO prices VALUES
+  ('tea', TIMESTAMP '2026-03-01 00:00:00', 4.0), ('tea', TIMESTAMP '2026-03-02 12:00:00', 4.5), ('mug', TIMESTAMP '2026-03-01 00:00:00', 9.0);
+CREATE TABLE raw_orders (order_id BIGINT, ts TIMESTAMP, product STRING) USING delta;
+INSERT INTO raw_orders VALUES
+  (1, TIMESTAMP '2026-03-02 09:00:00', 'tea'), (1, TIMESTAMP '2026-03-02 09:00:30', 'tea'), (2, TIMESTAMP '2026-03-02 13:00:00', 'tea');
