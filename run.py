@@ -12,6 +12,7 @@ python3 run.py mutations     breaks rules on purpose, one at a time, and says wh
 python3 run.py benchmark     speed, beside Spark's own operators; also benchmark streaming, doors, as_of, spread, plain, assign, changes
 python3 run.py conformance   which engines run the plain SQL of our calls: Spark 4.2 and 4.0, Sail, DuckDB, or one of yours (--connect)
 python3 run.py pages         the reference pages in docs/, made anew
+python3 run.py pictures      the pictures in docs/pictures/, made anew
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather", "workers")
-FOR_WORK = ("tests", "sparks", "mutations", "conformance", "pages")
+FOR_WORK = ("tests", "sparks", "mutations", "conformance", "pages", "pictures")
 EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "dbt": "examples,dbt", **dict.fromkeys(FOR_WORK, "dev"), "benchmark": "bench"}
 SECONDS = ROOT / "tests" / "seconds.json"  # what each file of tests took; STREAMTIME_SECONDS=write makes it anew
 SPARKS = {"4.2": "4.2.0", "4.1": "4.1.4", "4.0": "4.0.5"}  # what the tests run on; the first is the reference, in .venv
@@ -74,6 +75,8 @@ def main() -> int:
         return run(python, "tests/conformance/conformance.py", *rest)
     if task == "pages":
         return run(python, "-m", "streamtime.pages", "docs/reference")
+    if task == "pictures":
+        return run(python, "-m", "streamtime.pictures.gallery", "docs/pictures")
     lay_out()
     checks = [
         (python, "-m", "ruff", "check", "."),
