@@ -15,6 +15,7 @@ python3 run.py load          sixteen clients of `streamtime serve` at once: no w
 python3 run.py sweep         maintained tables over hundreds of random commits, in a process that is killed on the way; some hours
 python3 run.py conformance   which engines run the plain SQL of our calls: Spark 4.2 and 4.0, Sail, DuckDB, or one of yours (--connect)
 python3 run.py pages         the reference pages in docs/, made anew
+python3 run.py pictures      the pictures in docs/pictures/, made anew
 python3 run.py site          the documentation as a site, in build/site
 python3 run.py cheatsheet    docs/cheatsheet.pdf, made anew of docs/cheatsheet.html by a Chromium or Chrome
 """
@@ -42,7 +43,7 @@ SCRIPTS = {
     "sweep": "tests/sweep.py",
     "conformance": "tests/conformance/conformance.py",
 }
-FOR_WORK = ("tests", "sparks", "pages", *SCRIPTS)
+FOR_WORK = ("tests", "sparks", "pages", "pictures", *SCRIPTS)
 EXTRAS = {
     **dict.fromkeys(EXAMPLES, "examples"),
     **dict.fromkeys(FOR_WORK, "dev"),
@@ -99,6 +100,8 @@ def main() -> int:
         )
     if task == "pages":
         return run(python, "-m", "streamtime.pages", "docs/reference")
+    if task == "pictures":
+        return run(python, "-m", "streamtime.pictures.gallery", "docs/pictures")
     lay_out()
     checks = [
         (python, "-m", "ruff", "check", "."),

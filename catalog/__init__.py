@@ -14,7 +14,7 @@ from streamtime.api import *  # noqa: F403 - one for each function
 from streamtime.door.registration import Registration, register, unregister
 from streamtime.maintain.maintaining import maintain, receipts
 from streamtime.maintain.receipt import Receipt
-from streamtime.picture import plot
+from streamtime.pictures.plotting import plot
 from streamtime.plain.compiling import compile  # noqa: A004 - as there
 from streamtime.session import session
 from streamtime.sparks import UnsupportedSparkError

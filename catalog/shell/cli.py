@@ -1,4 +1,4 @@
-"""The command line: `streamtime sql`, `serve`, `compile`, `dbt`, `functions` and `doctor`."""
+"""The command line: `streamtime sql`, `serve`, `compile`, `dbt`, `plot`, `explore`, `functions` and `doctor`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamtime.explore.command import add_pictures, draw
 from streamtime.shell.rendering import FORMATS, lines
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ examples:
   streamtime serve                          the same for Spark Connect and JDBC clients: Python, dbt, BI tools
   streamtime compile daily.sql              the same statements without calls, for where the pack cannot run
   streamtime dbt compile                    a dbt project the same way
+  streamtime plot daily.sql                 what the last call in it did to its rows, on a time axis
+  streamtime explore daily.sql              the same as a page, with a slider for each duration
   streamtime functions deduplicate          the reference page of a function
   streamtime doctor                         what works here, what does not, and what to do
 """
@@ -74,7 +77,10 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code: 0 for success, 1 for a failure, 2 for a wrong option, 130 after Ctrl-C."""
     options = parser().parse_args(arguments)
-    commands = {"sql": sql, "serve": serve, "password": password, "compile": compiled, "dbt": dbt, "functions": functions, "doctor": doctor}
+    commands = {
+        **{"sql": sql, "serve": serve, "password": password, "compile": compiled, "dbt": dbt},
+        **{"plot": drawn, "explore": drawn, "functions": functions, "doctor": doctor},
+    }
     try:
         code = commands[options.command](options)
         sys.stdout.flush()
@@ -101,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=formatter,
     )
     top.add_argument("--version", action="version", version=_version())
-    commands = top.add_subparsers(dest="command", required=True, metavar="{sql,serve,password,compile,dbt,functions,doctor}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="{sql,serve,password,compile,dbt,plot,explore,functions,doctor}")
 
     one = commands.add_parser("sql", help="run SQL, or open a SQL shell", description=SQL, epilog=SQL_EXAMPLES, formatter_class=formatter)
     what = one.add_mutually_exclusive_group()
@@ -135,6 +141,7 @@ def parser() -> argparse.ArgumentParser:
     project.add_argument("--target", metavar="NAME", help="as of dbt")
     project.add_argument("--vars", default="{}", metavar="YAML", help="as of dbt")
 
+    add_pictures(commands)
     two = commands.add_parser(
         "functions", help="list the functions, or show one", description="Lists the functions, or prints the reference page of one."
     )
@@ -284,6 +291,28 @@ def dbt(options: argparse.Namespace) -> int:
     for path, reason in written.refused.items():
         _fail(f"{path}: {reason}")
     return 1 if written.refused else 0
+
+
+def drawn(options: argparse.Namespace) -> int:
+    """`streamtime plot` and `streamtime explore`."""
+    from pyspark.errors import PySparkException
+
+    from streamtime.java import JavaError
+    from streamtime.shell.connection import ConnectionFailed, local, remote
+    from streamtime.shell.failures import readable
+
+    try:
+        text = options.text or _read(options.file)
+        opened = remote(options.remote) if options.remote else local(settings={}, warehouse=options.warehouse)
+    except (ConnectionFailed, JavaError, OSError, UnicodeDecodeError) as problem:
+        return _fail(str(problem))
+    try:
+        draw(options, opened.spark, text, readable)
+        return 0
+    except (PySparkException, ValueError, ImportError, OSError) as problem:
+        return _fail(readable(problem, text))
+    finally:
+        opened.close()
 
 
 def functions(options: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 HIGHEST = 2**63 - 1
+UNITS = (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000), ("microsecond", 1))
 
 
 def quoted(name: str) -> str:
@@ -66,3 +67,13 @@ def one_to_one(values: Sequence[str]) -> str:
     parts = [f"coalesce(concat(octet_length({value}), ':', {value}), '-')" for value in first]
     parts.append(f"coalesce(concat('=', {last}), '-')")
     return f"concat({', '.join(parts)})"
+
+
+def in_words(micros: int) -> str:
+    """A duration for people: `1 hour 30 minutes`."""
+    parts = []
+    for unit, size in UNITS:
+        count, micros = divmod(micros, size)
+        if count:
+            parts.append(f"{count} {unit}{'' if count == 1 else 's'}")
+    return " ".join(parts) or "0 seconds"

@@ -18,7 +18,7 @@ from streamtime.sql.rows.outcome import explained, lateness
 from streamtime.sql.rows.typed import event_time, microseconds, moment
 from streamtime.sql.stream.buckets import CLOCK, REASON
 from streamtime.sql.stream.plan import KeyState, Needs, judged
-from streamtime.sql.syntax.text import HIGHEST, floor_div, plus, quoted
+from streamtime.sql.syntax.text import HIGHEST, floor_div, in_words, plus, quoted
 from streamtime.sql.windows.membership import END, START, moments
 from streamtime.udfs.sessions.steps import EDGES, SessionSteps
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 SESSION, LATE, NUMBER, NOW, END_THEN = (f"{PREFIX}{name}" for name in ("session", "late", "number", "now", EDGES[-1]))
 SECONDS = " seconds ahead of the row"
-UNITS = (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000), ("microsecond", 1))
 
 
 def explained_sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, clock: Column, grace: int | None) -> DataFrame:
@@ -112,16 +111,6 @@ def explained_windows(
         "late": ["late: ", window, " was closed once stream time reached ", closes, "; stream time is ", clock, ", ", behind, SECONDS],
     }
     return explained(call, frame, clock, frame.left_out, outcome, dict(zip(names, (named(START), named(END)), strict=True)), sentences)
-
-
-def in_words(micros: int) -> str:
-    """A duration for people: `1 hour 30 minutes`."""
-    parts = []
-    for unit, size in UNITS:
-        count, micros = divmod(micros, size)
-        if count:
-            parts.append(f"{count} {unit}{'' if count == 1 else 's'}")
-    return " ".join(parts) or "0 seconds"
 
 
 def later(name: str, kind: T.DataType, micros: int) -> Column:

@@ -59,6 +59,7 @@ class RoundTrips(Counter[str]):
 def look(spark: SparkSession) -> dict[str, Any]:
     """What cannot be asked in texts."""
     import streamtime
+    from streamtime.pictures.plotting import sketched
 
     seen: dict[str, Any] = {}
     registration = streamtime.register(spark)
@@ -94,6 +95,7 @@ def look(spark: SparkSession) -> dict[str, Any]:
         lambda text: streamtime.query(spark, text, {"k": 1, "w": within}),
         "SELECT v FROM DEDUPLICATE(TABLE(SELECT * FROM events WHERE k = :k) PARTITION BY k ORDER BY ts, within => :w) WHERE k = :k",
     )
+    seen["picture"] = sketched(spark, f"SELECT * FROM {CALL}", 60).lines
     seen["in the server"] = answer(spark.sql, f"SELECT v FROM {CALL}")
     seen["stream"] = streamed(spark)
     seen["udtf doors"] = streamtime.register(spark, door="udtf").doors

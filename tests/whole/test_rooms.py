@@ -12,12 +12,14 @@ from support import ROOT
 # A folder, and the folders that it may import, imports for type checkers included. Each imports what stands below it; only `catalog` has both the
 # front (api, session, pages) and what all of catalog stands on (shelf, sparks, java, describe, version, workers).
 ROOMS = {
-    "catalog/shell": "catalog, catalog/plain, catalog/statements, sql/call, sql/syntax, catalog/server, catalog/dbt",
+    "catalog/shell": "catalog, catalog/explore, catalog/plain, catalog/statements, sql/call, sql/syntax, catalog/server, catalog/dbt",
     "catalog/maintain": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables",
-    "catalog": "catalog/maintain, catalog/shell, catalog/plain, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream",
+    "catalog": "catalog/maintain, catalog/pictures, catalog/shell, catalog/plain, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream",
     "catalog/server": "catalog, catalog/door",
     "catalog/dbt/found": "catalog, catalog/dbt",
     "catalog/dbt": "catalog, catalog/plain, sql/call, sql/syntax",
+    "catalog/explore": "catalog/pictures, catalog/statements, sql/syntax",
+    "catalog/pictures": "catalog, catalog/statements, sql/as_of, sql/call, sql/rows, sql/syntax",
     "catalog/plain": "catalog, catalog/door, catalog/statements, sql/call, sql/syntax",
     "catalog/store": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, udfs",
     "catalog/door": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, sql/udtf",
@@ -51,7 +53,9 @@ ALONE = {  # what only these may have
     "sql/stream": ["pyspark.sql.streaming"],
     "catalog/store": ["delta"],
     "catalog/dbt": ["dbt", "dbt_common"],
-    "catalog/shell": ["prompt_toolkit", "tabulate", "wcwidth"],
+    "catalog/shell": ["prompt_toolkit", "tabulate"],
+    "catalog/pictures": ["matplotlib"],
+    "catalog/explore": ["starlette", "uvicorn"],
 }
 FILES = [path.relative_to(ROOT) for top in ("catalog", "sql", "udfs") for path in sorted((ROOT / top).rglob("*.py"))]
 

@@ -451,6 +451,12 @@ def test_over_connect_the_answer_is_the_analyzer_doors(connect: Connect, text: s
     assert connect.answers[text] == connect.expected[text]
 
 
+def test_over_connect_a_call_is_drawn(connect: Connect) -> None:
+    title, _, lane, bars, *_ = connect.seen["picture"]
+    assert title == "DEDUPLICATE: within 10 seconds"
+    assert (lane[0], lane.count("●"), lane.count("×"), bars.count("┣")) == ("1", 2, 1, 2)
+
+
 def test_over_connect_every_case(connect: Connect) -> None:
     rows = sorted(ast.literal_eval(row) for text in CASES for row in connect.answers[text][1])
     assert rows == [(number, e["after"]) for number, case in enumerate(DUPLICATES) for e in case["expected"]]

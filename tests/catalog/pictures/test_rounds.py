@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from support import ROOT, TESTS
 
 import streamtime
-from streamtime.picture import Cell, drawn, of_history
+from streamtime.pictures.rounds import Cell, drawn, lines, of_history
 
 SVG = ROOT / "docs" / "assignment.svg"
 NAME = re.compile(r'<g id="(\S+) (\d+) (\S+) (active|standby|warmup)"')
@@ -49,6 +49,23 @@ def test_rounds_of_a_plan(spark: SparkSession) -> None:
     assert shown(svg) == {Cell("a", 1, "m1", "active"), Cell("a", 1, "m2", "warmup"), Cell("a", 2, "m2", "active")}
 
 
+def test_rounds_as_text() -> None:
+    cells = [
+        Cell("a", 1, "m1", "active"),
+        Cell("a", 1, "m2", "warmup"),
+        Cell("a", 2, "m2", "active"),
+        Cell("\u6771\x1b", 2, "m1", "standby"),
+    ]
+    assert lines(cells, "round", 80) == [
+        "round   1       2",
+        "a       m1 ~m2  m2",
+        "\u6771\\x1b          +m1",
+        "",
+        "a name: the owner; +: standby; ~: warm-up",
+    ]
+    assert lines(cells, "round", 16)[-1] == "1 more columns are not drawn: there is no room"
+
+
 def test_of_many_tasks_those_that_change_are_drawn(spark: SparkSession) -> None:
     rows = [(f"t{n:03}", "m2" if (n, at) == (77, 2) else "m1", "active", "keep", at) for n in range(200) for at in (1, 2)]
     svg = streamtime.plot(spark.createDataFrame(rows, PLAN))._repr_svg_()  # type: ignore[attr-defined]
@@ -57,7 +74,7 @@ def test_of_many_tasks_those_that_change_are_drawn(spark: SparkSession) -> None:
 
 
 def test_what_cannot_be_drawn(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"expected the columns `task`, `member`, .* there are `x`"):
+    with pytest.raises(ValueError, match=r"no column of `x` is a time"):
         streamtime.plot(spark.sql("SELECT 1 AS x"))
     with pytest.raises(ValueError, match="no rows to draw"):
         streamtime.plot(spark.createDataFrame([], PLAN))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from streamtime.sql.call.errors import listed
+from wcwidth import wcswidth
+
+from streamtime.pictures.drawing import figures
+from streamtime.sql.call.errors import echoed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,32 +30,43 @@ class Cell(NamedTuple):
     role: str
 
 
-def plot(df: DataFrame, *, title: str | None = None) -> Figure:
-    """Draws who has which task: a row for each task, a column for each round, a color for each member.
+def kind_of(columns: Collection[str]) -> str | None:
+    """What a column of the picture is, `round` or `commit`, if rows with these columns can be drawn so."""
+    return next((kind for kind, needed in SHAPES.items() if set(needed) <= set(columns)), None)
 
-    Fields are owners, filled dots standbys, rings warm-ups. Of more than 60 tasks those are drawn that change, and the others counted.
 
-    Args:
-        df: rows of ASSIGN_TASKS, output 'rows' or 'explain' (`task`, `member`, `role`, `action`, `round`), or of TABLE_HISTORY over a table
-            that holds its plans (`task`, `member`, `role`, `from_version`, `to_version`), whose commits are the rounds.
-        title: what stands above it. Default: none.
-
-    Returns:
-        a matplotlib figure, which a notebook shows; `figure.savefig("rounds.svg")` writes it.
-
-    Raises:
-        ValueError: columns are missing, or there are no rows.
-        ImportError: matplotlib is missing; the extra `plot` has it.
-    """
-    kind = next((k for k, needed in SHAPES.items() if set(needed) <= set(df.columns)), None)
-    if kind is None:
-        needs = f"{listed(SHAPES['round'])}, as ASSIGN_TASKS gives them, or {listed(SHAPES['commit'])}, as TABLE_HISTORY does"
-        raise ValueError(f"plot: expected the columns {needs}; there are {listed(df.columns)}.")
+def cells_of(df: DataFrame, kind: str) -> list[Cell]:
+    """The copies in each round, or at each commit. Raises ValueError where there are none."""
     rows = [tuple(row) for row in df.select(*SHAPES[kind]).collect()]
     cells = _of_rounds(rows) if kind == "round" else of_history(rows)
     if not cells:
         raise ValueError("plot: there are no rows to draw.")
-    return drawn(cells, kind, title)
+    return cells
+
+
+def lines(cells: Iterable[Cell], kind: str, width: int) -> list[str]:
+    """The same as text: a line for each task, a column for each round; as many columns as there is room for."""
+    cells = sorted(cells)
+    tasks, others = _worth_drawing(cells)
+    at = sorted({c.at for c in cells})
+    signs = {STANDBY: "+", WARMUP: "~"}
+    held = {(t, r): " ".join(signs.get(c.role, "") + c.member for c in cells if (c.task, c.at) == (t, r)) for t in tasks for r in at}
+    columns = [[kind, *tasks], *([str(r), *(held[t, r] for t in tasks)] for r in at)]
+    widths = [max(map(wcswidth, map(echoed, column))) for column in columns]
+    shown = next((n for n in range(len(columns), 1, -1) if sum(widths[:n]) + 2 * (n - 1) <= width), 1)
+    said = [
+        "  ".join(padded(column[row], size) for column, size in zip(columns[:shown], widths, strict=False)) for row in range(len(tasks) + 1)
+    ]
+    said += ["", "a name: the owner; +: standby; ~: warm-up"]
+    said += [f"{others:,} more tasks are not drawn"] if others else []
+    said += [f"{len(columns) - shown:,} more columns are not drawn: there is no room"] if shown < len(columns) else []
+    return [line.rstrip() for line in said]
+
+
+def padded(text: str, size: int) -> str:
+    """Text in so many columns of a terminal."""
+    text = echoed(text)
+    return text + " " * (size - wcswidth(text))
 
 
 def _of_rounds(rows: list[tuple[Any, ...]]) -> list[Cell]:
@@ -72,18 +85,12 @@ def of_history(rows: list[tuple[Any, ...]]) -> list[Cell]:
 
 
 def drawn(cells: Iterable[Cell], kind: str, title: str | None = None) -> Figure:
-    """The picture of these cells; `kind` is what a column is."""
-    try:
-        from matplotlib import colormaps
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("plot draws with matplotlib, which is missing: pip install 'streamtime[plot]'") from None
+    """Who has which task: a row for each task, a column for each round or commit (`kind`), a color for each member.
 
-    class Picture(Figure):
-        def _repr_svg_(self) -> str:
-            with io.StringIO() as file:
-                self.savefig(file, format="svg", bbox_inches="tight")
-                return file.getvalue()
+    Fields are owners, filled dots standbys, rings warm-ups. Of more than 60 tasks those are drawn that change, and the others counted.
+    """
+    figure_of = figures()
+    from matplotlib import colormaps
 
     cells = sorted(cells)
     tasks, others = _worth_drawing(cells)
@@ -92,7 +99,7 @@ def drawn(cells: Iterable[Cell], kind: str, title: str | None = None) -> Figure:
     colors = {m: colormaps["tab10" if len(members) <= 10 else "tab20"](n % 20) for n, m in enumerate(members)}
     row, column = {t: n for n, t in enumerate(tasks)}, {r: n for n, r in enumerate(rounds)}
     size = max(len(rounds) * SIZE * 1.6 + 1.5, 4), max(len(tasks) * SIZE + 1, 2)
-    figure = Picture(figsize=size)
+    figure = figure_of(figsize=size)
     axes = figure.subplots()
     beside: dict[tuple[str, int], int] = {}
     for cell in (c for c in cells if c.task in row):
