@@ -8,6 +8,7 @@ import socket
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -122,7 +123,8 @@ def remote(url: str) -> Connection:
         served = "server" in streamtime.register(spark).doors  # asks the server
     except Exception as error:
         raise ConnectionFailed(f"the server at {url} gives no session: {readable(error)}") from None
-    return Connection(spark, spark.sql if served else lambda text: streamtime.query(spark, text), remote=True)
+    on_this_side: Callable[[str], DataFrame] = partial(streamtime.query, spark)
+    return Connection(spark, spark.sql if served else on_this_side, remote=True)
 
 
 def missing_connect_packages() -> list[str]:

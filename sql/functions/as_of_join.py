@@ -60,15 +60,14 @@ future. Of right rows of one time the later arrival counts. With `arrival` there
 - `retention`: the right side forgets. A right row that is older than its stream time (the largest right time so far) less `retention`
   never existed, and a lookup that is older than that finds the current version or none.
 - `grace`: a left row waits until the largest left time is `grace` past its own, and sees what has arrived before the row that lets it go.
-  `at_end` says what becomes of rows that still wait when the input ends. `clock_by` runs both clocks apart for each value of some of the
-  keys.
+  `at_end` says what becomes of rows that still wait when the input ends. `clock_by` runs both clocks apart for values of some keys.
 
 ## Nulls, ties, late rows, empty input
 
 - **Null key or null time on the left** never matches: an inner join drops the row (`null_key`, `null_time`), a left join keeps it (J3).
   On the right, such a row is no version.
 - **Keys** are compared as `=` does: their types must be equal, or both numbers. Times must be of one type.
-- **Late rows**: without `arrival` nothing is late. A null `arrival` on the left has seen nothing; on the right it never arrived.
+- **Late rows**: none without `arrival`. A null `arrival` on the left has seen nothing; on the right it never arrived.
 - **Rows that are dropped** for other reasons (J2): `no_match`; `expired`, if only `retention` hid a match; `held`, with `at_end =>
   'hold'`; `before_history`, if a table is looked up by its commits, and the time lies before the first of them.
 - **Empty input**: on the left it gives an empty result, on the right no match.
@@ -77,22 +76,22 @@ future. Of right rows of one time the later arrival counts. With `arrival` there
 
 The left side may be a stream, the right side a table: each micro-batch is joined with what the table holds by then, so a versioned Delta
 table that other queries write into gives each micro-batch its newest history. With `grace` a left row waits in the state until the
-watermark has reached its time and `grace` (C5), and looks up what is there then; it survives restarts. If no right row comes later than
-that, the result is that of batch. `arrival`, `retention`, `at_end`, `clock_by` and `output => 'metrics'` are errors.
+watermark has reached its time and `grace` (C5), and looks up what is there then. If no right row comes later than that, the result is
+that of batch. `arrival`, `retention`, `at_end`, `clock_by` and `output => 'metrics'` are errors.
 
 **Both sides** may be streams. A left row waits until the watermark has reached its time and `grace`, and meets the versions that have come
 by then. If no right row is later than `grace`, the result is that of batch once the watermark has passed, however the rows are cut (C5).
 `retention`, required there, says how far back versions reach: the state has each key's newest version, older ones for so long after they
 ended, and rows that wait. A left row that comes later is `expired`, unless its version is the newest. The watermark is one for both sides,
-so an idle side holds nothing up (more: docs/as_of.md). `'forward'`, `'nearest'` and `ties => 'error'` are errors there.
-Rows that have waited leave behind the watermark: a window aggregate that follows is refused by Spark.
+so an idle side holds nothing up (more: docs/as_of.md). `'forward'`, `'nearest'` and `ties => 'error'` are errors there. Rows that have
+waited leave behind the watermark: a window aggregate that follows is refused by Spark.
 
 ## Guarantees
 
 The result depends on the rows alone, not on files, partitions or cores (C4). With an inner join, the rows that pass and those that are
 dropped are together exactly the left rows (C6). Left columns keep name, type, nullability and metadata (C9). Around the call, `l.k` and
 `r.k` can be said if the alias was given inside `TABLE(..)` and the call has none of its own; over Spark Connect they cannot. There is no
-Python UDTF of this function: Spark's take one TABLE argument.
+Python UDTF: Spark's take one TABLE argument.
 
 ## Related functions, and the same thing elsewhere
 
@@ -159,18 +158,15 @@ def check(call: Bound) -> None:
     if not call["arrival"]:
         for name, why in {} if call.tables[0].df.isStreaming else NEEDS_ARRIVAL.items():
             if call[name] is not None:
-                raise call.refuse(
-                    f"`{name}`", f"needs `arrival`: {why} (J5)", "Add arrival => 'offset', an expression that both sides have."
-                )
+                fix = "Add arrival => 'offset', an expression that both sides have."
+                raise call.refuse(f"`{name}`", f"needs `arrival`: {why} (J5)", fix)
         return
     if call["direction"] not in (None, BACKWARD):
-        raise call.refuse(
-            "`direction`", f"'{call['direction']}' does not go with `arrival`: what is known lies behind (J5)", "Leave one out."
-        )
+        problem = f"'{call['direction']}' does not go with `arrival`: what is known lies behind (J5)"
+        raise call.refuse("`direction`", problem, "Leave one out.")
     if call["ties"] not in (None, "last"):
-        raise call.refuse(
-            "`ties`", f"'{call['ties']}' does not go with `arrival`: of equal times the later arrival wins (J5)", "Leave one out."
-        )
+        problem = f"'{call['ties']}' does not go with `arrival`: of equal times the later arrival wins (J5)"
+        raise call.refuse("`ties`", problem, "Leave one out.")
     if call["grace"] is not None and call["retention"] is not None and call["grace"] > call["retention"]:
         raise call.refuse("`grace`", "is longer than `retention`: rows would wait until their version has expired", "Make it no longer.")
     if call["at_end"] and call["grace"] is None:
