@@ -1,4 +1,4 @@
-"""The command line: `streamtime sql`, `serve`, `compile`, `dbt`, `plot`, `explore`, `functions` and `doctor`."""
+"""The command line: `streamtime sql`, `serve`, `compile`, `dbt`, `maintain`, `plot`, `explore`, `functions` and `doctor`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamtime.dbt import command as dbt_command
 from streamtime.explore.command import add_pictures, draw
+from streamtime.maintain import command as maintenance
 from streamtime.shell.rendering import FORMATS, lines
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ examples:
   streamtime serve                          the same for Spark Connect and JDBC clients: Python, dbt, BI tools
   streamtime compile daily.sql              the same statements without calls, for where the pack cannot run
   streamtime dbt compile                    a dbt project the same way
+  streamtime maintain shop.revenue q.sql    a table that is kept equal to a query
   streamtime plot daily.sql                 what the last call in it did to its rows, on a time axis
   streamtime explore daily.sql              the same as a page, with a slider for each duration
   streamtime functions deduplicate          the reference page of a function
@@ -56,17 +59,6 @@ examples:
   streamtime compile daily.sql --tables columns.json
   echo "SELECT * FROM VERSIONS(TABLE(log) PARTITION BY k ORDER BY at)" | streamtime compile --table "log=k STRING, at TIMESTAMP"
 """
-DBT = """\
-`compile` writes a dbt project whose models have no calls: for a dbt that runs where nothing of this pack does, and for warehouses of
-others. dbt renders the models by your own profile, so it must be installed here: pip install "streamtime[dbt]". Exit code 1 if a call is
-wrong, or has no plain SQL: then stderr says which model, and why. `package` says where the package of macros and tests lies.
-"""
-DBT_EXAMPLES = """\
-examples:
-  streamtime dbt compile --out ../plain
-  streamtime dbt compile --project-dir shop --out shop_plain --target prod --vars '{day: 2026-01-01}'
-  streamtime dbt package
-"""
 DOCTOR_EXAMPLES = """\
 examples:
   streamtime doctor
@@ -78,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code: 0 for success, 1 for a failure, 2 for a wrong option, 130 after Ctrl-C."""
     options = parser().parse_args(arguments)
     commands = {
-        **{"sql": sql, "serve": serve, "password": password, "compile": compiled, "dbt": dbt},
+        **{"sql": sql, "serve": serve, "password": password, "compile": compiled, "dbt": dbt, "maintain": maintained},
         **{"plot": drawn, "explore": drawn, "functions": functions, "doctor": doctor},
     }
     try:
@@ -107,7 +99,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=formatter,
     )
     top.add_argument("--version", action="version", version=_version())
-    commands = top.add_subparsers(dest="command", required=True, metavar="{sql,serve,password,compile,dbt,plot,explore,functions,doctor}")
+    commands = top.add_subparsers(
+        dest="command", required=True, metavar="{sql,serve,password,compile,dbt,maintain,plot,explore,functions,doctor}"
+    )
 
     one = commands.add_parser("sql", help="run SQL, or open a SQL shell", description=SQL, epilog=SQL_EXAMPLES, formatter_class=formatter)
     what = one.add_mutually_exclusive_group()
@@ -130,17 +124,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--warehouse", type=Path, metavar="DIR", help="the folder where `streamtime sql` keeps tables and views")
     made.add_argument("--check", action="store_true", help="have Spark plan the plain text, too")
 
-    project = commands.add_parser(
-        "dbt", help="a dbt project as plain Spark SQL", description=DBT, epilog=DBT_EXAMPLES, formatter_class=formatter
-    )
-    project.add_argument("what", choices=("compile", "package"), help="write the project, or say where the package of macros is")
-    project.add_argument("--project-dir", type=Path, default=Path(), metavar="DIR", help="the dbt project (default: here)")
-    project.add_argument("--out", type=Path, metavar="DIR", help="where the other one is written (default: `plain` in the project)")
-    project.add_argument("--profiles-dir", metavar="DIR", help="as of dbt")
-    project.add_argument("--profile", metavar="NAME", help="as of dbt")
-    project.add_argument("--target", metavar="NAME", help="as of dbt")
-    project.add_argument("--vars", default="{}", metavar="YAML", help="as of dbt")
-
+    dbt_command.add(commands, formatter)
+    maintenance.add(commands, formatter, _session)
     add_pictures(commands)
     two = commands.add_parser(
         "functions", help="list the functions, or show one", description="Lists the functions, or prints the reference page of one."
@@ -291,6 +276,28 @@ def dbt(options: argparse.Namespace) -> int:
     for path, reason in written.refused.items():
         _fail(f"{path}: {reason}")
     return 1 if written.refused else 0
+
+
+def maintained(options: argparse.Namespace) -> int:
+    """`streamtime maintain`."""
+    from pyspark.errors import PySparkException
+
+    from streamtime.java import JavaError
+    from streamtime.shell.connection import ConnectionFailed, local
+    from streamtime.shell.failures import readable
+
+    try:
+        text, folder = _read(options.file), maintenance.warehouse(options)
+        opened = local(options.cores, options.memory, dict(options.conf or ()), folder)
+    except (ConnectionFailed, JavaError, OSError, UnicodeDecodeError, ValueError) as problem:
+        return _fail(str(problem))
+    try:
+        print(maintenance.run(options, opened.spark, text))
+        return 0
+    except (PySparkException, ValueError, TimeoutError) as problem:
+        return _fail(readable(problem, text))
+    finally:
+        opened.close()
 
 
 def drawn(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from support import ROOT
 # A folder, and the folders that it may import, imports for type checkers included. Each imports what stands below it; only `catalog` has both the
 # front (api, session, pages) and what all of catalog stands on (shelf, sparks, java, describe, version, workers).
 ROOMS = {
-    "catalog/shell": "catalog, catalog/explore, catalog/plain, catalog/statements, sql/call, sql/syntax, catalog/server, catalog/dbt",
+    "catalog/shell": "catalog, catalog/maintain, catalog/explore, catalog/plain, catalog/statements, sql/call, sql/syntax, catalog/server, catalog/dbt",
     "catalog/maintain": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables",
     "catalog": "catalog/maintain, catalog/pictures, catalog/shell, catalog/plain, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream",
     "catalog/server": "catalog, catalog/door",

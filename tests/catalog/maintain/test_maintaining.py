@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 
@@ -11,8 +12,9 @@ from support import maintained as cases
 
 import streamtime
 from streamtime import CallError
-from streamtime.maintain import costs
+from streamtime.maintain import command, costs
 from streamtime.maintain.receipt import Receipt, said, written
+from streamtime.shell import cli
 
 
 def test_a_maintained_table_is_what_its_query_says_after_random_commits(spark: SparkSession, schema: str) -> None:
@@ -143,6 +145,17 @@ def test_a_run_that_breaks_off_before_its_commit_did_nothing(spark: SparkSession
     assert not [v for v in spark.catalog.listTables() if v.name.startswith("streamtime_")]
     done = streamtime.maintain(spark, target, text, policy="incremental", shadow=True)
     assert (done.way, done.touched, done.shadow) == ("incremental", 2, 0)
+
+
+def test_the_command_says_what_it_did_and_asks_for_a_warehouse(
+    spark: SparkSession, schema: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spark.sql(f"CREATE TABLE {schema}.o (k STRING) {cases.FEED}")
+    given = cli.parser().parse_args(["maintain", f"{schema}.m", "q.sql", "--key", "k", "--format", "json"])
+    said_ = json.loads(command.run(given, spark, f"SELECT k FROM {schema}.o;\n"))
+    assert (said_["way"], said_["units"], said_["inserted"]) == ("full", ["k"], 0)
+    assert cli.main(["maintain", "m", str(__file__)]) == 1
+    assert "`--warehouse` is missing" in capsys.readouterr().err
 
 
 def test_the_cheaper_way_is_the_one_that_runs_before_say() -> None:
