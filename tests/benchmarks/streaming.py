@@ -1,5 +1,6 @@
 """Functions on a stream against Spark's own, side by side in one process: DEDUPLICATE against `dropDuplicatesWithinWatermark` and a per-key
-`transformWithState`; with `--suite windows`, final rows of windows against Spark's window aggregate in append mode.
+`transformWithState`; with `--suite windows`, final rows of windows against Spark's window aggregate in append mode; with
+`--suite joins`, joins of two streams against Spark's own.
 
 Every contestant reads the same Parquet files, one a micro-batch, keeps its state in RocksDB and writes to the noop sink; each starts from
 its own new checkpoint. The time is that of all micro-batches but the first, which starts workers. `python3 run.py benchmark streaming`.
@@ -103,6 +104,30 @@ def updates(stream: DataFrame, more: str) -> DataFrame:
     )
 
 
+def spark_join(stream: DataFrame) -> DataFrame:
+    """Rows that lie within ten minutes of each other: it has no tables, and without a bound its state grows with the rows."""
+    left = stream.where("off % 2 = 0").selectExpr("k", "off", "ts", "x").withWatermark("ts", "10 minutes")
+    right = stream.where("off % 2 = 1").selectExpr("k AS rk", "off AS number", "ts AS since", "page").withWatermark("since", "10 minutes")
+    return left.join(right, F.expr("k = rk AND since BETWEEN ts - INTERVAL 10 MINUTES AND ts + INTERVAL 10 MINUTES"))
+
+
+def joined_changes(stream: DataFrame) -> DataFrame:
+    stream.createOrReplaceTempView("stream")
+    return stream.sparkSession.sql(
+        "SELECT * FROM JOIN_CHANGES(TABLE(SELECT k, off, ts, x FROM stream WHERE off % 2 = 0) PARTITION BY k ORDER BY off,"
+        " TABLE(SELECT k, off, ts, page FROM stream WHERE off % 2 = 1) PARTITION BY k ORDER BY off, time => 'ts')"
+    )
+
+
+def met_versions(stream: DataFrame) -> DataFrame:
+    stream.createOrReplaceTempView("stream")
+    return stream.sparkSession.sql(
+        "SELECT * FROM AS_OF_JOIN(TABLE(SELECT k, off, ts, x FROM stream WHERE off % 2 = 0) PARTITION BY k ORDER BY ts,"
+        " TABLE(SELECT k, ts AS since, page FROM stream WHERE off % 2 = 1) PARTITION BY k ORDER BY since,"
+        " grace => INTERVAL 10 MINUTES, retention => INTERVAL 10 MINUTES)"
+    )
+
+
 # the one that others are measured by comes first
 SUITES: dict[str, dict[str, Callable[[DataFrame], DataFrame]]] = {
     "deduplicate": {
@@ -114,6 +139,11 @@ SUITES: dict[str, dict[str, Callable[[DataFrame], DataFrame]]] = {
         "window, append mode": spark_windows,
         "WINDOW_UPDATES, final": final_windows,
         "WINDOW_UPDATES, UNTIL_CLOSE": suppressed_windows,
+    },
+    "joins": {
+        "stream-stream join, ten minutes": spark_join,
+        "JOIN_CHANGES": joined_changes,
+        "AS_OF_JOIN of two streams": met_versions,
     },
 }
 

@@ -6,14 +6,9 @@ import sys
 from pathlib import Path
 
 from jvm import JAVA_OPTIONS, say
+from killed_calls import CALLS, WAITS
 
 import streamtime
-
-CALLS = {
-    "deduplicate": "DEDUPLICATE(TABLE(events) PARTITION BY k ORDER BY ts, within => INTERVAL 30 SECONDS, output => 'all')",
-    "suppress": "SUPPRESS_UNTIL_CLOSE(TABLE(SELECT *, date_trunc('MINUTE', ts) AS minute FROM events) PARTITION BY (k, minute) "
-    "ORDER BY id, time => 'ts', window_end => 'minute + INTERVAL 1 MINUTE', grace => INTERVAL 80 SECONDS)",
-}
 
 
 def main(channel: str, folder: Path, function: str) -> None:
@@ -25,9 +20,8 @@ def main(channel: str, folder: Path, function: str) -> None:
     spark = streamtime.session(cores=2, settings=settings)
     reader = spark.readStream.schema("k INT, ts TIMESTAMP, id INT").option("maxFilesPerTrigger", "1").option("maxFileAge", "9999d")
     reader.parquet(str(folder / "in")).createOrReplaceTempView("events")
-    writer = (
-        spark.sql(f"SELECT * FROM {CALLS[function]}").writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint"))
-    )
+    rows = spark.sql(f"SELECT * FROM {CALLS[function].format(WAITS)}")
+    writer = rows.writeStream.format("delta").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start(str(folder / "out"))
     said = -1
     while not query.awaitTermination(0.05):

@@ -21,14 +21,15 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from support import TESTS, reference
 from support.jvm import talking
+from support.killed_calls import CALLS
 from support.reference_suppress import Suppress
 
 KILLS = int(os.environ.get("STREAMTIME_KILLS", "2"))
 SECOND = 1_000_000
 
 
-def killed(random_: random.Random, folder: Path, function: str) -> list[tuple[list[reference.Row], int]]:
-    """Files of events through a stream that is killed over and over, and then let run to its end. Gives the micro-batches."""
+def killed(random_: random.Random, folder: Path, function: str) -> list[list[reference.Row]]:
+    """Files of events through a stream that is killed over and over, and then let run to its end."""
     batches = []
     (folder / "in").mkdir()
     for number in range(4 * KILLS):
@@ -49,7 +50,7 @@ def killed(random_: random.Random, folder: Path, function: str) -> list[tuple[li
             os.killpg(process.pid, signal.SIGKILL)  # the JVM and its Python workers with it
     with (folder / "log").open("wb") as log, talking(*program, stdout=log, stderr=log) as (_, said):
         assert said.read().endswith("done\n"), (folder / "log").read_text()[-2000:]
-    return micro_batches(folder / "checkpoint" / "offsets", batches)
+    return batches
 
 
 def micro_batches(offsets: Path, files: list[list[reference.Row]]) -> list[tuple[list[reference.Row], int]]:
@@ -76,7 +77,7 @@ def moment(micros: int | None) -> datetime.datetime | None:
 
 
 def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    batches = killed(random.Random(KILLS), tmp_path, "deduplicate")
+    batches = micro_batches(tmp_path / "checkpoint" / "offsets", killed(random.Random(KILLS), tmp_path, "deduplicate"))
     found = Counter((r.id, r.reason, r.kept_time) for r in spark.read.format("delta").load(str(tmp_path / "out")).collect())
     clocked = [(row, watermark) for rows, watermark in batches for row in reference.in_processing_order(rows, ["t"])]
     expected = reference.deduplicate([], within=30 * SECOND, order=["t"], clocked=clocked)
@@ -87,7 +88,7 @@ def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spa
 def test_a_suppressed_stream_that_is_killed_gives_exactly_one_final_row_for_each_window_that_closed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    batches = killed(random.Random(KILLS + 1), tmp_path, "suppress")
+    batches = micro_batches(tmp_path / "checkpoint" / "offsets", killed(random.Random(KILLS + 1), tmp_path, "suppress"))
     found = [(r.k, r.minute, r.id, r.emit_time) for r in spark.read.format("delta").load(str(tmp_path / "out")).collect()]
     minute = 60 * SECOND
     meant = [
@@ -99,4 +100,23 @@ def test_a_suppressed_stream_that_is_killed_gives_exactly_one_final_row_for_each
     assert Counter(found) == Counter(final)
     closed = {(r["k"], r["minute"]) for rows, _ in meant for r in rows if r["close"] <= batches[-1][1]}
     assert Counter((k, m) for k, m, _, _ in found) == Counter((k, moment(m)) for k, m in closed)  # one for each, none missing
+    shutil.rmtree(tmp_path / "checkpoint")
+
+
+def test_joins_of_two_streams_that_are_killed_are_those_of_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """Both sides are sources of their own, and after a kill one may be a file ahead of the other."""
+    killed(random.Random(KILLS + 2), tmp_path, "joins")
+    spark.read.parquet(str(tmp_path / "in")).createOrReplaceTempView("events")
+    spark.read.format("delta").load(str(tmp_path / "out")).select("*", "_metadata.file_modification_time").createOrReplaceTempView("out")
+    spark.sql(f"SELECT * FROM {CALLS['joins'].format('')}").createOrReplaceTempView("batch")
+    last = "SELECT k, max_by(struct(l, r), {}) AS last FROM {} WHERE what = 'changes' GROUP BY k"
+    arrived = spark.sql(last.format("struct(file_modification_time, id)", "out")).collect()
+    assert sorted(arrived) == sorted(spark.sql(last.format("id", "batch")).collect())
+    newest = max((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    watermark = json.loads(newest.read_text().splitlines()[1])["batchWatermarkMs"]
+    due = f"id IN (SELECT id FROM events WHERE unix_millis(ts) <= {watermark} - 90000)"
+    of = "SELECT k, id, l, r FROM {} WHERE what = 'as of'"
+    found = spark.sql(of.format("out")).collect()
+    assert Counter(found) == Counter(spark.sql(f"{of.format('batch')} AND {due}").collect())
+    assert len(found) > 20 * KILLS
     shutil.rmtree(tmp_path / "checkpoint")
