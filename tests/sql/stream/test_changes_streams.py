@@ -107,6 +107,35 @@ def test_no_side_is_ahead_of_the_other(spark: SparkSession, changing: Source) ->
     assert [sum(o[name] for o in observed) for name in names] == [15, 1, 1, 1]
 
 
+def test_change_feeds_of_delta_tables_are_streams_of_changes(spark: SparkSession, schema: str, tmp_path: Path) -> None:
+    for name, column in (("orders", "amount INT"), ("towns", "town STRING")):
+        spark.sql(f"CREATE TABLE {schema}.{name} (name STRING, {column}) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+        feed = spark.readStream.option("readChangeFeed", "true").table(f"{schema}.{name}")
+        feed.selectExpr("*", "_commit_timestamp AS ts").createOrReplaceTempView(f"{name}_feed")
+    call = "JOIN_CHANGES(TABLE(orders_feed) PARTITION BY name ORDER BY ts, TABLE(towns_feed) PARTITION BY name ORDER BY ts)"
+
+    def run() -> None:
+        writer = spark.sql(f"SELECT * FROM {call}").writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).toTable(f"{schema}.bought").awaitTermination()
+
+    spark.sql(f"INSERT INTO {schema}.orders VALUES ('ann', 1), ('bob', 2), ('eve', 3)")
+    spark.sql(f"INSERT INTO {schema}.towns VALUES ('ann', 'Rome'), ('bob', 'Oslo')")
+    run()
+    spark.sql(f"UPDATE {schema}.orders SET amount = 9 WHERE name = 'ann'")
+    spark.sql(f"DELETE FROM {schema}.towns WHERE name = 'bob'")
+    spark.sql(f"INSERT INTO {schema}.towns VALUES ('eve', 'Bonn')")
+    run()
+    last = spark.sql(
+        f"SELECT name, max_by(struct(change_type, amount, town), struct(ts, change_seq)) AS l FROM {schema}.bought GROUP BY name ORDER BY name"
+    )
+    assert [(r.name, *r.l) for r in last.collect()] == [
+        ("ann", "upsert", 9, "Rome"),
+        ("bob", "delete", None, None),
+        ("eve", "upsert", 3, "Bonn"),
+    ]
+    assert spark.table(f"{schema}.bought").count() == 5  # ann and bob; ann again, bob's deletion, eve
+
+
 WRONG = {
     JOIN.format("events", ", clock_by => ARRAY('the k')"): "`clock_by`: is not possible on a stream",
     JOIN.format("events", ", output => 'metrics'"): "'metrics' is not possible on a stream",
