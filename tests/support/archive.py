@@ -1,6 +1,7 @@
-"""Spark's classes as the JVM keeps them once they are loaded, in a file: the many JVMs of the tests start a third sooner with it.
+"""What the many short processes of the tests start sooner with, made once for an environment.
 
-Made once for an environment, by a session that runs a query; `support.jvm` names it to every JVM.
+Spark's classes as the JVM keeps them once they are loaded, in a file, by a session that runs a query: a JVM starts a third sooner.
+`support.jvm` names it to every JVM. And Spark's own Python package as it is installed: see `AS_INSTALLED`.
 """
 
 from __future__ import annotations
@@ -8,14 +9,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 from jvm import ARCHIVE, QUICK
 
 import streamtime
 from streamtime.session import delta_jars
 
+# Spark hands its Python processes its package and Py4J in zip files, from which each of them compiles them anew: half a second of a core,
+# and every operator with state on a stream starts such a process
+AS_INSTALLED = 'import sys; sys.path[:] = [place for place in sys.path if not place.endswith(("/pyspark.zip", "-src.zip"))]\n'
+
 
 def main() -> None:
+    (Path(sysconfig.get_path("purelib")) / "pyspark_as_installed.pth").write_text(AS_INSTALLED)
     delta_jars()  # else both groups of tests would fetch them
     if ARCHIVE.exists():
         return
