@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
 from support import as_plain
 from support.doors import LOCAL
-from support.jvm import JAVA_OPTIONS, answers_at_once, code_cache, no_process_for_a_file
+from support.jvm import JAVA_OPTIONS, ROOM, answers_at_once, classes_are_found_once, code_cache, no_process_for_a_file
 from support.streams import Source
 
 from streamtime.shelf import FUNCTIONS
@@ -46,11 +46,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
             "spark.sql.shuffle.partitions": "3",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder),
-            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dlog4j2.configurationFile=file:{_log_settings(folder)}",
+            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {ROOM} -Dlog4j2.configurationFile=file:{_log_settings(folder)}",
         },
     )
     answers_at_once(session)
     no_process_for_a_file(session)
+    classes_are_found_once(session)
     if request.config.getoption("--plain"):
         as_plain.calls_as_plain_sql(session)
     yield session

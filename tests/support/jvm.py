@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from py4j.java_gateway import JavaClass, JavaMember
+
 # C1 alone leaves a JVM 48 MB for compiled code. The suite needs 80 after a third of its tests; when it is full, all that follows is interpreted
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=400m"
+ROOM = "-Xmn800m"  # for plans, which are thrown away by the gigabyte: a JVM that is left to find that out collects them every few queries
 ARCHIVE = Path(sys.prefix) / "spark.jsa"  # made by `archive`; a JVM that cannot use it starts without, and is to say nothing of it
 JAVA_OPTIONS = f"{QUICK} -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable" if ARCHIVE.exists() else QUICK
 
@@ -35,6 +38,25 @@ def answers_at_once(spark: Any) -> None:
     connections = field.get(server)
     for place in range(connections.size()):
         connections.get(place).getSocket().setTcpNoDelay(True)
+
+
+class Remembered(JavaClass):  # type: ignore[misc]
+    """A class of the JVM whose static methods are looked up once."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaMember):
+            self.__dict__[name] = found
+        return found
+
+
+def classes_are_found_once(spark: Any) -> None:
+    """PySpark has the JVM find these classes, and their methods, anew for each expression: in some 280 jars, under ten packages."""
+    jvm = spark._jvm
+    of_sql = [f"org.apache.spark.sql.{name}" for name in ("functions", "classic.SparkSession", "expressions.Window")]
+    for name in ("functions", "PythonUtils", *of_sql):
+        found = getattr(jvm, name)
+        jvm.__dict__[name] = Remembered(found._fqn, found._gateway_client)
 
 
 # What Hadoop without its native library does by a process of its own for each file, and a process costs 4 ms of a core
