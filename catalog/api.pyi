@@ -702,7 +702,7 @@ def join_changes(
         clock_by: with `retention`: runs stream time separately per value of these, which are among the left keys.
             Default: one clock for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
-            batch it does nothing. Default: the input's own, else timedelta(0).
+            batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': the changes of the join; 'dropped': changes that were ignored, and why; 'all': every change,
             with a reason where it was; 'explain': every change, and what it did; 'metrics': counts. Default: 'rows'.
         name: a label for the metrics. Default: none.
@@ -775,7 +775,7 @@ def aggregate_changes(
         clock_by: with `retention`: runs stream time separately per value of these. Default: one clock for the whole
             input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
-            batch it does nothing. Default: the input's own, else timedelta(0).
+            batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': the changes of the groups; 'dropped': changes that were ignored, and why; 'all': every change,
             with a reason where it was; 'explain': every change, and what it did; 'metrics': counts. Default: 'rows'.
         name: a label for the metrics. Default: none.
@@ -844,7 +844,7 @@ def filter_changes(
         clock_by: with `retention`: runs stream time separately per value of these. Default: one clock for the whole
             input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
-            batch it does nothing. Default: the input's own, else timedelta(0).
+            batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': the changes; 'dropped': changes that were ignored, and why; 'all': every change, with a reason
             where it was; 'explain': every change, and what it did; 'metrics': counts. Default: 'rows'.
         name: a label for the metrics. Default: none.
