@@ -14,6 +14,8 @@ python3 run.py benchmark     speed, beside Spark's own operators; also benchmark
 python3 run.py sweep         maintained tables over hundreds of random commits, in a process that is killed on the way; some hours
 python3 run.py conformance   which engines run the plain SQL of our calls: Spark 4.2 and 4.0, Sail, DuckDB, or one of yours (--connect)
 python3 run.py pages         the reference pages in docs/, made anew
+python3 run.py site          the documentation as a site, in build/site
+python3 run.py cheatsheet    docs/cheatsheet.pdf, made anew of docs/cheatsheet.html by a Chromium or Chrome
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather", "workers")
 FOR_WORK = ("tests", "sparks", "mutations", "sweep", "conformance", "pages")
-EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "dbt": "examples,dbt", **dict.fromkeys(FOR_WORK, "dev"), "benchmark": "bench"}
+EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "dbt": "examples,dbt", **dict.fromkeys(FOR_WORK, "dev"), "benchmark": "bench", "site": "site", "cheatsheet": ""}
+WITHOUT_JAVA = ("site", "cheatsheet")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SECONDS = ROOT / "tests" / "seconds.json"  # what each file of tests took; STREAMTIME_SECONDS=write makes it anew
 SPARKS = {"4.2": "4.2.0", "4.1": "4.1.4", "4.0": "4.0.5"}  # what the tests run on; the first is the reference, in .venv
 
@@ -47,9 +51,11 @@ def main() -> int:
     if sys.version_info < (3, 11):
         print(f"Python 3.11 or later is needed; this is {sys.version.split()[0]} ({sys.executable}).", file=sys.stderr)
         return 1
-    if (problem := java_problem()) is not None:
+    if task not in WITHOUT_JAVA and (problem := java_problem()) is not None:
         print(problem, file=sys.stderr)
         return 1
+    if task == "cheatsheet":
+        return cheatsheet()
     if task == "sparks":
         return on_every_spark(rest)
     if task == "tests" and rest[:1] == ["--spark"]:
@@ -76,6 +82,11 @@ def main() -> int:
         return run(python, "tests/sweep.py", *rest)
     if task == "conformance":
         return run(python, "tests/conformance/conformance.py", *rest)
+    if task == "site":
+        os.environ["NO_MKDOCS_2_WARNING"] = "1"
+        return run(python, "-m", "mkdocs", "build", "--strict", "--quiet") or say(
+            "The site is in build/site. Look at it: python3 -m http.server --directory build/site"
+        )
     if task == "pages":
         return run(python, "-m", "streamtime.pages", "docs/reference")
     lay_out()
@@ -148,6 +159,23 @@ def longest(tests: list[tuple[str, str, float]]) -> str:
     tests_ = [f"{time:7.1f} s  {file}::{name[:90]}" for file, name, time in slowest]
     total = f"{sum(time for *_, time in tests):7.1f} s  {len(tests)} tests in {len(files)} files"
     return "\n".join(["What took longest, by file:", *lines, total, "", "The slowest tests:", *tests_])
+
+
+def cheatsheet() -> int:
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if browser is None:
+        print(f"One of {', '.join(BROWSERS)} is needed, and none is on the PATH.", file=sys.stderr)
+        return 1
+    page = ROOT / "docs" / "cheatsheet.html"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+    command = [browser, *options, f"--print-to-pdf={page.with_suffix('.pdf')}", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # a browser without a desktop has much to say
+    return say(f"{page.with_suffix('.pdf').relative_to(ROOT)}") if done.returncode == 0 else say(done.stderr) or done.returncode
+
+
+def say(text: str) -> int:
+    print(text)
+    return 0
 
 
 def on_spark(minor: str) -> Path:

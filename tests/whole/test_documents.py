@@ -17,6 +17,8 @@ from streamtime.shell.script import statements
 
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
 CONVERSATIONS = {"docs/assignment.md": "assign"}  # where the blocks are run by tests/golden, as parts of a longer story
+ELSEWHERE = {"docs/dbt.md", "docs/serve.md"}  # whose blocks are settings, servers and projects: tests/catalog/dbt and tests/catalog/server
+RUN = {page: path for page, path in PAGES.items() if page not in {*CONVERSATIONS, *ELSEWHERE}}
 # Why blocks are not run, and how many
 NOT_RUN = {
     "it installs, or takes minutes": 3,
@@ -39,7 +41,7 @@ def own(spark: SparkSession) -> Iterator[SparkSession]:
             session.sql(f"DROP SCHEMA `{name}` CASCADE")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in CONVERSATIONS and "```" in PAGES[page].read_text()])
+@pytest.mark.parametrize("page", [page for page, path in RUN.items() if "```" in path.read_text()])
 def test_a_page_shows_what_its_blocks_put_out(page: str, own: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = PAGES[page].read_text()
     read = Reader(own, tmp_path, monkeypatch).read(text)
@@ -64,7 +66,7 @@ def test_a_page_shows_what_its_conversation_says(page: str, statements_on_it: in
 
 
 def test_what_is_not_run_has_one_of_these_reasons() -> None:
-    found = Counter(block.unrun for page in PAGES if page not in CONVERSATIONS for block in blocks(PAGES[page].read_text()) if block.unrun)
+    found = Counter(block.unrun for path in RUN.values() for block in blocks(path.read_text()) if block.unrun)
     assert dict(found) == NOT_RUN
 
 
