@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ NOT_RUN = {
     "it installs, or takes minutes": 3,
     "it needs a Spark Connect server; tests/catalog runs the like": 1,
     "tests/catalog/shell runs it": 2,
+    "text of another engine": 5,
 }
 
 
@@ -74,6 +76,33 @@ def test_a_page_begins_with_an_example() -> None:
     """A block, a table or a picture within the first 25 lines."""
     late = [page for page, path in PAGES.items() if not re.search(r"(?m)^(```|\||!\[)", "\n".join(path.read_text().splitlines()[:25]))]
     assert late == []
+
+
+class Statements(HTMLParser):
+    """What the cheat sheet has in <pre>, and what it needs for that in <template>."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.found = "", [""]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("pre", "template"):
+            self.inside = tag
+            self.found.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = "" if tag == self.inside else self.inside
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.found[-1] += data
+
+
+def test_all_of_the_cheat_sheet_runs(own: SparkSession) -> None:
+    seen = Statements()
+    seen.feed((ROOT / "docs" / "cheatsheet.html").read_text())
+    empty = [s.sql for text in seen.found for s in statements(text) if own.sql(s.sql).isEmpty() and s.sql.startswith("SELECT")]
+    assert empty == []
 
 
 PAGE = """\
