@@ -36,7 +36,14 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather", "workers")
 FOR_WORK = ("tests", "sparks", "mutations", "sweep", "conformance", "pages")
-EXTRAS = {**dict.fromkeys(EXAMPLES, "examples"), "dbt": "examples,dbt", **dict.fromkeys(FOR_WORK, "dev"), "benchmark": "bench", "site": "site", "cheatsheet": ""}
+EXTRAS = {
+    **dict.fromkeys(EXAMPLES, "examples"),
+    "dbt": "examples,dbt",
+    **dict.fromkeys(FOR_WORK, "dev"),
+    "benchmark": "bench",
+    "site": "site",
+    "cheatsheet": "",
+}
 WITHOUT_JAVA = ("site", "cheatsheet")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SECONDS = ROOT / "tests" / "seconds.json"  # what each file of tests took; STREAMTIME_SECONDS=write makes it anew
