@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ PAGES = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md"
 CONVERSATIONS = {"docs/assignment.md": "assign"}  # where the blocks are run by tests/golden, as parts of a longer story
 ELSEWHERE = {"docs/dbt.md", "docs/serve.md"}  # whose blocks are settings, servers and projects: tests/catalog/dbt and tests/catalog/server
 RUN = {page: path for page, path in PAGES.items() if page not in {*CONVERSATIONS, *ELSEWHERE}}
+# A page's tables have a few rows
+SMALL = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1", "spark.sql.adaptive.enabled": "false"}
 # Why blocks are not run, and how many
 NOT_RUN = {
     "it installs, or takes minutes": 7,
@@ -27,6 +30,7 @@ NOT_RUN = {
     "tests/catalog/shell runs it": 3,
     "tests/whole/test_pipelines.py runs it": 3,
     "tests/whole/test_start.py submits it": 2,
+    "text of another engine": 5,
 }
 
 
@@ -35,7 +39,8 @@ def own(spark: SparkSession) -> Iterator[SparkSession]:
     """A session of the page's own: its views go with it, its schemas afterwards."""
     session = spark.newSession()
     there = {row[0] for row in session.sql("SHOW SCHEMAS").collect()}
-    session.conf.set("spark.sql.shuffle.partitions", "1")  # a page's tables have a few rows
+    for name, value in SMALL.items():
+        session.conf.set(name, value)
     session.sql("CREATE SCHEMA a_page")
     session.sql("USE a_page")
     yield session
@@ -77,6 +82,34 @@ def test_a_page_begins_with_an_example() -> None:
     """A block, a table or a picture within the first 25 lines."""
     late = [page for page, path in PAGES.items() if not re.search(r"(?m)^(```|\||!\[)", "\n".join(path.read_text().splitlines()[:25]))]
     assert late == []
+
+
+class Statements(HTMLParser):
+    """What the cheat sheet has in <pre>, and what it needs for that in <template>."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.found = "", [""]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("pre", "template"):
+            self.inside = tag
+            self.found.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = "" if tag == self.inside else self.inside
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.found[-1] += data
+
+
+def test_all_of_the_cheat_sheet_is_right(own: SparkSession) -> None:
+    """What is wrong with a call is said when it is analysed."""
+    seen = Statements()
+    seen.feed((ROOT / "docs" / "cheatsheet.html").read_text())
+    asked = [own.sql(statement.sql) for text in seen.found for statement in statements(text)]
+    assert sum(bool(df.columns) for df in asked) == 18
 
 
 PAGE = """\
