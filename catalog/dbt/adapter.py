@@ -23,8 +23,9 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from streamtime.dbt.compiled import Server
 from streamtime.session import cache_folder, lasting, session
+from streamtime.shelf import FUNCTIONS
 
-OURS = re.compile(r"(?:IllegalArgumentException|CallError): ([A-Za-z_]+(?:, [^\n]+?)?: [^\n]*?; line \d+ pos \d+)")
+OURS = re.compile(rf"\b(?:{'|'.join(s.name for s in FUNCTIONS)})(?:, [^\n]+?)?: [^\n]*?; line \d+ pos \d+")
 SEED = " A seed's column gets its type in dbt_project.yml, seeds: {+column_types: {ts: timestamp}}; then build with --full-refresh."
 
 
@@ -127,7 +128,7 @@ class Remote(SparkConnectionWrapper):
 def said(message: str) -> str:
     """The one line of a wrong call, wherever it comes from; with what a seed needs, where a time is a STRING."""
     found = OURS.search(message)
-    line = found[1] if found else message
+    line = found[0] if found else message
     return line + SEED if "as event time, got STRING" in line else line
 
 

@@ -21,7 +21,7 @@ from streamtime.sql.call.errors import CallError
 
 LINE = "DEDUPLICATE, `withn`: no such option. Did you mean `within`?; line 7 pos 14"
 THRIFT = (
-    "org.apache.hive.service.cli.HiveSQLException: Error running query: java.lang.IllegalArgumentException: {}\n"
+    "org.apache.hive.service.cli.HiveSQLException: Error running query: [_LEGACY_ERROR_TEMP_3102] org.apache.spark.sql.AnalysisException: {}\n"
     "\tat org.apache.spark.sql.hive.thriftserver.HiveThriftServerErrors$.runningQueryError(HiveThriftServerErrors.scala:43)"
 )
 

@@ -14,6 +14,8 @@ import pytest
 from support import TESTS
 from support.jvm import JAVA_OPTIONS, talking
 
+from streamtime.dbt.adapter import said
+
 Said = dict[str, Any]
 
 
@@ -30,14 +32,14 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
     with (
         log.open("w") as out,
         talking(server, port, str(folder), stdin=subprocess.PIPE, cwd=folder) as (serving, served),
-        talking(client, port, str(folder), stdin=subprocess.PIPE, stdout=out, stderr=out, cwd=folder, env=environment) as (asking, said),
+        talking(client, port, str(folder), stdin=subprocess.PIPE, stdout=out, stderr=out, cwd=folder, env=environment) as (asking, answers),
     ):
         assert served.readline() == "ready\n"
 
         read = [0]
 
         def heard() -> Said:
-            line = said.readline()
+            line = answers.readline()
             assert line, "\n".join(text[:300] for text in log.read_text().splitlines() if "rror" in text)[-6000:]
             found: Said = json.loads(line)
             found["log"] = log.read_text()[read[0] :]
@@ -91,6 +93,13 @@ def test_versions_grow_but_by_rows_within_the_grace_and_the_last_of_two_with_one
         assert "on_call: 1 rows are new, but older than the grace of 10 days, and were not put" in ways[way]["log"], way
 
 
+def test_the_docs_know_what_a_call_reads(ways: dict[str, Said]) -> None:
+    docs = ways["here"]["docs"]
+    assert {"flights", "alerts", "pages", "pages_log", "hourly", "on_call", "shifts"} <= set(docs["tables"])
+    assert docs["pages_log"] == ["model.flights.alerts"]
+    assert docs["pager"] == ["model.flights.pages_by_team"]
+
+
 def test_a_view_stores_the_call_where_the_server_knows_it_and_plain_sql_where_not(ways: dict[str, Said]) -> None:
     assert "DEDUPLICATE(TABLE(" in ways["served"]["view"]
     assert "/* streamtime" in ways["bare"]["view"]
@@ -106,4 +115,7 @@ def test_a_wrong_call_is_one_line(ways: dict[str, Said], way: str) -> None:
 
 
 def test_through_dbt_spark_alone_the_line_is_in_what_the_server_says(ways: dict[str, Said]) -> None:
+    for refused in ways["served"]["refused"]:
+        assert said(refused).startswith("DEDUPLICATE, ")  # which is what `type: streamtime` makes of it
+        assert "\n" not in said(refused)
     assert "DEDUPLICATE, `withn`: no such option. Did you mean `within`?" in ways["served"]["refused"][0]
