@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from streamtime.dbt.compiled import SETTINGS, calls
 from streamtime.plain.compiling import compile as compile_
-from streamtime.sql.call.errors import CallError, gist, listed, unlogged
+from streamtime.sql.call.errors import CallError, gist, unlogged
 from streamtime.sql.syntax.text import quoted
 
 NAME = "dbt compile"
@@ -222,7 +222,8 @@ class Compiler:
                 else:
                     version = f", v={node['version']!r}" if node.get("version") else ""
                     jinja = f"ref({node['package_name']!r}, {node['name']!r}{version})"
-                here = f"streamtime_ref_{number}.{quoted(node.get('alias') or node['identifier'])}"
+                last = re.sub(r"[^A-Za-z0-9_]", "_", node.get("alias") or node["identifier"])  # all that a view here may be called
+                here = f"streamtime_ref_{number}.{quoted(last)}"
                 yield Relation(node["relation_name"], here, f"{{{{ {jinja} }}}}", name)
 
     # -- one text
@@ -267,7 +268,7 @@ class Compiler:
         node = self.first.get(relation.node, {})
         columns = self.known.get(relation.node) or {n: c["data_type"] for n, c in node.get("columns", {}).items() if c.get("data_type")}
         if not columns:
-            fix = f"Build it once ({listed([relation.there])}), or give each column a data_type in the project's YAML."
+            fix = "Build it once, or give each column a data_type in the project's YAML."
             raise CallError(NAME, None, f"nothing says which columns {relation.there} has", fix)
         schema = relation.here.partition(".")[0]
         values = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns.items())

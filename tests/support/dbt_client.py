@@ -48,6 +48,38 @@ def here() -> dict[str, Any]:
     return {"rows": found, "refused": [refused("here", WRONG), refused("here", TEXT)], "docs": documented()}
 
 
+CHANGES = """
+select * from values
+  (1, 'ann', 1, timestamp'2026-01-01 10:00:00', 'I'), (2, 'bob', 1, timestamp'2026-01-01 10:00:00', 'I'),
+  (3, 'cyd', 1, timestamp'2026-01-01 10:05:00', 'I'), (1, 'Ann', 1, timestamp'2026-01-01 10:09:00', 'U'),
+  (2, 'bob', 1, timestamp'2026-01-01 10:30:00', 'D'), (null, 'nobody', 1, timestamp'2026-01-01 10:30:00', 'I'),
+  (2, 'old bob', 2, timestamp'2026-01-01 10:20:00', 'U'), (3, 'Cyd', 2, timestamp'2026-01-01 11:00:00', 'U'),
+  (4, 'dee', 2, timestamp'2026-01-01 11:00:00', 'I'), (1, 'ann late', 2, timestamp'2026-01-01 10:04:00', 'U')
+  as changes(id, `full name`, batch, at, op) where batch = {{ var('batch') }}
+"""
+
+
+def changes(folder: Path) -> dict[str, list[str]]:
+    """Changes merged into tables, run by run: one deleted key's change, and one of the history, come late."""
+    from pyspark.sql import SparkSession
+
+    (folder / "models").mkdir(parents=True)
+    said = "name: people\nprofile: flights\nversion: '1.0'\nflags: {send_anonymous_usage_stats: false}\n"
+    (folder / "dbt_project.yml").write_text(said)
+    (folder / "packages.yml").write_text(f"packages: [{{local: {PROJECT.parents[1] / 'catalog' / 'dbt' / 'package'}}}]\n")
+    for scd in (1, 2):
+        config = f"materialized='apply_changes', keys='id', sequence_by=['at'], deleted=\"op = 'D'\", scd={scd}"
+        (folder / "models" / f"people_{scd}.sql").write_text(f"{{{{ config({config}) }}}}{CHANGES}")
+    where = ["--project-dir", str(folder)]
+    assert run("deps", "--quiet", *where).success
+    for batch in (1, 2, 2):
+        assert run("build", *where, "--vars", json.dumps({"batch": batch})).success
+    spark = SparkSession.active()
+    bounds = {1: "", 2: ", ' ', date_format(valid_from, 'HH:mm'), '-', date_format(valid_to, 'HH:mm')"}
+    texts = {scd: f"select concat_ws('', id, ' ', `full name`{b}) from flights.people_{scd}" for scd, b in bounds.items()}
+    return {str(scd): sorted(row[0] for row in spark.sql(text).collect()) for scd, text in texts.items()}
+
+
 def documented() -> dict[str, Any]:
     """What `dbt docs generate` has of the tables that are there, and of what reads what."""
     assert run("docs", "generate", "--quiet", "--vars", json.dumps({"until": build.DAYS[-1]})).success
@@ -94,7 +126,7 @@ def as_project(folder: Path, port: str) -> dict[str, Any]:
 
 def main(channel: str, port: str, folder: str) -> None:
     os.environ["FLIGHTS_PORT"], os.environ["FLIGHTS_CORES"] = port, "2"
-    say(channel, json.dumps(here()))
+    say(channel, json.dumps(here() | {"changes": changes(Path(folder) / "people")}))
     say(channel, json.dumps(there("bare", port, "flights_bare")))
     say(channel, json.dumps(as_project(Path(folder), port)))
     sys.stdin.readline()  # the server has the pack now

@@ -93,6 +93,21 @@ def test_versions_grow_but_by_rows_within_the_grace_and_the_last_of_two_with_one
         assert "on_call: 1 rows are new, but older than the grace of 10 days, and were not put" in ways[way]["log"], way
 
 
+def test_changes_are_merged_whatever_their_order(ways: dict[str, Said]) -> None:
+    found = ways["here"]["changes"]
+    assert found["1"] == ["1 Ann", "3 Cyd", "4 dee"]
+    assert found["2"] == [
+        "1 Ann 10:09-",
+        "1 ann 10:00-10:04",
+        "1 ann late 10:04-10:09",
+        "2 bob 10:00-10:20",
+        "2 old bob 10:20-10:30",
+        "3 Cyd 11:00-",
+        "3 cyd 10:05-11:00",
+        "4 dee 11:00-",
+    ]
+
+
 def test_the_docs_know_what_a_call_reads(ways: dict[str, Said]) -> None:
     docs = ways["here"]["docs"]
     assert {"flights", "alerts", "pages", "pages_log", "hourly", "on_call", "shifts"} <= set(docs["tables"])
