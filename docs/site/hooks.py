@@ -12,7 +12,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = {
     "Start": ("index", "cookbook", "from", "differences", "glossary"),
-    "How to": ("as_of", "versioned", "changelogs", "streams", "assignment", "plain", "dbt", "serve", "shell", "doors"),
+    "How to": ("as_of", "versioned", "changelogs", "streams", "assignment", "plain", "dbt", "serve", "shell", "pictures", "doors"),
     "Reference": ("semantics",),  # after the functions
     "Running it": ("troubleshooting", "versions", "speed", "scale", "security", "udtf", "conformance"),
 }
