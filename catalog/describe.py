@@ -134,7 +134,9 @@ def page(spec: Spec, names: Sequence[str] = (), picture: str | None = None) -> s
     texts = written(spec)
     made = {EXAMPLE: first, MAIN: _listed(mains(spec)), DOES: "\n\n".join([texts[DOES], *more])}
     if picture:
-        made[PICTURE] = "\n\n".join(filter(None, [f"![{spec.name}]({picture})", texts.get(PICTURE)]))
+        rows_of_it = picture.removesuffix("svg") + "sql"
+        drawn = f"![{spec.name}]({picture})\n\nDrawn by [`streamtime.plot`](../pictures.md) from [rows of its own]({rows_of_it})."
+        made[PICTURE] = "\n\n".join(filter(None, [drawn, texts.get(PICTURE)]))
     if spec.options:
         rows = [[f"`{o.name}`", o.kind.sql, o.allowed, _bold(o), o.help] for o in spec.options]
         made[OPTIONS] = _table(["option", "type", "allowed values", "default", "meaning"], rows)

@@ -23,6 +23,7 @@ JOINED, TOTALS = "tests/sql/functions/test_join_changes.py", "tests/sql/function
 FILTERED, BY_NAME = "tests/sql/functions/test_filter_changes.py", "tests/sql/functions/test_join_changes_by_foreign_key.py"
 CHANGELOGS = f"{JOINED} {TOTALS}"
 STREAMED = "tests/udfs/changes"
+DRAWN = "tests/catalog/pictures/test_pictures.py"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
 
@@ -310,6 +311,30 @@ MUTATIONS = [
     Mutation(
         "V3: of two streams, a row that waited does not expire", "udfs/as_of_stream.py",
         "hidden = late & ~newest", "hidden = (at < oldest) & ~newest", "tests/udfs/test_as_of_stream.py",
+    ),
+    # pictures
+    Mutation(
+        "a picture: a closed session stays what it is", "catalog/pictures/meanings.py",
+        "or now <= b.end + gap + grace)", "or now <= b.end + gap + grace or b.end)", DRAWN,
+    ),
+    Mutation(
+        "a picture: a row of several windows is late only where all are closed", "catalog/pictures/meanings.py",
+        "next((r for r in group if r.outcome not in DROPPED), group[0])", "group[0]", DRAWN,
+    ),
+    Mutation(
+        "a picture: a late row is not kept (D6)", "catalog/pictures/meanings.py",
+        "and row.at < row.clock - within:", "and row.clock < row.clock - within:", DRAWN,
+    ),
+    Mutation(
+        "a picture: names are no formulas", "catalog/pictures/drawing.py",
+        "fontsize=9, parse_math=False)", "fontsize=9)", DRAWN,
+    ),
+    Mutation(
+        "explore: only who has the token gets an answer", "catalog/explore/server.py",
+        "return secrets.compare_digest(request.path_params[\"token\"].encode(), token.encode())", "return True", "tests/catalog/explore",
+    ),
+    Mutation(
+        "explore: the Host header is that of loopback", "catalog/explore/server.py", "allowed_hosts=HOSTS", 'allowed_hosts=["*"]', "tests/catalog/explore",
     ),
 ]  # fmt: skip
 

@@ -62,7 +62,7 @@ def draw(options: argparse.Namespace, spark: SparkSession, text: str, say: Say) 
     from streamtime.pictures.plotting import sketched
 
     width = options.width or shutil.get_terminal_size().columns
-    plain = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in ("utf8", "utf16", "utf32")
+    plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") not in ("utf8", "utf16", "utf32")
     sketch = sketched(spark, text, width, ascii_only=plain, call=options.call, limits=limits)
     if options.svg:
         sketch.figure().savefig(options.svg, format="svg", bbox_inches="tight")

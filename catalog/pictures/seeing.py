@@ -13,9 +13,8 @@ from pyspark.sql import types as T
 from streamtime.pictures.meanings import TIMES, Given, Seen
 from streamtime.sql.call.errors import listed
 from streamtime.sql.rows.columns import TIMES as TIME_TYPES
-from streamtime.sql.rows.columns import orderable
+from streamtime.sql.rows.columns import named, orderable
 from streamtime.sql.rows.typed import microseconds
-from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -63,11 +62,11 @@ def of_frame(
         raise ValueError(f"plot, `time`: expected one column with event times, and {what}. Name one: time='ts'.")
     if time is not None and time not in times:
         raise ValueError(f"plot, `time`: expected a column with times, one of {listed(times)}, got `{time}`.")
-    moment = quoted(time or own[0])
+    moment = time or own[0]
     hidden = {
-        f"{HIDDEN}0_key": F.array(*[F.col(quoted(k)).cast("string") for k in keys]).cast("array<string>"),
-        f"{HIDDEN}0_time": F.col(moment),
-        f"{HIDDEN}0_order_0": F.col(moment),
+        f"{HIDDEN}0_key": F.array(*[named(k).cast("string") for k in keys]).cast("array<string>"),
+        f"{HIDDEN}0_time": named(moment),
+        f"{HIDDEN}0_order_0": named(moment),
     }
     out = df.select("*", *[c.alias(n) for n, c in hidden.items()])
     rows, notes = collected(out, Places(None, out, 0), limits)
@@ -123,7 +122,7 @@ class Places:
             by = (column.asc_nulls_first if nulls_first else column.asc_nulls_last) if up else None
             columns.append(by() if by else column.desc_nulls_first() if nulls_first else column.desc_nulls_last())
         rest = [i for i in (*self.cells, *self.added.values()) if orderable(self.types[i])]
-        return [*columns, *[F.col(f"c{i}").asc_nulls_first() for i in rest]]
+        return [*columns, *[named(f"c{i}").asc_nulls_first() for i in rest]]
 
 
 def collected(out: DataFrame, places: Places, limits: Limits) -> tuple[list[Seen], tuple[str, ...]]:

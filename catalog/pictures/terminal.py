@@ -38,7 +38,7 @@ def lines(picture: Picture, rows: Sequence[tuple[Seen, str]], width: int, *, asc
     """The picture, its legend, and a sentence for each row that was dropped."""
     width = max(width, NARROWEST)
     plain = 1 if ascii_only else 0
-    names = [_fitted(echoed(lane), min(LANE, width // 3)) for lane in picture.lanes]
+    names = [_fitted(echoed(_ascii(lane) if ascii_only else lane), min(LANE, width // 3)) for lane in picture.lanes]
     beside = max((wcswidth(name) for name in names), default=0) + 2
     room = width - beside
     low, high = picture.span
@@ -69,10 +69,12 @@ def lines(picture: Picture, rows: Sequence[tuple[Seen, str]], width: int, *, asc
         said += _wrapped(text, width, "    ")
     if len(dropped) > MOST:
         said.append(f".. and {len(dropped) - MOST:,} more rows that were dropped")
-    return [line.translate(_ASCII).rstrip() if ascii_only else line.rstrip() for line in said]
+    return [(_ascii(line) if ascii_only else line).rstrip() for line in said]
 
 
-_ASCII = {ord("…"): "~", ord("µ"): "u"}
+def _ascii(text: str) -> str:
+    """Text that every terminal can write, with a question mark for each character that it may not know."""
+    return text.replace("…", "~").replace("µ", "u").encode("ascii", "replace").decode()
 
 
 def _sign(look: str, plain: int) -> str:
