@@ -12,7 +12,22 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = {
     "Start": ("index", "cookbook", "from", "differences", "glossary"),
-    "How to": ("as_of", "maintain", "versioned", "changelogs", "streams", "assignment", "plain", "dbt", "serve", "shell", "doors"),
+    "How to": (
+        "as_of",
+        "maintain",
+        "versioned",
+        "changelogs",
+        "streams",
+        "assignment",
+        "plain",
+        "dbt",
+        "serve",
+        "shell",
+        "pictures",
+        "install",
+        "pipelines",
+        "doors",
+    ),
     "Reference": ("semantics",),  # after the functions
     "Running it": ("troubleshooting", "versions", "speed", "scale", "security", "udtf", "conformance"),
 }
