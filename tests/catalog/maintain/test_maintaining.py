@@ -16,7 +16,6 @@ from streamtime.maintain import command, costs
 from streamtime.maintain.receipt import Receipt, said, written
 from streamtime.shell import cli
 
-
 HERE = ("by_day", "star", "keyed", "joined", "ranked", "both", "firsts", "as_of")  # the others have `run.py sweep`
 
 
