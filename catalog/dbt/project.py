@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 from dbt.cli.main import dbtRunner
 from jinja2 import Environment
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from streamtime.dbt.compiled import SETTINGS, calls
@@ -245,36 +245,34 @@ class Compiler:
         return text
 
     def _plain(self, text: str, node: dict[str, Any]) -> str:
-        """Without calls; and, as a view of this session, what others read by this node's name. Raises as `streamtime.compile` does."""
+        """Without calls; what others read by this node's name has its columns then. Raises as `streamtime.compile` does."""
+        read = [r for r in self.relations if r.here in text]
+        for relation in read:
+            self._show(relation)
+        try:
+            with unlogged():
+                plain = compile_(self.spark, text) if calls(text) else text
+        except AnalysisException as error:
+            for relation in read:
+                if relation.here not in self.there and relation.in_errors in str(error):
+                    fix = "Build it once, or give each column a data_type in the project's YAML."
+                    raise CallError(NAME, None, f"nothing says which columns {relation.there} has", fix) from None
+            raise
         own = next((r for r in self.relations if r.node == node["unique_id"]), None)
-        for relation in self.relations:
-            if relation.here in text and relation is not own:
-                self._show(relation)
-        if own is not None and own.here in text:  # what the model has by now, whose columns its first run gave
-            self._show(own)
-        with unlogged():
-            plain = compile_(self.spark, text) if calls(text) else text
         if own is not None and own.here not in self.there:
-            with (
-                suppress(PySparkException),
-                unlogged(),
-            ):  # of functions that only the warehouse has: what it says of the columns then counts
+            with suppress(PySparkException), unlogged():  # by functions of the warehouse alone: what that says of the columns then counts
                 self.known[own.node] = {f.name: f.dataType.simpleString() for f in self.spark.sql(plain).schema}
         return plain
 
     def _show(self, relation: Relation) -> None:
-        if relation.here in self.there:
-            return
+        """As a view of this session, if its columns are known."""
         node = self.first.get(relation.node, {})
         columns = self.known.get(relation.node) or {n: c["data_type"] for n, c in node.get("columns", {}).items() if c.get("data_type")}
-        if not columns:
-            fix = "Build it once, or give each column a data_type in the project's YAML."
-            raise CallError(NAME, None, f"nothing says which columns {relation.there} has", fix)
-        schema = relation.here.partition(".")[0]
-        values = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns.items())
-        self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-        self.spark.sql(f"CREATE OR REPLACE VIEW {relation.here} AS SELECT {values} WHERE false")
-        self.there.add(relation.here)
+        if relation.here not in self.there and columns:
+            values = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns.items())
+            self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {relation.here.partition('.')[0]}")
+            self.spark.sql(f"CREATE OR REPLACE VIEW {relation.here} AS SELECT {values} WHERE false")
+            self.there.add(relation.here)
 
     # -- one file
 

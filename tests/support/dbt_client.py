@@ -1,6 +1,6 @@
-"""Who runs dbt: the example's project, in this process and against a server, which gets the pack when the test has it registered.
+"""Who runs dbt: the example's project, in this process, against a server without the pack, and against one that has it.
 
-Says what came, a line of JSON for each way.
+Says what came, a line of JSON for each way. The second server's port comes on stdin.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def main(channel: str, port: str, folder: str) -> None:
     say(channel, json.dumps(here() | {"changes": changes(Path(folder) / "people")}))
     say(channel, json.dumps(there("bare", port, "flights_bare")))
     say(channel, json.dumps(as_project(Path(folder), port)))
-    sys.stdin.readline()  # the server has the pack now
+    os.environ["FLIGHTS_PORT"] = port = sys.stdin.readline().strip()
     say(channel, json.dumps(there("served", port, "flights_served")))
 
 

@@ -1,4 +1,4 @@
-"""A Thrift server in a process of its own, with Delta Lake and without the pack. Lines on stdin: `register` puts the pack in; the end ends it."""
+"""A Thrift server of somebody else: in a process of its own, with Delta Lake and without the pack. The end of stdin ends it."""
 
 from __future__ import annotations
 
@@ -39,12 +39,7 @@ def main(channel: str, port: str, folder: str) -> None:
     jvm = spark.sparkContext._jvm
     jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2.startWithSparkSession(spark._jsparkSession, False)
     say(channel, "ready")
-    for line in sys.stdin:
-        if line.strip() == "register":
-            import streamtime
-
-            streamtime.register(spark)
-            say(channel, "registered")
+    sys.stdin.read()
     spark.stop()
 
 

@@ -7,8 +7,12 @@ import os
 import re
 import socket
 import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from support import TESTS
@@ -19,6 +23,12 @@ from streamtime.dbt.adapter import said
 Said = dict[str, Any]
 
 
+SERVE = (
+    "serve", "--temporary", "--connect-port", "off", "--health-port", "off", "--thrift-port", "0", "--cores", "2", "--memory", "1g",
+    "--conf", "spark.sql.shuffle.partitions=2",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
     folder: Path = tmp_path_factory.mktemp("dbt")
@@ -26,37 +36,52 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     environment = os.environ | {"SPARK_SUBMIT_OPTS": JAVA_OPTIONS, "NO_COLOR": "1"}
-    server = TESTS / "support" / "thrift_server.py"
-    client = TESTS / "support" / "dbt_client.py"
-    log = folder / "dbt.log"
-    with (
-        log.open("w") as out,
-        talking(server, port, str(folder), stdin=subprocess.PIPE, cwd=folder) as (serving, served),
-        talking(client, port, str(folder), stdin=subprocess.PIPE, stdout=out, stderr=out, cwd=folder, env=environment) as (asking, answers),
-    ):
-        assert served.readline() == "ready\n"
+    bare, client, log = TESTS / "support" / "thrift_server.py", TESTS / "support" / "dbt_client.py", folder / "dbt.log"
+    read = 0
 
-        read = [0]
+    def heard(answers: IO[str]) -> Said:
+        nonlocal read
+        line = answers.readline()
+        assert line, "\n".join(text[:300] for text in log.read_text().splitlines() if "rror" in text)[-6000:]
+        answer: Said = json.loads(line)
+        answer["log"] = log.read_text()[read:]
+        read += len(answer["log"])
+        return answer
 
-        def heard() -> Said:
-            line = answers.readline()
-            assert line, "\n".join(text[:300] for text in log.read_text().splitlines() if "rror" in text)[-6000:]
-            found: Said = json.loads(line)
-            found["log"] = log.read_text()[read[0] :]
-            read[0] += len(found["log"])
-            return found
-
-        found = {"here": heard(), "bare": heard(), "project": heard()}
-        assert serving.stdin is not None
-        assert asking.stdin is not None
-        serving.stdin.write("register\n")
-        serving.stdin.flush()
-        assert served.readline() == "registered\n"
-        asking.stdin.write("go\n")
-        asking.stdin.flush()
-        found["served"] = heard()
-        serving.stdin.close()
+    with log.open("w") as out, talking(bare, port, str(folder), stdin=subprocess.PIPE, cwd=folder) as (other, ready):
+        assert ready.readline() == "ready\n"
+        to_log: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": out, "stderr": out}
+        with talking(client, port, str(folder), cwd=folder, env=environment, **to_log) as (asking, answers):
+            found = {"here": heard(answers), "bare": heard(answers)}
+            with served(folder, environment) as place:
+                found["project"] = heard(answers)
+                assert other.stdin is not None
+                other.stdin.close()
+                assert asking.stdin is not None
+                asking.stdin.write(f"{place()}\n")
+                asking.stdin.flush()
+                found["served"] = heard(answers)
     return found
+
+
+@contextmanager
+def served(folder: Path, environment: dict[str, str]) -> Iterator[Callable[[], int]]:
+    """`streamtime serve`, and what waits for its port."""
+    ready = folder / "ready.json"
+    command = [sys.executable, "-m", "streamtime", *SERVE, "--ready-file", str(ready)]
+
+    def port() -> int:
+        while not ready.exists():
+            assert serving.poll() is None
+            time.sleep(0.1)
+        found: int = json.loads(ready.read_text())["thrift_port"]
+        return found
+
+    with subprocess.Popen(command, cwd=folder, env=environment) as serving:
+        try:
+            yield port
+        finally:
+            serving.terminate()
 
 
 def test_each_way_is_green_twice_and_gives_the_same_rows(ways: dict[str, Said]) -> None:
