@@ -38,6 +38,8 @@
     {{ exceptions.raise_compiler_error('apply_changes: no column ' ~ name ~ ' in the changes. They have ' ~ types.keys() | join(', ')) }}
   {%- endfor -%}
   {%- set columns = types.keys() | list -%}
+  {#- Files of Delta cannot have such names -#}
+  {%- set mapped = "tblproperties ('delta.columnMapping.mode' = 'name')" if modules.re.search('[ ,;{}()\n\t=]', columns | join('')) else '' -%}
   {%- set ties = [] -%}
   {%- for name in columns if name not in keys + sequence and not ('map<' in types[name] or 'variant' in types[name]) -%}
     {%- do ties.append(name) -%}
@@ -49,11 +51,11 @@
   {%- if existing is none or existing.is_view or should_full_refresh() -%}
     {%- if existing is not none and existing.is_view -%} {%- do adapter.drop_relation(existing) -%} {%- endif -%}
     {%- call statement('table') -%}
-      create or replace table {{ this }} using delta as select {{ columns | join(', ') }}
+      create or replace table {{ this }} using delta {{ mapped }} as select {{ columns | join(', ') }}
       {%- if scd == 2 %}, {{ sequence[0] }} as valid_from, {{ sequence[0] }} as valid_to{% endif %} from {{ rows }} where false
     {%- endcall -%}
     {%- call statement('deletions') -%}
-      create or replace table {{ deletions }} using delta as select {{ (keys + sequence) | join(', ') }} from {{ rows }} where false
+      create or replace table {{ deletions }} using delta {{ mapped }} as select {{ (keys + sequence) | join(', ') }} from {{ rows }} where false
     {%- endcall -%}
   {%- else -%}
     {%- set there = adapter.get_columns_in_relation(this) | map(attribute='name') | map('lower') | list -%}

@@ -18,7 +18,7 @@ MERGE INTO {{ deletions }} AS d
 USING (
   SELECT {{ keys | join(', ') }}, {% if scd == 1 %}max(struct({{ sequence | join(', ') }})) AS `__at`{% else %}struct({{ sequence | join(', ') }}) AS `__at`{% endif %}
 
-  FROM ({{ streamtime_changes(source, columns, keys, sequence, deleted, skipped) }})
+  FROM ({{ streamtime.streamtime_changes(source, columns, keys, sequence, deleted, skipped) }})
   WHERE `__gone`
   GROUP BY {{ (keys if scd == 1 else keys + sequence) | join(', ') }}
 ) AS s
@@ -37,7 +37,7 @@ WHEN NOT MATCHED THEN INSERT ({{ (keys + sequence) | join(', ') }}) VALUES ({% f
 MERGE INTO {{ target }} AS t
 USING (
   WITH changes AS (
-  {{ streamtime_changes(source, columns, keys, sequence, deleted, skipped) }}
+  {{ streamtime.streamtime_changes(source, columns, keys, sequence, deleted, skipped) }}
   ),
   events AS (
     SELECT {{ columns | join(', ') }}, `__gone` FROM changes
@@ -68,7 +68,7 @@ WHEN NOT MATCHED AND NOT s.`__gone` THEN INSERT ({{ columns | join(', ') }}) VAL
 MERGE INTO {{ target }} AS t
 USING (
   WITH changes AS (
-  {{ streamtime_changes(source, columns, keys, sequence, deleted, skipped) }}
+  {{ streamtime.streamtime_changes(source, columns, keys, sequence, deleted, skipped) }}
   ),
   events AS (
     SELECT {{ columns | join(', ') }}, `__gone` FROM changes
