@@ -284,7 +284,9 @@ def session_updates(
         By `output`:
         'rows': keys, `clock_by` and ORDER BY columns, `session_start`, `session_end` (type of the event time;
             TIMESTAMP_NTZ where that is DATE), the aggregates, `window_close` (as the bounds), `change_type` STRING
-            ('upsert', 'delete'), `change_time` (as the bounds), `change_seq` BIGINT; with emit => 'final' also
+            ('upsert', 'delete'), `change_time` (as the bounds), `change_seq` BIGINT.
+        'rows', emit => 'final': keys, `clock_by` columns, `session_start`, `session_end`, the aggregates,
+            `window_close`, the ORDER BY columns of the last row, `change_type`, `change_time`, `change_seq`,
             `emit_time` (as the bounds), `emit_reason` STRING (`close`, `end`).
         'dropped', 'all': the input's columns, then `reason` STRING (`null_time`, `null_key`, `late`; null: taken),
             `stream_time` (type of the event time), `lateness` DOUBLE (seconds), `session_start`, `session_end`.
@@ -363,8 +365,10 @@ def window_updates(
         By `output`:
         'rows': keys, `clock_by` and ORDER BY columns, `window_start`, `window_end` (type of the event time;
             TIMESTAMP_NTZ where that is DATE), the aggregates, `window_close` (as the bounds), `change_type` STRING
-            ('upsert'), `change_time` (as the bounds), `change_seq` BIGINT; with emit => 'final' also `emit_time` (as
-            the bounds), `emit_reason` STRING (`close`, `end`).
+            ('upsert'), `change_time` (as the bounds), `change_seq` BIGINT.
+        'rows', emit => 'final': keys, `clock_by` columns, `window_start`, `window_end`, the aggregates, `window_close`,
+            the ORDER BY columns of the last row, `change_type`, `change_time`, `change_seq`, `emit_time` (as the
+            bounds), `emit_reason` STRING (`close`, `end`).
         'dropped', 'all': the input's columns, then `reason` STRING (`null_time`, `null_key`, `late`; null: taken),
             `stream_time` (type of the event time), `lateness` DOUBLE (seconds), `window_start`, `window_end`.
         'explain': the input's columns, then `outcome` STRING (`opened`, `joined`, `late`, `null_time`, `null_key`),

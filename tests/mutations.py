@@ -83,6 +83,7 @@ MUTATIONS = [
     Mutation("stream time before a row goes on from batch to batch", "udfs/stream_time.py", "np.append(carried, times)", "np.append(groups.LOWEST, times)", "tests/udfs/test_kernels.py"),
     Mutation("W1: a row is late for its own window's close, not the next one's", "sql/windows/first_reach.py", "named(REACHED) == named(STEP)", "named(REACHED) == named(STEP) + 1", "tests/sql/windows/test_first_reach.py"),
     Mutation("W6: a final row that is grouped closes `grace` after its end", "sql/windows/grouped.py", 'plus(quoted(END), call["grace"])', "plus(quoted(END), 0)", "tests/sql/windows/test_grouped.py -k slow"),
+    Mutation("W6: a final row begins with its key and window", "sql/windows/changes.py", "if n not in later), *later, *names[end:]]", "if n in names), *names[end:]]", "tests/sql/functions/test_updates_sql.py -k begin_with"),
     Mutation("D1: in plain SQL, too, a duplicate at the edge of the interval is dropped", "sql/plain/arrivals.py", "{quoted(SINCE)} <= {plus(quoted(KEPT_AT), within)}", "{quoted(SINCE)} < {plus(quoted(KEPT_AT), within)}", "tests/catalog/plain -k ends_of"),
     Mutation("W3: in plain SQL, too, a session that ends where it closes takes a row", "sql/plain/islands.py", "touches = f\"x.high >= {closes}", "touches = f\"x.high > {closes}", "tests/catalog/plain -k one_clock"),
     Mutation("W5: in plain SQL, too, what merges is deleted in order of its end", "sql/plain/islands.py", "for x, y in ((1, 0), (0, 1))", "for x, y in ((0, 1), (1, 0))", "tests/catalog/plain -k ends_of"),

@@ -15,7 +15,7 @@ from streamtime.sql.call.names import plain
 from streamtime.sql.rows.columns import arrow_type
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, parse, types
-from streamtime.sql.windows.changes import carried_columns, fields_of, moment
+from streamtime.sql.windows.changes import behind_the_result, carried_columns, fields_of, final_order, moment
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.updates.aggregates import aggregate
@@ -36,6 +36,7 @@ class Shape:
     """A call, as far as its columns go."""
 
     fields: list[T.StructField]
+    places: list[int]  # where each of them is among what the kernel gives
     carried: list[int]  # the columns of a change that are the row's own
     ordered: list[int]  # those that changes are numbered among
     arguments: list[tuple[str, T.DataType]]  # what is added up, as SQL text
@@ -79,8 +80,11 @@ def shape(call: Bound, schema: T.StructType, bounds: tuple[str, str], kind: T.Da
     fields = fields_of(call, frame, schema, names, bounds, found)
     if call["emit"] == "final":
         fields += [T.StructField(EMIT_TIME, moment(frame)), T.StructField(EMIT_REASON, T.StringType())]
+    given = [f.name for f in fields]
+    said = final_order(given, behind_the_result(frame, names)) if call["emit"] == "final" else given
+    places = [given.index(name) for name in said]
     at = {f.name: i for i, f in enumerate(schema)}
-    return Shape(fields, [at[n] for n in names], [at[n] for n in ordered], arguments, found, moment(frame))
+    return Shape([fields[i] for i in places], places, [at[n] for n in names], [at[n] for n in ordered], arguments, found, moment(frame))
 
 
 def changed(
@@ -132,9 +136,12 @@ def changed(
             there = sorted_clocks[int(columns.clocks[row])]
             at = int(np.searchsorted(there, closes))
             if at < len(there):
-                yield (*made, shape_.time.fromInternal(int(there[at])), "close")
+                made = (*made, shape_.time.fromInternal(int(there[at])), "close")
             elif call["at_end"] == "emit":
-                yield (*made, shape_.time.fromInternal(int(there[-1])), "end")
+                made = (*made, shape_.time.fromInternal(int(there[-1])), "end")
+            else:
+                continue
+            yield tuple(made[i] for i in shape_.places)
 
 
 def _plain(kind: T.DataType) -> pa.DataType | None:

@@ -76,8 +76,10 @@ def adds(bounds: tuple[str, str], types: str, outcomes: str) -> dict[str, str]:
     return {
         "'rows'": f"{INSTEAD}keys, `clock_by` and ORDER BY columns, `{start}`, `{end}` (type of the event time; "
         f"TIMESTAMP_NTZ where that is DATE), the aggregates, `window_close` (as the bounds), `change_type` STRING ({types}), "
-        "`change_time` (as the bounds), `change_seq` BIGINT; with emit => 'final' also `emit_time` (as the bounds), "
-        "`emit_reason` STRING (`close`, `end`)",
+        "`change_time` (as the bounds), `change_seq` BIGINT",
+        "'rows', emit => 'final'": f"{INSTEAD}keys, `clock_by` columns, `{start}`, `{end}`, the aggregates, `window_close`, the ORDER BY "
+        "columns of the last row, `change_type`, `change_time`, `change_seq`, `emit_time` (as the bounds), `emit_reason` STRING "
+        "(`close`, `end`)",
         "'dropped', 'all'": "`reason` STRING (`null_time`, `null_key`, `late`; null: taken), `stream_time` (type of the event time), "
         f"`lateness` DOUBLE (seconds), `{start}`, `{end}`",
         "'explain'": f"`outcome` STRING ({outcomes}, `null_time`, `null_key`), `stream_time`, `{start}`, `{end}`, `explanation` STRING",
@@ -125,8 +127,9 @@ def plan(
     fields = fields_of(call, frame, frame.df.schema, carried, bounds, aggregates)
     if call["output"] != "rows":
         return report(call, frame, bounds)
+    later = behind_the_result(frame, carried)
     if call["emit"] == "final" and not stream and (grouped := final_rows(call, frame, asked, fields)) is not None:
-        return grouped
+        return _laid_out(grouped, later)
     beside = not stream and call["emit"] != "final" and kernels.arrow_udf is not None
     layout = ChangeColumns(
         carried=() if beside else tuple(carried),
@@ -142,9 +145,27 @@ def plan(
     frame, identity = frame.comparable(frame.keys)
     changing = Changing(frame, identity, kernel(call, layout), carried, needed, fields)
     if stream:
-        return _streaming(call, changing, options)
-    plain = None if call.kernels else plainly(call, changing)
-    return _in_batch(call, changing) if plain is None else plain
+        made = _streaming(call, changing, options)
+    else:
+        plain = None if call.kernels else plainly(call, changing)
+        made = _in_batch(call, changing) if plain is None else plain
+    return _laid_out(made, later) if call["emit"] == "final" else made
+
+
+def behind_the_result(frame: Frame, carried: Sequence[str]) -> list[str]:
+    """Of the input's columns, those that only say which row was a window's last: in final rows they stand behind the result."""
+    first = {r.name for r in (*frame.keys, *frame.extras.get("clock_by", ()))}
+    return [name for name in carried if name not in first]
+
+
+def final_order(names: Sequence[str], later: Sequence[str]) -> list[str]:
+    """The columns of final rows: keys, window and what it comes to, so that a report reads as one; then these; then those of a change."""
+    end = names.index(CLOSE) + 1
+    return [*(n for n in names[:end] if n not in later), *later, *names[end:]]
+
+
+def _laid_out(finals: DataFrame, later: Sequence[str]) -> DataFrame:
+    return finals.select(*map(named, final_order(finals.columns, later)))
 
 
 def _in_batch(call: Bound, changing: Changing) -> DataFrame:

@@ -225,7 +225,7 @@ def test_calls_that_cannot_be_meant_are_refused_when_the_query_is_analysed(spark
 
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ", "DATE"])
-def test_bounds_have_the_type_of_the_event_time_and_dates_become_timestamps(spark: SparkSession, kind: str) -> None:
+def test_final_rows_begin_with_key_and_window_whose_bounds_have_the_type_of_the_event_time(spark: SparkSession, kind: str) -> None:
     spark.sql(f"SELECT 'a' AS k, CAST('2024-05-01' AS {kind}) AS d, 1.5D AS v").createOrReplaceTempView("t")
     for call in ("WINDOW_UPDATES(.., size => INTERVAL 1 HOUR)", "SESSION_UPDATES(.., gap => INTERVAL 1 HOUR)"):
         text = call.replace(
@@ -236,7 +236,10 @@ def test_bounds_have_the_type_of_the_event_time_and_dates_become_timestamps(spar
         assert row is not None
         expected_type = "timestamp" if kind == "TIMESTAMP" else "timestamp_ntz"
         types = dict(df.dtypes)
-        assert {types[c] for c in (df.columns[2], df.columns[3], "window_close", "change_time", "emit_time")} == {expected_type}
+        bounds = ("session_start", "session_end") if "SESSION" in call else ("window_start", "window_end")
+        change = ("change_type", "change_time", "change_seq", "emit_time", "emit_reason")
+        assert df.columns == ["k", *bounds, "s", "latest", "window_close", "d", *change]
+        assert {types[c] for c in (*bounds, "window_close", "change_time", "emit_time")} == {expected_type}
         assert row.change_time == datetime.datetime(2024, 5, 1)
         assert types["latest"] == kind.lower()
 
@@ -289,6 +292,9 @@ def test_the_example_of_a_stream_that_counts_fewer_rows_than_batch(source: Sourc
     source.add([("z", at(3001), 9, 0)])
     text = " UNION ALL ".join(f"SELECT '{name}' AS f, CAST(n AS BIGINT) AS n FROM ({one})" for name, one in calls.items())
     found = source.run(text)
+    laid_out = source.spark.sql(f"SELECT * FROM {call.format('events', final)}").columns
+    assert laid_out == source.spark.sql(f"SELECT * FROM {call.format('files', at_end)}").columns
+    assert laid_out[:6] == ["k", "window_start", "window_end", "n", "window_close", "ts"]
     assert {name: sum(r.n for r in found if r.f == name) for name in calls} == {
         "stream": 2,
         "waits": 3,
