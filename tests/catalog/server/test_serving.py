@@ -1,0 +1,243 @@
+"""`streamtime serve`, as its users meet it: one server with every lock on, asked over both doors, told to stop, and its tables afterwards.
+
+The server runs once. A client in a process of its own asks it everything and writes down what came; each test looks at a part of that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from support import ROOT, TESTS
+from support.jvm import talking
+from support.served import serving, wait
+
+from streamtime.server import passwords
+
+STREAMTIME = [sys.executable, "-m", "streamtime"]
+CLIENT = TESTS / "support" / "served_client.py"
+PASSWORD, KEY, TOKEN = "pä ss:wörd", "key-secret-1", "token-secret-0123456789"
+USERS = ("ana", PASSWORD), ("bo", PASSWORD), ("bea", "one-word")  # beeline's script takes a password of one word
+GRACE = 5
+
+
+@dataclass
+class Seen:
+    """What the client saw, what the server logged, and how everything ended."""
+
+    answers: dict[str, Any]
+    log: list[str]
+    health: dict[str, Any]
+    processes: str
+    beeline: str
+    second: str
+    code: int
+    ready_line: str
+    ready: dict[str, Any]
+    spark_log: str
+    afterwards: str
+
+    def lines(self, event: str) -> list[str]:
+        return [line.partition(" ")[2] for line in self.log if line.partition(" ")[2].startswith(event)]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    folder = tmp_path_factory.mktemp("served")
+    certificate = keys(folder)
+    for name, text in {"token": TOKEN, "key": KEY, "users": "\n".join(passwords.line(*user) for user in USERS)}.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o600)
+    locks = [
+        *("--connect-token-file", str(folder / "token"), "--passwords", str(folder / "users")),
+        *("--tls-keystore", str(folder / "server.p12"), "--tls-password-file", str(folder / "key")),
+    ]
+    small = ["--memory", "1g", "--cores", "3", "--conf", "spark.sql.shuffle.partitions=2", "--grace", str(GRACE)]
+    with serving(folder, *locks, *small) as server, ExitStack() as stack:
+        found = server.ready
+        place = folder / "place.json"
+        place.write_text(json.dumps(found | {"token": TOKEN, "password": PASSWORD, "certificate": certificate, "folder": str(folder)}))
+        processes = subprocess.run(["ps", "-A", "-ww", "-o", "args"], capture_output=True, text=True, check=True).stdout
+        again = [*STREAMTIME, "serve", "--warehouse", str(folder / "warehouse"), "--connect-port", "0", "--thrift-port", "off"]
+        second = stack.enter_context(
+            subprocess.Popen([*again, "--health-port", "off"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        )
+        try:
+            with talking(CLIENT, "dies", str(place), stdin=subprocess.PIPE) as (dying, said):
+                assert said.readline() == "running\n", server.logged()
+                dying.kill()
+            with talking(CLIENT, "everything", str(place), stdin=subprocess.PIPE) as (client, said):
+                assert said.readline() == "running\n", server.logged()
+                beeline = over_jdbc(found, folder)
+                with urllib.request.urlopen(found["health"], timeout=10) as told:
+                    health = json.load(told)
+                server.process.send_signal(signal.SIGTERM)
+                wait(lambda: " stopping " in server.logged(), 10)
+                assert client.stdin is not None
+                client.stdin.write("\n")
+                client.stdin.flush()
+                answers = json.loads(said.readline())
+            server.process.wait(60)
+            assert not server.file.exists()
+            refused = second.communicate(timeout=60)[0]
+        finally:
+            second.kill()
+    text = server.logged()
+    after = subprocess.run(
+        [*STREAMTIME, "sql", "--warehouse", str(folder / "warehouse"), "--format", "csv", "-e", "SELECT v FROM shop.clean ORDER BY v"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return Seen(
+        answers, text.splitlines(), health, processes, beeline, refused, server.process.returncode,
+        next(line for line in text.splitlines() if " ready " in line), found,
+        (folder / "warehouse" / "spark.log").read_text(), after.stdout + after.stderr,
+    )  # fmt: skip
+
+
+def keys(folder: Path) -> str:
+    """A key for TLS in a keystore; gives its certificate's file."""
+    tool = shutil.which("keytool") or str(Path(os.environ["JAVA_HOME"]) / "bin" / "keytool")
+    store = ["-alias", "served", "-keystore", str(folder / "server.p12"), "-storepass", KEY]
+    make = ["-genkeypair", "-keyalg", "EC", "-storetype", "PKCS12", "-validity", "2", "-dname", "CN=localhost", "-ext", "san=dns:localhost"]
+    subprocess.run([tool, *make, *store], check=True, capture_output=True)
+    subprocess.run([tool, "-exportcert", "-rfc", *store, "-file", str(folder / "served.pem")], check=True, capture_output=True)
+    trust = ["-importcert", "-noprompt", "-alias", "served", "-file", str(folder / "served.pem"), "-storepass", "changeit"]
+    subprocess.run([tool, *trust, "-keystore", str(folder / "trusted.p12")], check=True, capture_output=True)
+    return str(folder / "served.pem")
+
+
+def over_jdbc(found: dict[str, Any], folder: Path) -> str:
+    """What beeline prints: Hive's JDBC driver."""
+    home = Path(pyspark.__file__).parent
+    tls = f"ssl=true;sslTrustStore={folder / 'trusted.p12'};trustStorePassword=changeit"
+    command = [str(home / "bin" / "beeline"), "-u", f"jdbc:hive2://localhost:{found['thrift_port']}/;{tls}", "-n", "bea", "-p", "one-word"]
+    more = ["--silent=true", "--outputformat=csv2", "-e", "SELECT v FROM shop.clean ORDER BY v;"]
+    environment = os.environ | {"SPARK_HOME": str(home)}
+    done = subprocess.run([*command, *more], capture_output=True, text=True, env=environment, check=False, timeout=120)
+    return done.stdout + done.stderr
+
+
+def test_it_says_where_it_is_in_a_line_and_in_a_file(seen: Seen) -> None:
+    facts = dict(fact.split("=", 1) for fact in seen.ready_line.split(" ready ")[1].split(" "))
+    assert facts.keys() == {"connect", "thrift", "health", "pid", "seconds"}
+    assert facts["connect"] == seen.ready["connect"] == f"sc://127.0.0.1:{seen.ready['connect_port']}"
+    assert facts["thrift"] == seen.ready["thrift"] == f"jdbc:hive2://127.0.0.1:{seen.ready['thrift_port']}/;ssl=true"
+    assert facts["pid"] == str(seen.ready["pid"])
+    assert 0 not in (seen.ready["connect_port"], seen.ready["thrift_port"], seen.ready["health_port"])
+
+
+@pytest.mark.parametrize("door", ["jdbc", "connect"])
+def test_both_doors_answer_calls_views_and_as_of_joins(seen: Seen, door: str) -> None:
+    assert seen.answers[f"{door} call"] == [["a"], ["c"], ["d"]]
+    assert seen.answers[f"{door} view"] == [["a"], ["c"], ["d"]]
+    assert seen.answers[f"{door} as of"] == [["a", None], ["b", "a"], ["c", "b"], ["d", None]]
+    assert seen.answers[f"{door} help"] == [["Class: streamtime.DEDUPLICATE"]]
+
+
+def test_beeline_reads_the_view_by_tls_and_password(seen: Seen) -> None:
+    assert [line for line in seen.beeline.splitlines() if len(line) == 1] == ["v", "a", "c", "d"], seen.beeline
+
+
+@pytest.mark.parametrize("door", ["jdbc", "connect"])
+def test_a_wrong_statement_says_what_is_wrong_and_the_session_goes_on(seen: Seen, door: str) -> None:
+    errors = seen.answers[f"{door} errors"]
+    for name, says in {
+        "no column": "DEDUPLICATE, PARTITION BY: no column `nope` in the input. The input has `k`, `ts`, `v`.; line 1 pos 14",
+        "no option": "DEDUPLICATE, `withn`: no such option. Did you mean `within`?",
+        "no table": "[TABLE_OR_VIEW_NOT_FOUND]",
+        "in a task": "[USER_RAISED_EXCEPTION] boom",
+    }.items():
+        assert says in errors[name]
+        assert "Traceback" not in errors[name]
+        assert str(ROOT / "catalog") not in errors[name]
+    assert seen.answers[f"{door} after errors"] == [[1]]
+
+
+@pytest.mark.parametrize("door", ["jdbc", "connect"])
+def test_a_session_sees_its_own_views_and_settings_alone(seen: Seen, door: str) -> None:
+    assert seen.answers[f"{door} mine"] == [[7]]
+    assert "TABLE_OR_VIEW_NOT_FOUND" in seen.answers[f"{door} other's view"]
+    assert seen.answers[f"{door} other's zone"] == [["UTC"]]
+
+
+def test_nobody_comes_in_without_the_password_or_the_token(seen: Seen) -> None:
+    logins = seen.answers["logins"]
+    for name in ("wrong password", "nobody"):
+        assert "Error validating the login" in logins[name]
+    assert not logins["no password"].startswith("no error")
+    assert "No authentication token provided" in logins["no token"]
+    assert "Invalid authentication token" in logins["wrong token"]
+    assert seen.lines("login refused")[:2] == ["login refused door=thrift user=ana", "login refused door=thrift user=nobody"]
+
+
+def test_no_secret_is_where_others_can_read_it(seen: Seen) -> None:
+    places = (seen.processes, "\n".join(seen.log), seen.spark_log, *seen.answers["secrets"])
+    assert "ready.json" in seen.processes
+    for place in places:
+        for secret in (TOKEN, KEY, PASSWORD):
+            assert secret not in place
+
+
+def test_a_query_can_be_cancelled_over_either_door(seen: Seen) -> None:
+    assert "cancel" in seen.answers["cancelled"].lower()
+    assert seen.answers["cancelled after"] < 20  # of 60
+    assert seen.answers["cancelled over jdbc"] == 3  # CANCELED_STATE
+    assert seen.answers["jdbc after cancel"] == seen.answers["connect after cancel"] == [[2]]
+
+
+def test_a_client_that_dies_takes_nothing_with_it(seen: Seen) -> None:
+    opened = [line for line in seen.lines("session opened") if "user=bo" in line]
+    session = re.search(r"session=(\w+)", opened[0])
+    assert session is not None
+    assert [line for line in seen.lines("session closed") if session[0] in line]  # JDBC's at once; Connect's are kept for an hour
+    assert seen.answers["jdbc call"] == [["a"], ["c"], ["d"]]
+
+
+def test_the_log_has_one_line_for_each_event_and_no_stack(seen: Seen) -> None:
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ [a-z]", line) for line in seen.log), seen.log
+    failed = seen.lines("query failed")
+    for door in ("thrift", "connect"):
+        assert len([line for line in failed if f"door={door}" in line and "no column `nope`" in line]) == 1
+        assert len([line for line in failed if f"door={door}" in line and "boom" in line]) == 1
+    assert [line.split(" ")[0] for line in seen.log if "user=ana" in line]
+    assert "boom" not in seen.spark_log
+    assert "nope" not in seen.spark_log
+
+
+def test_health_counts_what_is_there(seen: Seen) -> None:
+    assert seen.health["status"] == "serving"
+    assert seen.health["running"] in (2, 3)  # the short one may have ended
+    assert seen.health["sessions"]["thrift"] >= 2
+    assert seen.health["failed"] == len(seen.lines("query failed"))
+
+
+def test_told_to_stop_it_lets_queries_end_then_cancels_them_and_leaves_with_0(seen: Seen) -> None:
+    assert seen.code == 0
+    assert seen.answers["ends"]["short"] == [[0]]
+    for name in ("long", "long over jdbc"):
+        assert "cancel" in seen.answers["ends"][name].lower(), name
+    assert "the server is stopping" in seen.answers["new statement"]
+    assert not seen.answers["new login"].startswith("no error")
+    assert seen.lines("stopping") in [[f"stopping by=SIGTERM running={running} grace={GRACE}"] for running in (2, 3)]
+    assert seen.lines("cancelling") == ["cancelling queries=2 streams=1"]
+    assert seen.log[-1].partition(" ")[2].startswith("stopped seconds=")
+
+
+def test_a_warehouse_serves_one_process_at_a_time_and_says_so(seen: Seen) -> None:
+    assert "is in use by another session; a warehouse serves one at a time" in seen.second
+
+
+def test_tables_and_views_last(seen: Seen) -> None:
+    assert seen.afterwards.splitlines()[:4] == ["v", "a", "c", "d"], seen.afterwards
