@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
-from streamtime.udfs.changes.latest import OUT_OF_ORDER, PLACE, REASONS, SEQ, TOO_OLD, WIDTH, Log, Seen, kept, numbered, seen
+from streamtime.udfs.changes.latest import PLACE, REASONS, SEQ, Latest, Seen, kept, numbered, seen
 from streamtime.udfs.state import Entries, Taken
 
 
@@ -25,34 +25,15 @@ class Report:
 
 
 @dataclass(frozen=True)
-class JoinedChanges:
+class JoinedChanges(Latest):
     """A `Holder`. Of one side it is a filter, whose rows are alive where they pass."""
 
-    log: Log
     carried: tuple[str, ...]  # the columns of the change that caused one
     own: tuple[tuple[str, ...], ...]  # by side: the columns of its row
     made: tuple[str, str, str]  # the names of the type of a change, its time, and its number
     join_type: str = "inner"
     always: bool = False  # a deletion leaves also where nothing was there
     report: Report | None = None  # the output is not the changes, but this
-
-    @property
-    def counts(self) -> tuple[str, ...]:
-        """The changes that were ignored."""
-        return ("too_old_drop_total", "out_of_order_drop_total")
-
-    @property
-    def width(self) -> int:
-        """An entry of `latest`."""
-        return WIDTH
-
-    def threshold(self, clock: int) -> int:
-        """When deletions are forgotten."""
-        return self.log.threshold(clock)
-
-    def release(self, due: Entries, clock: int) -> pa.Table:
-        """Nothing leaves when it is forgotten."""
-        return pa.table({})
 
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """The changes of a micro-batch."""
@@ -64,10 +45,7 @@ class JoinedChanges:
             group, groups.as_ints(one(rows, self.log.place)), emits, owner, held.matrix[PLACE], held.matrix[SEQ]
         )
         out = self._changes(found, has, seq, np.flatnonzero(emits)) if self.report is None else self._reported(found, now, self.report)
-        ignored: dict[str, float] = {
-            name: int((found.reasons == reason).sum()) for name, reason in zip(self.counts, (TOO_OLD, OUT_OF_ORDER), strict=True)
-        }
-        return Taken(out, *kept(self.log, found, places, numbers), ignored)
+        return Taken(out, *kept(self.log, found, places, numbers), self.ignored(found))
 
     def _present(self, found: Seen, last: list[Ints]) -> Flags:
         """Whether the described table has a row."""

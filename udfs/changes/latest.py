@@ -101,6 +101,35 @@ class Seen:
         return pa.concat_tables([pa.Table.from_batches([self.held.payload]).select(list(columns)).cast(changes.schema), changes])
 
 
+@dataclass(frozen=True)
+class Latest:
+    """What all holders of latest changes have in common."""
+
+    log: Log
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The changes that were ignored."""
+        return ("too_old_drop_total", "out_of_order_drop_total")
+
+    @property
+    def width(self) -> int:
+        """An entry of `latest`."""
+        return WIDTH
+
+    def threshold(self, clock: int) -> int:
+        """When deletions are forgotten."""
+        return self.log.threshold(clock)
+
+    def release(self, due: Entries, clock: int) -> pa.Table:
+        """Nothing leaves when it is forgotten."""
+        return pa.table({})
+
+    def ignored(self, found: Seen) -> dict[str, float]:
+        """How many there were, by name."""
+        return {name: int((found.reasons == reason).sum()) for name, reason in zip(self.counts, (TOO_OLD, OUT_OF_ORDER), strict=True)}
+
+
 def seen(log: Log, rows: pa.Table, group: Ints, clock: int, owner: Ints, held: Entries) -> Seen:
     """Look at changes that come by group, each group's in processing order, with what is held of some groups (`owner`, rising)."""
     count, known = len(group), len(owner)

@@ -9,37 +9,18 @@ import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import Flags, Ints
-from streamtime.udfs.changes.latest import OUT_OF_ORDER, TOO_OLD, WIDTH, Log, Seen, kept, seen
+from streamtime.udfs.changes.latest import Latest, Seen, kept, seen
 from streamtime.udfs.state import Entries, Taken
 
 
 @dataclass(frozen=True)
-class Replaced:
+class Replaced(Latest):
     """A `Holder`. A row is alive where it is in a group."""
 
-    log: Log
     carried: tuple[str, ...]  # the columns of the change
     part: tuple[str, ...]  # the columns of the row that goes or comes
     group_by: tuple[str, ...]  # those of them that tell groups apart
     made: tuple[str, str, str, str]  # the names of whether it comes, is the last of its group, came from another, and its number
-
-    @property
-    def counts(self) -> tuple[str, ...]:
-        """The changes that were ignored."""
-        return ("too_old_drop_total", "out_of_order_drop_total")
-
-    @property
-    def width(self) -> int:
-        """An entry of `latest`."""
-        return WIDTH
-
-    def threshold(self, clock: int) -> int:
-        """When deletions are forgotten."""
-        return self.log.threshold(clock)
-
-    def release(self, due: Entries, clock: int) -> pa.Table:
-        """Nothing leaves when it is forgotten."""
-        return pa.table({})
 
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """The changes of a micro-batch."""
@@ -59,10 +40,7 @@ class Replaced:
         for name, made in zip(self.made, (comes, comes | ~same[row], moved, row), strict=True):
             out = out.append_column(name, pa.array(made))
         nothing = np.zeros(len(group), np.int64)  # numbers are those of the groups' changes
-        ignored: dict[str, float] = {
-            name: int((found.reasons == reason).sum()) for name, reason in zip(self.counts, (TOO_OLD, OUT_OF_ORDER), strict=True)
-        }
-        return Taken(out, *kept(self.log, found, nothing, nothing), ignored)
+        return Taken(out, *kept(self.log, found, nothing, nothing), self.ignored(found))
 
     def _same(self, found: Seen, at: Ints) -> Flags:
         pool = found.pool(self.group_by)
