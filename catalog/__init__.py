@@ -12,8 +12,8 @@ The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"]
 from streamtime import api
 from streamtime.api import *  # noqa: F403 - one for each function
 from streamtime.door.registration import Registration, register, unregister
-from streamtime.maintain.maintaining import maintain, receipts
-from streamtime.maintain.receipt import Receipt
+from streamtime.maintained.maintaining import maintain, receipts
+from streamtime.maintained.receipt import Receipt
 from streamtime.pictures.plotting import plot
 from streamtime.plain.compiling import compile  # noqa: A004 - as there
 from streamtime.session import session

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamtime.dbt import command as dbt_command
 from streamtime.explore.command import add_pictures, draw
-from streamtime.maintain import command as maintenance
+from streamtime.maintained import command as maintenance
 from streamtime.shell.rendering import FORMATS, lines
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from support import ROOT
 # A folder, and the folders that it may import, imports for type checkers included. Each imports what stands below it; only `catalog` has both the
 # front (api, session, pages) and what all of catalog stands on (shelf, sparks, java, describe, version, workers).
 ROOMS = {
-    "catalog/shell": "catalog, catalog/maintain, catalog/explore, catalog/plain, catalog/statements, sql/call, sql/syntax, catalog/server, catalog/dbt",
-    "catalog/maintain": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables",
-    "catalog": "catalog/maintain, catalog/pictures, catalog/shell, catalog/plain, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream",
+    "catalog/shell": "catalog, catalog/maintained, catalog/explore, catalog/plain, catalog/statements, sql/call, sql/syntax, catalog/server, catalog/dbt",
+    "catalog/maintained": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables",
+    "catalog": "catalog/maintained, catalog/pictures, catalog/shell, catalog/plain, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream",
     "catalog/server": "catalog, catalog/door",
     "catalog/dbt/found": "catalog, catalog/dbt",
     "catalog/dbt": "catalog, catalog/plain, sql/call, sql/syntax",

@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.maintain import costs
-from streamtime.maintain.nodes import Block, Query, Unreadable
-from streamtime.maintain.reading import read
-from streamtime.maintain.receipt import Last, Receipt, written
-from streamtime.maintain.snapshots import NAME, Table, full_name, table
-from streamtime.maintain.target import Target, own_session
-from streamtime.maintain.units import Cut, Evaluation, unfollowed, widest
+from streamtime.maintained import costs
+from streamtime.maintained.nodes import Block, Query, Unreadable
+from streamtime.maintained.reading import read
+from streamtime.maintained.receipt import Last, Receipt, written
+from streamtime.maintained.snapshots import NAME, Table, full_name, table
+from streamtime.maintained.target import Target, own_session
+from streamtime.maintained.units import Cut, Evaluation, unfollowed, widest
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.names import Names
 from streamtime.sql.rows.columns import orderable

@@ -19,8 +19,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from streamtime.maintain.nodes import Block, Call, Leaf, Name, Node, Query, Union, Unreadable, in_text
-from streamtime.maintain.snapshots import Table
+from streamtime.maintained.nodes import Block, Call, Leaf, Name, Node, Query, Union, Unreadable, in_text
+from streamtime.maintained.snapshots import Table
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
 from streamtime.statements.query import query

@@ -8,7 +8,7 @@ import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from streamtime.maintain.nodes import Call, Item, Name, Node, Unreadable
+from streamtime.maintained.nodes import Call, Item, Name, Node, Unreadable
 
 
 class Names:

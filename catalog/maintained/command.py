@@ -41,7 +41,7 @@ def add(commands: Any, formatter: Any, session: Callable[[Any, str], None]) -> N
 
 def run(options: argparse.Namespace, spark: SparkSession, text: str) -> str:
     """One run; what is to be printed. Raises what `streamtime.maintain` raises."""
-    from streamtime.maintain.maintaining import maintain
+    from streamtime.maintained.maintaining import maintain
 
     query = text.strip().removesuffix(";")
     receipt = maintain(spark, options.target, query, key=options.key, policy=options.policy, explain=options.explain, shadow=options.shadow)

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streamtime.maintain.receipt import MARK, Last, Receipt, said
-from streamtime.maintain.snapshots import NAME
+from streamtime.maintained.receipt import MARK, Last, Receipt, said
+from streamtime.maintained.snapshots import NAME
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.rows.columns import orderable
 from streamtime.sql.rows.typed import needs_mapping
@@ -25,6 +25,7 @@ APP, NUMBER = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.w
 WITHOUT_ROWS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "ANALYZE",
                 "COMPUTE STATS", "ADD CONSTRAINT", "DROP CONSTRAINT", "CLUSTER BY", "REORG")  # fmt: skip
 PROPERTIES = {"delta.enableDeletionVectors": "true"}  # a row that goes marks its file, and does not write it anew
+PROPERTY = "maintained.run"  # not of `streamtime.`: these say that a table is versioned
 ASKED = ("version", "operation", "operationMetrics", "userMetadata", "unix_micros(timestamp) AS at")
 OP = "streamtime_op"  # of a row of the source of a MERGE: 1 puts a row, 0 removes those of a unit
 REPEATED = "Another run of maintain did it at the same time."
@@ -125,7 +126,7 @@ class Target:
     def note(self, receipt: Receipt, label: str) -> None:
         """A commit without rows, which says what was read."""
         with self._labelled(label, None):
-            self.session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({literal(MARK)} = {literal(str(receipt.run))})")
+            self.session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({literal(PROPERTY)} = {literal(str(receipt.run))})")
 
     @contextmanager
     def _labelled(self, label: str, number: int | None) -> Iterator[None]:

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from streamtime.maintain.names import Names, groups, lower, of_condition, own
-from streamtime.maintain.nodes import COMPARABLE, Block, Call, Edge, Item, Leaf, Name, Node, Query, Union, Unreadable, in_text
+from streamtime.maintained.names import Names, groups, lower, of_condition, own
+from streamtime.maintained.nodes import COMPARABLE, Block, Call, Edge, Item, Leaf, Name, Node, Query, Union, Unreadable, in_text
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamtime.maintain.receipt import Receipt
+from streamtime.maintained.receipt import Receipt
 
 FIXED = 2.0  # seconds that an incremental run takes, whatever it does; until one was seen
 SHARE = 0.08  # of a full run's time: to look through the tables for the rows of units

@@ -12,8 +12,8 @@ from support import maintained as cases
 
 import streamtime
 from streamtime import CallError
-from streamtime.maintain import command, costs
-from streamtime.maintain.receipt import Receipt, said, written
+from streamtime.maintained import command, costs
+from streamtime.maintained.receipt import Receipt, said, written
 from streamtime.shell import cli
 
 HERE = ("by_day", "star", "keyed", "joined", "ranked", "both", "firsts", "as_of")  # the others have `run.py sweep`
@@ -144,7 +144,7 @@ def test_a_run_that_breaks_off_before_its_commit_did_nothing(spark: SparkSession
     streamtime.maintain(spark, target, text)
     spark.sql(f"INSERT INTO {source} VALUES ('a'), ('b')")
     with monkeypatch.context() as patch:
-        patch.setattr("streamtime.maintain.target.Target.replace_units", lambda *_: 1 / 0)
+        patch.setattr("streamtime.maintained.target.Target.replace_units", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             streamtime.maintain(spark, target, text, policy="incremental")
     assert not [v for v in spark.catalog.listTables() if v.name.startswith("streamtime_")]
