@@ -64,12 +64,13 @@ def deduplicate(
         keys: the keys. Default: none.
         order_by: the processing order.
         within: how far in event time a duplicate may lie from the kept row, both ends included. Default: for ever.
-        keep: which row of a group of duplicates passes; 'unique': none. Default: 'first'.
+        keep: which one of several duplicates passes: the first, the last, or with 'unique' none of them. Default:
+            'first'.
         refresh: whether a duplicate that is dropped begins `within` anew. Default: False.
         offset: what tells apart the records of the source: one that is read again passes again. Default: none.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
-            for the whole input.
+        clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one
+            clock for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
             batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': what passed; 'dropped': what did not, and why; 'all': both, with a reason; 'metrics': counts.
@@ -132,10 +133,11 @@ def distinct_in_window(
         size: the length of a time window; this or `gap` must be given. Default: none.
         slide: how far apart windows start, at most `size`. Default: `size`: windows do not overlap.
         gap: the longest pause within a visit, included; in place of `size`. Default: none: time windows.
-        grace: how long past its end a window still accepts rows. Default: timedelta(0).
+        grace: how long past its end a window still accepts rows; a visit, past its end and `gap`. Default:
+            timedelta(0).
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
-            for the whole input.
+        clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one
+            clock for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
             batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': what passed; 'dropped': what did not, and why; 'all': both, with a reason; 'metrics': counts.
@@ -167,7 +169,7 @@ def sessionize(
     output: Literal["rows", "dropped", "all", "metrics", "explain"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Finds visits: gives every row the start, end and id of its session, the rows of a key without a pause over `gap`.
+    """Finds visits: gives every row the start, end and id of its session, which ends where a key pauses for longer than `gap`.
 
     Example:
         streamtime.sessionize(df, keys=["k"], order_by=["ts"], gap=timedelta(minutes=30))
@@ -197,8 +199,8 @@ def sessionize(
         grace: how long past its end and `gap` a session still accepts rows; without it, no row is late. Default: none:
             no row is late.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
-            for the whole input.
+        clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one
+            clock for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
             batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': what passed; 'dropped': what did not, and why; 'all': both, with a reason; 'metrics': counts;
@@ -265,14 +267,14 @@ def session_updates(
         keys: the keys. Default: none.
         order_by: the processing order.
         gap: the largest distance between neighbours in a session, included.
-        grace: how long past its end a window still accepts rows. Default: timedelta(0).
+        grace: how long past its end and `gap` a session still accepts rows. Default: timedelta(0).
         aggregates: what to compute, each with AS and a name: count, sum, avg, min, max, first, last, collect_list.
         emit: 'updates': a change for each row; 'final': one row for each window, once it is closed, as
             suppress_until_close gives it. Default: 'updates'.
         at_end: with emit="final", in batch: what happens to windows that are open when the input ends. Default: 'hold'.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
-            for the whole input.
+        clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one
+            clock for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
             batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': the changes; 'dropped': input rows that came late or have no time or key; 'all': every input
@@ -352,8 +354,8 @@ def window_updates(
             suppress_until_close gives it. Default: 'updates'.
         at_end: with emit="final", in batch: what happens to windows that are open when the input ends. Default: 'hold'.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
-            for the whole input.
+        clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one
+            clock for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
             batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': the changes; 'dropped': input rows that came late or have no time or key; 'all': every input
@@ -399,7 +401,7 @@ def suppress_until_close(
     output: Literal["rows", "dropped", "all", "metrics", "explain"] = "rows",
     name: str | None = None,
 ) -> DataFrame:
-    """Lets one final result per key and window through, when the window closes, out of changes that repeat it.
+    """Keeps the last change of each key and window only, and lets it out when the window closes.
 
     Example:
         streamtime.suppress_until_close(df, keys=["k"], order_by=["ts"], window_end="window_end")
@@ -439,8 +441,8 @@ def suppress_until_close(
         clock: on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle
             stream releases too. Default: 'event'.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
-            for the whole input.
+        clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one
+            clock for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
             batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': what comes out; 'dropped': what does not, and why; 'all': both, with a reason; 'metrics':
@@ -523,8 +525,8 @@ def suppress_until_time_limit(
         clock: on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle
             stream releases too. Default: 'event'.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
-            for the whole input.
+        clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one
+            clock for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in
             batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': what comes out; 'dropped': what does not, and why; 'all': both, with a reason; 'metrics':
@@ -911,8 +913,8 @@ def versions(
         deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
             or _change_type = 'delete', where such a column exists.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
-        clock_by: runs stream time apart for each value of these, such as each partition of a source. Default: one clock
-            for the whole input.
+        clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one
+            clock for the whole input.
         output: 'rows': the versions; 'dropped': rows that are none, and why; 'all': both, with a reason; 'metrics':
             counts; 'puts': each row, and what it was told when it came. Default: 'rows'.
         name: a label for the metrics. Default: none.

@@ -28,6 +28,7 @@ from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.declaration import schema_of
 from streamtime.statements.query import is_remote, with_calls
 
+SETTINGS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")  # under others a query has another result
 POLICIES = ("auto", "incremental", "full")
 
 
@@ -112,6 +113,8 @@ class _Run:
         self.session = own_session(spark)
         self.text, self.key, self.policy, self.properties = text, key, policy, properties
         self.target = Target(self.session, full_name(spark, target))
+        self.onto = self.target.version
+        self.settings = {name: str(self.session.conf.get(name)) for name in SETTINGS}
         self.tables: dict[str, Table] = {}
         self.last, self.lost = self._last()
         self.query: Query = read(self.session, with_calls(self.session, text), self._known)
@@ -144,8 +147,11 @@ class _Run:
             return None, "The table is made."
         last, why = self.target.last()
         last = replace(last, costs=costs.learned(last.costs, last.receipt))
-        if not why and (last.text != self.text or (self.key is not None and last.receipt.units != self.key)):
+        units = [u.lower() for u in last.receipt.units]
+        if not why and (last.text != self.text or (self.key is not None and units != [k.lower() for k in self.key])):
             why = "The query is another than last time."
+        if not why and last.settings != self.settings:
+            why = "The session has another time zone, or other rules (ANSI), than last time."
         return (replace(last, sources={}) if why else last), why
 
     def _units(self) -> tuple[str, ...]:
@@ -273,7 +279,7 @@ class _Run:
         """What is said in the commit."""
         sources = {n: {"id": t.identity, "version": t.now} for n, t in self.tables.items()}
         known = self.last.costs if self.last else {}
-        return written(receipt, self.text, sources, {**known, "size": self._size()}, self.started)
+        return written(Last(self.text, sources, {**known, "size": self._size()}, receipt, self.onto, self.settings), self.started)
 
     def _full(self, receipt: Receipt) -> Receipt:
         rows = self.evaluation.whole()

@@ -9,8 +9,8 @@ from pyspark.sql import types as T
 
 from streamtime.sql.syntax.tokens import Span, blank
 
-COMPARABLE = {
-    "string", "varchar", "char", "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date", "timestamp",
+COMPARABLE = {  # types, as Spark writes them, of which a unit can be made
+    "string", "varchar", "char", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "date", "timestamp",
     "timestamp_ntz", "binary",
 }  # fmt: skip
 Name = tuple[str, str]  # an alias and a column, in lower case
@@ -30,12 +30,12 @@ class Leaf:
     is_named: bool  # whether an alias follows in the text
     is_argument: bool  # whether it is all of a TABLE argument
     columns: tuple[str, ...]
-    comparable: frozenset[str]  # in lower case: those that a unit can be made of
+    kinds: Mapping[str, str]  # the types of columns, by their names in lower case
 
     @property
     def units(self) -> frozenset[str]:
         """The columns by which its rows can be told apart."""
-        return self.comparable
+        return frozenset(name for name, kind in self.kinds.items() if comparable(kind))
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Call:
     inputs: tuple[Node, ...]
     keys: tuple[tuple[str | None, ...], ...]
     columns: tuple[str, ...]
+    kinds: Mapping[str, str]
     why: str  # why a key's rows depend on more than the rows of that key; '' where they do not
     apart: frozenset[str]  # the key columns by whose values the call can be cut
     sides: dict[str, tuple[str, ...]]  # of a join, the tables by whose names its columns are known around it, and the columns of each
@@ -71,11 +72,15 @@ class Item:
 
 @dataclass(frozen=True)
 class Edge:
-    """An equality of two columns in a join. Where `outer`, the first is of the side that is kept whole."""
+    """An equality of two columns in a join. Where `outer`, the first is of the side that is kept whole.
+
+    `same`: they have one type. Else equal ones are not the same value: 1 = '01'.
+    """
 
     one: Name
     other: Name
     outer: bool
+    same: bool
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,19 @@ class Union:
 
 
 Node = Leaf | Call | Block | Union
+
+
+def comparable(kind: str) -> bool:
+    """Whether values of a type can be told apart, byte for byte."""
+    return kind.partition("(")[0] in COMPARABLE
+
+
+def leaves_of(node: Node) -> list[Leaf]:
+    """The tables below a node, each once."""
+    if isinstance(node, Leaf):
+        return [node]
+    below = node.inputs if isinstance(node, Call) else node.parts if isinstance(node, Union) else tuple(node.sources.values())
+    return list({leaf.span: leaf for b in below for leaf in leaves_of(b)}.values())
 
 
 @dataclass

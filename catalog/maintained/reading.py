@@ -7,7 +7,7 @@ has `why`; it can still be run as a whole, since its tables are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlglot
@@ -15,20 +15,31 @@ from pyspark.sql import SparkSession
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from streamtime.maintained.names import Names, groups, lower, of_condition, own
-from streamtime.maintained.nodes import COMPARABLE, Block, Call, Edge, Item, Leaf, Name, Node, Query, Union, Unreadable, in_text
-from streamtime.shelf import FUNCTIONS
+from streamtime.maintained.calls import SPECS, CallReader
+from streamtime.maintained.names import Names, groups, lower, own
+from streamtime.maintained.nodes import (
+    Block,
+    Call,
+    Edge,
+    Item,
+    Leaf,
+    Name,
+    Node,
+    Query,
+    Union,
+    Unreadable,
+    comparable,
+    in_text,
+    leaves_of,
+)  # fmt: skip
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import parts
-from streamtime.sql.call.spec import FOLLOWS_CLOCK
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
-from streamtime.statements import constants
 from streamtime.statements.calls import Call as Written
-from streamtime.statements.calls import Malformed, Rows, Statement
+from streamtime.statements.calls import Malformed, Rows
 from streamtime.statements.query import query
 
-SPECS = {s.name.lower(): s for s in FUNCTIONS}
 CHANGING = {  # what gives another answer to the same rows
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id", "tablesample", "now", "current_date",
     "current_timestamp", "current_time", "localtimestamp", "curdate", "unix_timestamp", "input_file_name", "spark_partition_id",
@@ -45,7 +56,11 @@ def read(spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, An
     schema = query(spark, text).schema
     found = Query(text, columns=tuple(schema.names), kinds=tuple(f.dataType for f in schema.fields))
     try:
+        reader.refuse_changing()
         root = reader.node([(0, len(text))])
+        reader.all_leaves()
+        if unread := set(reader.leaves) - {leaf.span for leaf in leaves_of(root)}:
+            raise Unreadable(f"it is not clear how it reads {reader.leaves[min(unread)].table}")
         if len(root.columns) != len(found.columns):
             raise Unreadable("its columns could not be counted")
         found.root = root
@@ -58,17 +73,36 @@ def read(spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, An
     return found
 
 
-class _Reader:
+class _Reader(CallReader):
     def __init__(self, spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, Any]]) -> None:
-        self.spark, self.text, self.table_of = spark, text, table_of
-        self.statement = Statement(text)
+        super().__init__(spark, text)
+        self.table_of = table_of
         try:
             self.calls = self.statement.calls(SPECS)
         except Malformed:  # Spark says what is wrong with it
             self.calls = []
-        self.withs = list(self.statement.withs())
         self.leaves: dict[Span, Leaf] = {}
         self.nodes: dict[tuple[Span, ...], Node] = {}
+        self.types: dict[tuple[Span, ...], dict[str, str]] = {}
+
+    def refuse_changing(self) -> None:
+        """What gives another answer to the same rows."""
+        source = self.statement
+        for i, token in enumerate(source.tokens):
+            if token.kind != "word" or token.name not in CHANGING or source.is_field(i):
+                continue
+            called = source.word(i + 1) == "(" and (token.name != "unix_timestamp" or source.closing.get(i + 1) == i + 2)
+            if called or token.name.startswith(("current_", "localtimestamp")):
+                raise Unreadable(f"`{token.text}` gives another answer each time it is asked")
+
+    def kinds(self, node: Node) -> Mapping[str, str]:
+        """The types of a node's columns, by their names in lower case."""
+        if isinstance(node, Leaf | Call):
+            return node.kinds
+        if node.spans not in self.types:
+            schema = query(self.spark, in_text(self.text, node.spans, {})).schema
+            self.types[node.spans] = {f.name.lower(): f.dataType.simpleString() for f in schema.fields}
+        return self.types[node.spans]
 
     # -- text
 
@@ -120,14 +154,11 @@ class _Reader:
 
     def tree(self, tree: exp.Expr, spans: tuple[Span, ...], ctes: dict[str, exp.CTE]) -> Node:
         while isinstance(tree, exp.Subquery) and not tree.alias and not tree.args.get("joins"):
-            inner = tree.this
-            if tree.args.get("with_") is not None:
-                ctes = ctes | _defined(tree)
-            tree = inner
+            _refuse_places(tree)
+            ctes = ctes | _defined(tree)
+            tree = tree.this
+        _refuse_places(tree)
         ctes = ctes | _defined(tree)
-        for word in ("limit", "offset", "fetch"):
-            if tree.args.get(word) is not None:
-                raise Unreadable(f"{word.upper()} picks rows by their place among all rows")
         if isinstance(tree, exp.Union):
             return self.union(tree, spans, ctes)
         if not isinstance(tree, exp.Select):
@@ -172,6 +203,8 @@ class _Reader:
         optional: set[str] = set()
         edges: list[Edge] = []
         using: list[str] = []
+        has_star = any(isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)) for e in tree.expressions)
+        turned = False
         self.source(start.this, sources, spans, ctes)
         joins = [*(start.this.args.get("joins") or ()), *(tree.args.get("joins") or ())]
         for join in joins:
@@ -181,6 +214,9 @@ class _Reader:
             side, kind = (join.side or "").upper(), (join.kind or "").upper()
             if side == "FULL" or kind in ("CROSS", "SEMI", "ANTI") or join.method or side in ("SEMI", "ANTI"):
                 raise Unreadable(f"{' '.join(filter(None, (join.method, side, kind)))} JOIN is not understood")
+            if join.args.get("using") and (side == "RIGHT" or turned or (using and has_star)):
+                raise Unreadable("USING beside a RIGHT JOIN, or two of them beside *, is not understood: write ON")
+            turned = turned or side == "RIGHT"
             if side == "LEFT":
                 optional.add(added)
             if side == "RIGHT":
@@ -189,7 +225,9 @@ class _Reader:
             if not pairs:
                 raise Unreadable(f"the join with `{added}` has no equality of columns in ON")
             outer = side in ("LEFT", "RIGHT")
-            edges += [Edge(*(pair if side != "RIGHT" else pair[::-1]), outer) for pair in pairs]
+            for one, other in pairs if side != "RIGHT" else [pair[::-1] for pair in pairs]:
+                same = self.kinds(sources[one[0]]).get(one[1]) == self.kinds(sources[other[0]]).get(other[1])
+                edges.append(Edge(one, other, outer, same))
         return sources, optional, edges, using
 
     def equalities(
@@ -218,12 +256,14 @@ class _Reader:
             raise Unreadable("an alias with names of columns is not understood")
         if relation.args.get("pivots") or relation.args.get("sample") or relation.args.get("version") or relation.args.get("when"):
             raise Unreadable("PIVOT, TABLESAMPLE and time travel are not understood")
+        if relation.args.get("joins") and sources:
+            raise Unreadable("a join within a join is not understood")
         node: Node
         if isinstance(relation, exp.Table) and (call := _call_of(relation, self.calls)) is not None:
             node = self.call(call)
         elif isinstance(relation, exp.Table) and not relation.args.get("db") and relation.name.lower() in ctes:
             definition = ctes[relation.name.lower()]
-            known = {n: c for n, c in ctes.items() if n != relation.name.lower()}
+            known = {n: c for n, c in ctes.items() if _place(c) < _place(definition)}  # those that stand before it
             node = self.tree(definition.this, self.inside(definition.args["alias"].this, after=True), known)
         elif isinstance(relation, exp.Table) and isinstance(relation.this, exp.Identifier):
             node = self.leaf(relation)
@@ -257,15 +297,18 @@ class _Reader:
                     raise Unreadable("* EXCEPT is not understood")
                 for alias, column in names.star(expression.table.lower() if isinstance(expression, exp.Column) else None):
                     shown = next(c for c in names.sources[alias].columns if c.lower() == column.rpartition(".")[2])
-                    yield Item(shown, frozenset({(alias, column)}), (alias, column), quoted(shown), True)
+                    fixed = comparable(self.kinds(names.sources[alias]).get(column, ""))
+                    yield Item(shown, frozenset({(alias, column)}), (alias, column), quoted(shown), fixed)
                 continue
             bare = expression.this if isinstance(expression, exp.Alias) else expression
             found = [names.of(c) for c in bare.find_all(exp.Column)]
             if None in found:
                 raise Unreadable(f"a column of `{expression.sql('spark')}` was not found")
             plain = names.of(bare) if isinstance(bare, exp.Column) else None
-            simple = not any(bare.find_all(exp.AggFunc, exp.Window, exp.Query, exp.Explode))
-            fixed = simple and not any(f.name.lower() in CHANGING or f.key in CHANGING for f in bare.find_all(exp.Func))
+            # what sqlglot does not know may be an aggregate, or make several rows
+            fixed = not any(bare.find_all(exp.AggFunc, exp.Window, exp.Query, exp.UDTF, exp.Anonymous))
+            if plain is not None:
+                fixed = comparable(self.kinds(names.sources[plain[0]]).get(plain[1], ""))
             text = self.written(bare) if fixed and plain is None and found else ""
             yield Item(expression.alias_or_name, frozenset(filter(None, found)), plain, text, fixed)
 
@@ -311,72 +354,19 @@ class _Reader:
 
     def table(self, text: str, span: Span, alias: str, is_named: bool, argument: bool) -> Leaf:
         table, schema = self.table_of(text)
-        comparable = frozenset(f.name.lower() for f in schema.fields if f.dataType.typeName() in COMPARABLE)
-        return Leaf(table, span, alias, is_named, argument, tuple(schema.names), comparable)
+        kinds = {f.name.lower(): f.dataType.simpleString() for f in schema.fields}
+        return Leaf(table, span, alias, is_named, argument, tuple(schema.names), kinds)
 
-    def call(self, call: Written) -> Call:
-        spec = SPECS[call.function.lower()]
-        if not call.tables:
-            raise Unreadable(f"{call.function} reads a table that it names in quotes")
-        given = {
-            (name or "").lower(): value.python for name, value in constants.values(self.statement, call, lambda t, _: self.spark.sql(t))
-        }
-        if given.get("history"):
-            raise Unreadable(f"{call.function} asks a table's history: write the join as ASOF JOIN .. MATCH_CONDITION (..)")
-        inputs = tuple(self.argument(r) if r.is_name else self.node([s for s in r.query if s != (0, 0)]) for r in call.tables)
-        keys = tuple(self.keys(r, given, node) for r, node in zip(call.tables, inputs, strict=True))
-        spans = tuple(self.statement.with_definitions(call.span, [call.span], self.withs))
-        columns = tuple(query(self.spark, in_text(self.text, spans, {}, call.span)).columns)
-        why = spec.apart(given, self.in_time_order(call, given))
-        at = {c.lower() for c in columns}
-        by = {k.lower() for k in keys[0] if k is not None and k.lower() in at and k.lower() in inputs[0].units}
-        if len(keys) == 2 and len(keys[0]) != len(keys[1]):
-            by = set()
-        if len(keys) == 2:
-            paired = dict(zip([k and k.lower() for k in keys[0]], keys[1], strict=False))
-            by = {k for k in by if paired.get(k) is not None and str(paired[k]).lower() in inputs[1].units}
-        if why:
-            clocks = {parts(c)[0].lower() for c in given.get("clock_by") or () if len(parts(c)) == 1}
-            by = by & clocks if why == FOLLOWS_CLOCK else set()
-        return Call(
-            call.function, spans, call.span, inputs, keys, columns, why, frozenset(by), self.sides(call, inputs) if spec.qualified else {}
-        )
 
-    def sides(self, call: Written, inputs: Sequence[Node]) -> dict[str, tuple[str, ...]]:
-        """The tables of a join's sides, and their columns."""
-        found: dict[str, tuple[str, ...]] = {}
-        for rows, node in zip(call.tables, inputs, strict=True):
-            if isinstance(node, Block):
-                found |= {alias: below.columns for alias, below in node.sources.items()}
-                for below in node.sources.values():
-                    found |= below.sides if isinstance(below, Call) else {}
-            else:
-                found |= dict.fromkeys(self.aliases(rows), node.columns)
-        return found
+def _refuse_places(tree: exp.Expr) -> None:
+    for word in ("limit", "offset", "fetch"):
+        if tree.args.get(word) is not None:
+            raise Unreadable(f"{word.upper()} picks rows by their place among all rows")
 
-    def in_time_order(self, call: Written, given: dict[str, Any]) -> bool:
-        """Whether the processing order is that of event time, so that nothing is late."""
-        ordered = [r.order[0].ascending for r in call.tables if r.order]
-        named = given.get("order_by") or ()
-        return not given.get("time") and all(ordered) and not (named and str(named[0]).upper().rstrip().endswith((" DESC", "LAST")))
 
-    def keys(self, rows: Rows, given: dict[str, Any], node: Node) -> tuple[str | None, ...]:
-        """The key columns of a TABLE argument; None for each that is an expression."""
-        texts = [self.text[slice(*i.span)] for i in rows.keys] or list(given.get("keys") or ())
-        if not texts and given.get("on"):
-            return tuple(of_condition(str(given["on"]), node, self.aliases(rows)))
-        if not texts and given.get("using"):
-            texts = list(given["using"])
-        found = [parts(t) for t in texts]
-        known = {c.lower() for c in node.columns}
-        return tuple(p[-1] if p and p[-1].lower() in known else None for p in found)
-
-    def aliases(self, rows: Rows) -> set[str]:
-        """What the tables of a TABLE argument are called in it."""
-        if rows.is_name:
-            return {parts(self.text[slice(*rows.inside)])[-1].lower()}
-        node = self.node(rows.query)
-        return set(node.sources) if isinstance(node, Block) else set()
+def _place(definition: exp.CTE) -> int:
+    place: int = definition.args["alias"].this.meta["start"]
+    return place
 
 
 def _placeholder(call: Written) -> str:

@@ -73,11 +73,13 @@ class Last:
     sources: dict[str, dict[str, Any]]
     costs: dict[str, float]
     receipt: Receipt
+    onto: int  # the commit of the target that the run began with; -1 where there was none
+    settings: dict[str, str]  # of the session, in which the query has another result under others
 
 
-def written(receipt: Receipt, text: str, sources: dict[str, dict[str, Any]], costs: dict[str, float], started: int) -> str:
+def written(last: Last, started: int) -> str:
     """What goes into the commit. `started` is when the run began, in microseconds since 1970."""
-    return json.dumps({MARK: {"text": text, "sources": sources, "costs": costs, "started": started, "receipt": asdict(receipt)}})
+    return json.dumps({MARK: asdict(last) | {"started": started}})
 
 
 def said(label: str | None, at: int, counts: dict[str, int]) -> Last | None:
@@ -88,6 +90,7 @@ def said(label: str | None, at: int, counts: dict[str, int]) -> Last | None:
         found = json.loads(label)[MARK]
         fields = found["receipt"] | {"units": tuple(found["receipt"]["units"]), "seconds": round((at - found["started"]) / 1e6, 3)}
         fields["tables"] = {name: tuple(commits) for name, commits in fields["tables"].items()}
-        return Last(found["text"], found["sources"], found["costs"], Receipt(**fields).wrote(counts))
+        receipt = Receipt(**fields).wrote(counts)
+        return Last(found["text"], found["sources"], found["costs"], receipt, found["onto"], found["settings"])
     except (ValueError, KeyError, TypeError):
         return None

@@ -93,11 +93,11 @@ def _unknown(session: Any, found: Table, before: int) -> str:
         log: Log = log_of(session, found.name, NAME)
     except NoHistory as error:
         return f"{error.problem}. {error.fix or ''}".strip()
-    columns = [found.rows(session, commit).schema.names for commit in (before, found.now)]
-    if columns[0] != columns[1]:
-        return f"the columns of {found.name} are others than last time"
-    if log.start > before + 1:
+    if log.start > before + 1 or before not in log.times:
         return f"the changes of {found.name} are known from commit {log.start} on only, since {log.why}; commit {before} was read last"
+    schemas = [found.rows(session, commit).schema.simpleString() for commit in (before, found.now)]
+    if schemas[0] != schemas[1] or any(change.version > before for change in log.changes):
+        return f"the columns of {found.name} are others than last time"
     return ""
 
 

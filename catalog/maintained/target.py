@@ -60,10 +60,17 @@ class Target:
             fix = "Give the result a name of its own, or drop that table."
             raise CallError(NAME, "`target`", f"{self.name} is there, and no run of maintain made it, or its log has forgotten it", fix)
         version, last = runs[0]
-        for row in commits:
-            if row["version"] > version and not row["operation"].startswith(WITHOUT_ROWS):
+        of_runs = {number for number, _ in runs}
+        for row in commits:  # behind the run, and while it ran
+            others = row["version"] > last.onto and row["version"] != version and row["version"] not in of_runs
+            if others and not row["operation"].startswith(WITHOUT_ROWS):
                 return last, f"Somebody else wrote to the table: commit {row['version']}, {row['operation']}."
         return last, ""
+
+    @property
+    def version(self) -> int:
+        """Its newest commit; -1 where it is not there."""
+        return int(self.commits(1)[0]["version"]) if self.there else -1
 
     # -- writing
 

@@ -12,14 +12,14 @@ depend on those rows of the tables alone that lead to its values. So two questio
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from streamtime.maintained.nodes import Block, Call, Leaf, Name, Node, Query, Union, Unreadable, in_text
+from streamtime.maintained.nodes import Block, Call, Leaf, Name, Node, Query, Union, Unreadable, in_text, leaves_of
 from streamtime.maintained.snapshots import Table
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
@@ -228,17 +228,17 @@ class Evaluation:
             return df.select(*[F.col(quoted(".".join(item.plain))).alias(f"u{i}") for i, item in enumerate(items)])
         return self._computed_units(node, df, set(marked), items)
 
-    def _computed_units(self, node: Block, df: DataFrame, aliases: Iterable[str], items: Sequence[Any]) -> DataFrame:
-        """Expressions over several sources, each a struct under its alias, so that names mean what they mean in the text."""
-        structs = []
+    def _computed_units(self, node: Block, df: DataFrame, aliases: Collection[str], items: Sequence[Any]) -> DataFrame:
+        """Expressions over several sources, each a struct under its alias, so that names mean what they mean in the text; and so do
+        names alone of columns that one source has."""
+        structs, names = [], [c for alias in aliases for c in df.columns if c.startswith(f"{alias}.")]
+        plain = [n.partition(".")[2] for n in names]
+        alone = [F.col(quoted(n)).alias(p) for n, p in zip(names, plain, strict=True) if plain.count(p) == 1 and p not in aliases]
         for alias in aliases:
-            names = [c for c in df.columns if c.startswith(f"{alias}.")]
-            structs.append(F.struct(*[F.col(quoted(n)).alias(n[len(alias) + 1 :]) for n in names]).alias(alias))
+            own = [n for n in names if n.startswith(f"{alias}.")]
+            structs.append(F.struct(*[F.col(quoted(n)).alias(n[len(alias) + 1 :]) for n in own]).alias(alias))
         texts = [item.text if item.plain is None else ".".join(map(quoted, item.plain)) for item in items]
-        packed = df.select(*structs)
-        if all(len({a for a, _ in item.of}) <= 1 for item in items) and len(structs) == 1:
-            packed = packed.select(f"{quoted(next(iter(aliases)))}.*").alias(next(iter(aliases)))
-        return packed.select(*[F.expr(t).alias(f"u{i}") for i, t in enumerate(texts)])
+        return df.select(*structs, *alone).select(*[F.expr(t).alias(f"u{i}") for i, t in enumerate(texts)])
 
     # -- text
 
@@ -272,14 +272,6 @@ def unfollowed(node: Node) -> str:
         if why := unfollowed(source):
             return why
     return ""
-
-
-def leaves_of(node: Node) -> list[Leaf]:
-    """The tables below a node, each once."""
-    if isinstance(node, Leaf):
-        return [node]
-    below = node.inputs if isinstance(node, Call) else node.parts if isinstance(node, Union) else tuple(node.sources.values())
-    return list({leaf.span: leaf for b in below for leaf in leaves_of(b)}.values())
 
 
 def _in_place(leaf: Leaf, view: str) -> str:
@@ -325,11 +317,11 @@ def _through(node: Call, place: int) -> dict[str, str]:
 
 
 def _reached(node: Block, start: Name, forward: bool) -> set[Name]:
-    """The columns that equal one, wherever the rows of it are there. `forward`: from the side that is kept whole to the other one only."""
+    """The columns that have the value of one, wherever its rows are. `forward`: from the side that is kept whole to the other one only."""
     found, fresh = {start}, [start]
     while fresh:
         here = fresh.pop()
-        for edge in node.edges:
+        for edge in (e for e in node.edges if e.same):
             ways = [(edge.one, edge.other)] + ([] if edge.outer and forward else [(edge.other, edge.one)])
             for a, b in ways:
                 if a == here and b not in found:

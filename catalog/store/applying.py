@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -25,6 +25,7 @@ from streamtime.store.table import QUERY, qualified
 NAME = "apply_changes"
 OF_CHANGES = ("change_type", "change_time", "change_seq", "_change_type", "_commit_version", "_commit_timestamp")
 BOUNDS = ("valid_from", "valid_to")
+ANEW = "__streamtime_anew"
 ATTEMPTS = 20
 
 
@@ -75,7 +76,9 @@ def apply_changes(
         scd: 1 keeps one row for each key; 2 keeps history: rows valid from `valid_from` on, until before `valid_to` (null: still valid).
         batch_id: a name for this batch. A batch that comes again, of the same `app_id`, is not applied again.
 
-    Columns that only the changes have are added to the table; those that only the table has keep their values.
+    Columns that only the changes have are added to the table; those that only the table has keep their values, so what a table has in
+    columns that some batches lack may depend on the order in which they came. In a change feed of Delta, a deletion of a row that the same
+    commit writes anew is none.
 
     Raises:
         CallError: a column that is not there, a condition that Spark does not understand, a table that does not fit.
@@ -131,6 +134,8 @@ class _Applier:
             raise CallError(NAME, "`changes`", "is a stream", fix)
         self.keys = [self._column("`keys`", k) for k in keys]
         self.sequence = [self._column("`sequence_by`", c) for c in sequence]
+        if deleted is None and {"_change_type", "_commit_version"} <= {c.lower() for c in self.df.columns}:
+            self.df = self._rewritten()
         self.gone, marks = self._deleted(deleted)
         kept = [f for f in self.df.schema.fields if f.name.lower() not in marks or f.name in (*self.keys, *self.sequence)]
         self.schema = T.StructType(kept)
@@ -147,7 +152,8 @@ class _Applier:
         view = f"streamtime_{uuid4().hex}"
         session = self.spark.newSession()
         try:
-            session.conf.set("spark.sql.ansi.enabled", self.spark.conf.get("spark.sql.ansi.enabled") or "true")
+            for name in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone"):
+                session.conf.set(name, self.spark.conf.get(name) or "")
             df.createGlobalTempView(view)
             changes, dropped = self._counted(df)
             work = Applied(
@@ -159,6 +165,7 @@ class _Applier:
             with _named(session, batch):
                 rows = self._retried(session, lambda: session.sql(work.merge).collect())
             if batch is not None and not rows:
+                self._retried(session, lambda: session.sql(work.merge))  # one that broke off may have missed what another writer deleted
                 return ApplyReport(changes, counts=dropped, repeated=True)
             while (after := self._commits(session)) != before:  # another writer deleted keys meanwhile, which this one may not have seen
                 before = after
@@ -193,6 +200,12 @@ class _Applier:
                 continue
         return work()
 
+    def _rewritten(self) -> DataFrame:
+        """A change feed without the deletions of rows that their commit writes anew, as INSERT OVERWRITE and some MERGE do."""
+        kind, of_commit = F.col("_change_type"), Window.partitionBy(*map(quoted, self.keys), "_commit_version")
+        written = F.max(kind.isin("insert", "update_postimage")).over(of_commit)
+        return self.df.withColumn(ANEW, written & (kind == "delete")).where(f"NOT {ANEW}").drop(ANEW)
+
     # -- columns and tables
 
     def _column(self, option: str, name: str) -> str:
@@ -221,7 +234,7 @@ class _Applier:
 
     def _ties(self) -> list[str]:
         rest = [f for f in self.schema.fields if f.name not in (*self.keys, *self.sequence)]
-        return [f.name for f in rest if orderable(f.dataType)]
+        return sorted((f.name for f in rest if orderable(f.dataType)), key=str.lower)  # whatever the order of a batch's columns
 
     def _make(self) -> None:
         """The tables, where they are not there; columns that the table does not have yet."""
@@ -236,6 +249,8 @@ class _Applier:
         if missing := [b for b in BOUNDS if self.scd == 2 and b not in has]:
             problem = f"the table {self.target} has no column {listed(missing)}, so it keeps no history"
             raise CallError(NAME, "`scd`", problem, "Use scd=1, or another table.")
+        if self.scd == 1 and all(b in has for b in BOUNDS) and not all(b in self.schema.names for b in BOUNDS):
+            raise CallError(NAME, "`scd`", f"the table {self.target} keeps history, and 1 has one row for a key", "Use scd=2.")
         if missing := [k for k in (*self.keys, *self.sequence) if k.lower() not in has]:
             raise CallError(NAME, "`target`", f"the table {self.target} has no column {listed(missing)}", "It must have keys and sequence.")
         if added := [f for f in self.schema.fields if f.name.lower() not in has]:

@@ -220,7 +220,7 @@ TIME = Option(
 CLOCK_BY = Option(
     "clock_by",
     Texts(),
-    "runs stream time apart for each value of these, such as each partition of a source",
+    "each value of these has a stream time of its own, such as each partition of a source",
     default_text="one clock for the whole input",
 )
 GAP = Option(

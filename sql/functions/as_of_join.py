@@ -19,8 +19,8 @@ Before you use this function, look at the two shorter ways to write it. The firs
 table that declares its versions ([versioned tables](../versioned.md)):
 
 ```text
-FROM orders o LEFT ASOF JOIN prices p MATCH_CONDITION (o.ts >= p.ts) ON o.product = p.product
-FROM orders o LEFT JOIN prices FOR SYSTEM_TIME AS OF o.ts p ON o.product = p.product
+FROM orders o LEFT ASOF JOIN prices p MATCH_CONDITION (o.ts >= p.since) ON o.item = p.item
+FROM orders o LEFT JOIN prices FOR SYSTEM_TIME AS OF o.ts p ON o.item = p.item
 ```
 
 Over a Delta table that declares nothing, the second one asks what the table held by the times of its **commits**: an order that is older

@@ -44,8 +44,8 @@ is remembered from micro-batch to micro-batch, in RocksDB, until it is forgotten
   delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero. Where the input has one of its
   own, rows that a `WHERE` inside `TABLE(..)` removes do not move it.
 - **Compared with batch**: the watermark lags behind, so a kept row may be remembered longer than in batch. If micro-batches come in the
-  order of `ORDER BY`, and rows in the order of their times, the results are equal. If not, every dropped row still has a row of its key
-  that passed within `within` (C5).
+  order of `ORDER BY`, and rows in the order of their times, the results are equal. If not, for each dropped row, a row of the same key
+  passed that is no further away than `within` (C5).
 - **Errors**: `keep => 'last'` and `'unique'` (a stream does not know what comes), `clock_by`, `output => 'metrics'` (metrics are in
   `observedMetrics` of the query's progress), keys with a collation, columns of year-month intervals, and an option that is not what it
   was when the checkpoint was made.
@@ -275,7 +275,7 @@ SPEC = Spec(
         Option(
             "keep",
             Choice(words=("first", "last", "unique")),
-            "which row of a group of duplicates passes; 'unique': none",
+            "which one of several duplicates passes: the first, the last, or with 'unique' none of them",
             default="first",
             default_text="'first'",
         ),

@@ -221,7 +221,7 @@ SPEC = Spec(
         Option(
             "grace",
             Duration(),
-            "how long past its end a window still accepts rows",
+            "how long past its end a window still accepts rows; a visit, past its end and `gap`",
             default=0,
             default_text="INTERVAL 0 SECONDS",
         ),

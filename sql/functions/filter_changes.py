@@ -16,7 +16,7 @@ A row that passes `condition` leaves as an `upsert`. One that does not, or that 
 was there before; else nothing leaves (V8). The key is `PARTITION BY`. A null is no pass.
 
 - **What is wrong with WHERE?** When a row changes so that it no longer passes, that change is left out, and what it was before lives on.
-- **When this is not needed**: where the next function takes `deleted`, `deleted => 'NOT (amount > 0)'` does the same there.
+- **When this is not needed**: where the next function takes `deleted`, `deleted => '(amount > 0) IS NOT TRUE'` does the same there.
 - **Deletions** are rows that `deleted` marks; without it those whose `change_type`, or Delta's `_change_type`, is `'delete'`. Rows of
   Delta's `update_preimage` are no changes, and are left out first.
 - **Changes out of order**: without `versioned`, changes apply as they come. `versioned => true` says that they can come out of order, and

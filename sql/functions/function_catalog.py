@@ -3,9 +3,9 @@
 ## What it does
 
 There is one row for each argument of each function: the TABLE arguments first, then the options. A function without arguments has one row
-with a null `argument`. `allowed` lists the values that an option takes, `required` says whether it can be left out, `default` what holds
-then. The function takes no arguments itself: filter its rows, such as by `WHERE function = 'DEDUPLICATE'`, or find out which functions
-have an option by `WHERE argument = 'grace'`.
+with a null `argument`. `allowed` lists the values that an option takes, `required` is true where it must be given, `default` says what
+holds then. The function takes no arguments itself: filter its rows, such as by `WHERE function = 'DEDUPLICATE'`, or find out which
+functions have an option by `WHERE argument = 'grace'`.
 
 The rows come from the same data that binds the calls, so they cannot be out of date. `DESCRIBE FUNCTION EXTENDED deduplicate` says the
 same of one function, with examples.

@@ -91,6 +91,7 @@ its SHA-256. Nobody who chooses keys can make two of them equal. Many of one buc
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamtime.sql.call.spec import GAP, Example, Local, Spec, apart_of_updates
@@ -118,6 +119,8 @@ def plan(call: Bound) -> DataFrame:
     return changes.plan(call, BOUNDS, kernel, sessions, ("gap",), session_changes.plainly)
 
 
+GRACE = "how long past its end and `gap` a session still accepts rows"
+
 SPEC = Spec(
     name="SESSION_UPDATES",
     summary="Totals per session, such as per visit: a row for each session once it is over, or a change whenever a row comes.",
@@ -129,7 +132,7 @@ SPEC = Spec(
     check=changes.check,
     options=(
         GAP,
-        *changes.OPTIONS,
+        *(replace(o, help=GRACE) if o is changes.GRACE else o for o in changes.OPTIONS),
     ),
     clauses={
         "PARTITION BY visitor": "whose sessions these are",

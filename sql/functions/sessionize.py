@@ -1,4 +1,4 @@
-"""Finds visits: gives every row the start, end and id of its session, the rows of a key without a pause over `gap`.
+"""Finds visits: gives every row the start, end and id of its session, which ends where a key pauses for longer than `gap`.
 
 ## In a picture
 
@@ -18,10 +18,12 @@ one microsecond more does not (W2). Every row stays, and gets three columns (W4)
 - `session_start` and `session_end`: the times of the first and the last row of the session. Both are times of rows: the end is **not**
   the last row plus the gap.
 - `session_id`: text made of the keys and the start, such as `ann@2024-05-01 10:00:00`, in UTC; several keys are joined by `|`. It depends
-  on nothing else, so it can be joined across tables and runs, it sorts by time within a key, and no two sessions share one.
+  on nothing else, so it can be joined across tables and runs, it sorts by time within a key, and no two sessions share one (but
+  on a stream without `grace`, see below).
 
 So a table of sessions is one `GROUP BY session_id` away, the first click of each session one `row_number() OVER (PARTITION BY session_id
-ORDER BY ts)`.
+ORDER BY ts)`. Rows of a session: `count(*) OVER (PARTITION BY session_id)`. The number of a session: `dense_rank() OVER (PARTITION BY
+user_id ORDER BY session_start)`. A row that lies within `gap` of two sessions merges them: all their rows get the bounds of the one.
 
 - **Without `grace`** no row is late. Sessions are found over the whole input, whatever the order of its rows.
 - **With `grace`** rows are taken in the order of `ORDER BY`, as a running system would take them. A session is closed once stream time,
@@ -247,7 +249,7 @@ def apart_of(given: Mapping[str, Any], in_time_order: bool) -> str:
 
 SPEC = Spec(
     name="SESSIONIZE",
-    summary="Finds visits: gives every row the start, end and id of its session, the rows of a key without a pause over `gap`.",
+    summary="Finds visits: gives every row the start, end and id of its session, which ends where a key pauses for longer than `gap`.",
     rules="C1-C9, C11, C12, W2-W4, W7 (KIP-94)",
     page=__doc__,
     plan=plan,

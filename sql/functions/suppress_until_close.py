@@ -1,4 +1,4 @@
-"""Lets one final result per key and window through, when the window closes, out of changes that repeat it.
+"""Keeps the last change of each key and window only, and lets it out when the window closes.
 
 ## In a picture
 
@@ -173,7 +173,7 @@ def plan(call: Bound) -> DataFrame:
 
 SPEC = Spec(
     name="SUPPRESS_UNTIL_CLOSE",
-    summary="Lets one final result per key and window through, when the window closes, out of changes that repeat it.",
+    summary="Keeps the last change of each key and window only, and lets it out when the window closes.",
     rules="C1-C12, S1, S2, S4-S11, W6 (KIP-328)",
     page=__doc__,
     plan=plan,

@@ -16,7 +16,8 @@ current one.
 
 - **At a time**: what the table held at `t` are the rows with `valid_from <= t AND (valid_to IS NULL OR t < valid_to)`.
 - **At a version**: what it held at version 5 are the rows with `from_version <= 5 AND (to_version IS NULL OR 5 < to_version)`. These are
-  the rows of `SELECT .. VERSION AS OF 5`.
+  the rows of `SELECT .. VERSION AS OF 5`. Do not give `from` for either: rows that began before it have a null there, and would be left
+  out.
 - **The feed must be on**: `ALTER TABLE t SET TBLPROPERTIES (delta.enableChangeDataFeed = true)`. History begins there.
 - **Keys** tell rows apart: `keys => ARRAY('id')`, or what the table declares in its property `streamtime.key` (V7); else it is an error.
   A row that is written while an older row of its key is there takes its place. Two rows of a key that one commit wrote are an error when

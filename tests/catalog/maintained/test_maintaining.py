@@ -12,8 +12,9 @@ from support import maintained as cases
 
 import streamtime
 from streamtime import CallError
-from streamtime.maintained import command, costs
-from streamtime.maintained.receipt import Receipt, said, written
+from streamtime.maintained import command, costs, snapshots
+from streamtime.maintained.receipt import Last, Receipt, said, written
+from streamtime.maintained.target import Target
 from streamtime.shell import cli
 
 HERE = ("by_day", "star", "keyed", "joined", "ranked", "both", "firsts", "as_of")  # the others have `run.py sweep`
@@ -78,7 +79,22 @@ def test_what_a_run_did_is_in_the_log_and_is_said_before_it_is_done(spark: Spark
         ("SELECT t.k FROM {s}.t t FULL JOIN {s}.u u ON t.k = u.k", "FULL JOIN is not understood"),
         ("SELECT t.k FROM {s}.t t JOIN {s}.u u ON t.k < u.k", "the join with `u` has no equality of columns in ON"),
         ("SELECT k FROM {s}.t UNION SELECT k FROM {s}.u", "UNION without ALL compares rows of both sides"),
-        ("SELECT rand() AS r, count(*) AS n FROM {s}.t GROUP BY 1", "none of its columns says"),
+        (
+            "SELECT k, count(*) AS n FROM {s}.t WHERE ts > current_timestamp() GROUP BY k",
+            "`current_timestamp` gives another answer each time",
+        ),
+        ("SELECT t.v FROM {s}.t RIGHT JOIN {s}.u USING (k)", "USING beside a RIGHT JOIN"),
+        ("(SELECT k FROM {s}.t ORDER BY k) LIMIT 1", "LIMIT picks rows by their place"),
+        ("SELECT * FROM DEDUPLICATE(TABLE({s}.t) PARTITION BY k ORDER BY ts, output => 'METRICS')", "metrics count the rows of all keys"),
+        (
+            "SELECT * FROM VERSIONS(TABLE({s}.t) PARTITION BY k ORDER BY v, time => 'ts', output => 'all')",
+            "it follows stream time, which runs over the rows of all keys",
+        ),
+        (
+            "SELECT * FROM WINDOW_UPDATES(TABLE({s}.t) PARTITION BY k ORDER BY ts, size => INTERVAL 1 DAY, aggregates => 'count(*) AS n', "
+            "emit => 'FINAL')",
+            "it follows stream time, which runs over the rows of all keys",
+        ),
         (
             "SELECT * FROM DEDUPLICATE(TABLE({s}.t) PARTITION BY k ORDER BY v, time => 'ts', within => INTERVAL 1 DAY)",
             "it follows stream time, which runs over the rows of all keys",
@@ -136,6 +152,36 @@ def test_a_wrong_call_makes_nothing(spark: SparkSession, shared: str, text: str,
     assert not spark.catalog.tableExists(f"{shared}.wrong")
 
 
+def test_what_a_review_found(spark: SparkSession, schema: str) -> None:
+    """Equal values of two types; an expression without a table's name over a join; a write while a run was computing; another time zone."""
+    for name, columns, rows in (
+        ("a", "id INT, x INT, ts TIMESTAMP", "(1, 5, TIMESTAMP '2024-01-01 10:00:00')"),
+        ("b", "id STRING, v INT, m MAP<STRING, INT>", "('01', 7, map('a', 1))"),
+    ):
+        spark.sql(f"CREATE TABLE {schema}.{name} ({columns}) {cases.FEED}")
+        spark.sql(f"INSERT INTO {schema}.{name} VALUES {rows}")
+    texts = {
+        "t1": f"SELECT b.id, a.x FROM {schema}.a AS a JOIN {schema}.b AS b ON a.id = b.id",
+        "t2": f"SELECT date(ts) AS day, sum(v) AS v FROM {schema}.a AS a JOIN {schema}.b AS b ON a.id = b.id GROUP BY 1",
+        "t3": f"SELECT a.x, b.m FROM {schema}.a AS a JOIN {schema}.b AS b ON a.id = b.id",
+    }
+    for target, text in texts.items():
+        streamtime.maintain(spark, f"{schema}.{target}", text)
+    spark.sql(f"UPDATE {schema}.a SET x = 6")
+    spark.sql(f"UPDATE {schema}.b SET v = 8, m = map('b', 2)")
+    for target, text in texts.items():
+        done = streamtime.maintain(spark, f"{schema}.{target}", text, policy="incremental", shadow=True)
+        assert (done.way, done.shadow) == ("incremental", 0), (target, done)
+    begun = Target(spark, snapshots.full_name(spark, f"{schema}.t1"))
+    (last, why), commits = begun.last(), begun.commits()
+    assert (why, last.onto) == ("", commits[0]["version"] - 1)
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        assert "another time zone" in streamtime.maintain(spark, f"{schema}.t2", texts["t2"]).why
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 def test_a_run_that_breaks_off_before_its_commit_did_nothing(spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = f"{schema}.o", f"{schema}.m"
     text = f"SELECT k, count(*) AS n FROM {source} GROUP BY k"
@@ -178,9 +224,10 @@ def test_the_cheaper_way_is_the_one_that_runs_before_say() -> None:
 
 def test_what_is_in_a_commit_comes_back_and_other_labels_are_none() -> None:
     receipt = Receipt("t", "full", "why", {"a": (None, 3)}, {"a": 2}, ("k",), None, run=4)
-    label = written(receipt, "SELECT 1", {"a": {"id": "x", "version": 3}}, {"size": 5.0}, 100_000_000)
+    label = written(Last("SELECT 1", {"a": {"id": "x", "version": 3}}, {"size": 5.0}, receipt, 7, {"zone": "UTC"}), 100_000_000)
     last = said(label, 102_500_000, {"inserted": 7})
     assert last is not None
     assert (last.text, last.sources["a"]["version"], last.costs) == ("SELECT 1", 3, {"size": 5.0})
+    assert (last.onto, last.settings) == (7, {"zone": "UTC"})
     assert (last.receipt.tables, last.receipt.inserted, last.receipt.seconds, last.receipt.run) == ({"a": (None, 3)}, 7, 2.5, 4)
     assert [said(text, 0, {}) for text in (None, "", "a label", '{"streamtime.maintain": 1}')] == [None] * 4
