@@ -115,6 +115,13 @@ def test_a_change_feed_is_a_changelog(spark: SparkSession, schema: str) -> None:
     streamtime.apply_changes(spark, f"{schema}.t", text, keys="k", sequence_by="seq", scd=2)
     rows = spark.sql(f"SELECT k, v, valid_from, valid_to FROM {schema}.t ORDER BY k, valid_from").collect()
     assert [tuple(r) for r in rows] == [(1, "a", 1, 2), (1, "z", 2, None), (2, "b", 1, 3), (3, "c", 1, None)]
+    spark.sql(f"INSERT OVERWRITE {schema}.s VALUES (1, 'y'), (4, 'd')")  # a deletion and an insert of key 1, in one commit
+    newest = f"SELECT *, _commit_version AS seq FROM table_changes('{schema}.s', 4)"
+    streamtime.apply_changes(spark, f"{schema}.t", newest, keys="k", sequence_by="seq", scd=2)
+    rows = spark.sql(f"SELECT k, v FROM {schema}.t WHERE valid_to IS NULL ORDER BY k").collect()
+    assert [tuple(r) for r in rows] == [(1, "y"), (4, "d")]
+    with pytest.raises(CallError, match="keeps history, and 1 has one row for a key"):
+        streamtime.apply_changes(spark, f"{schema}.t", text, keys="k", sequence_by="seq")
 
 
 @pytest.mark.parametrize(
