@@ -26,7 +26,6 @@ SMALL = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPa
 NOT_RUN = {
     "it installs, or takes minutes": 7,
     "it needs a Spark Connect server; tests/catalog runs the like": 3,
-    "tests/catalog/server runs it, or the like": 7,
     "tests/catalog/shell runs it": 3,
     "tests/whole/test_pipelines.py runs it": 3,
     "tests/whole/test_start.py submits it": 2,
