@@ -110,7 +110,7 @@ def test_what_cannot_be_followed_is_said_and_computed_anew(spark: SparkSession, 
         spark.sql(f"INSERT INTO {shared}.plain VALUES (2)")
     with pytest.raises(CallError, match=re.escape(reason)):
         streamtime.maintain(spark, target, query, policy="incremental")
-    receipt = streamtime.maintain(spark, target, query)
+    receipt = streamtime.maintain(spark, target, query, explain=True)
     assert receipt.way == "full"
     assert reason in receipt.why
 

@@ -231,7 +231,8 @@ def test_told_to_stop_it_lets_queries_end_then_cancels_them_and_leaves_with_0(se
     assert "the server is stopping" in seen.answers["new statement"]
     assert not seen.answers["new login"].startswith("no error")
     assert seen.lines("stopping") in [[f"stopping by=SIGTERM running={running} grace={GRACE}"] for running in (2, 3)]
-    assert seen.lines("cancelling") == ["cancelling queries=2 streams=1"]
+    # the short one runs until its client, which was told its rows, has closed it
+    assert seen.lines("cancelling") in [[f"cancelling queries={running} streams=1"] for running in (2, 3)]
     assert seen.log[-1].partition(" ")[2].startswith("stopped seconds=")
 
 
