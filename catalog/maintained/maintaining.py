@@ -20,7 +20,7 @@ from streamtime.maintained.reading import read
 from streamtime.maintained.receipt import Last, Receipt, written
 from streamtime.maintained.snapshots import NAME, Table, full_name, table
 from streamtime.maintained.target import Target, own_session
-from streamtime.maintained.units import Cut, Evaluation, unfollowed, widest
+from streamtime.maintained.units import Cut, Evaluation, together, unfollowed, widest
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.names import Names
 from streamtime.sql.rows.columns import orderable
@@ -217,13 +217,10 @@ class _Run:
         pieces = self.evaluation.touched(self.query.root, [u.lower() for u in self.units])
         if not pieces:
             return _Plan("none", "The tables have new commits, and no row in them changed.", touched=0)
-        df = pieces[0]
-        for piece in pieces[1:]:
-            df = df.unionAll(piece)
         kinds = dict(zip(self.query.columns, self.query.kinds, strict=True))
-        typed = df.select(*[F.col(f"u{i}").cast(kinds[u]).alias(f"u{i}") for i, u in enumerate(self.units)])
+        typed = together(pieces).select(*[F.col(f"u{i}").cast(kinds[u]).alias(f"u{i}") for i, u in enumerate(self.units)])
         cut = self.evaluation.counted(tuple(u.lower() for u in self.units), typed)
-        touched = cut.values.count()
+        touched = cut.count
         if touched == 0:
             return _Plan("none", "No change leads to a row of the result.", touched=0)
         rows = self.session.table(self.target.name).count()

@@ -35,14 +35,19 @@ class Cut:
 
     columns: tuple[str, ...]
     values: DataFrame
-    small: bool = True
+    count: int  # how many there are, or more
+
+    @property
+    def small(self) -> bool:
+        """Whether they fit into every task."""
+        return self.count < SMALL
 
     def of(self, picked: Mapping[str, str]) -> Cut:
         """The same by some of the columns alone, which have other names there."""
         places = [i for i, c in enumerate(self.columns) if c in picked]
         values = self.values.select(*[F.col(f"u{i}").alias(f"u{n}") for n, i in enumerate(places)])
         values = values.distinct() if len(places) < len(self.columns) else values
-        return Cut(tuple(picked[self.columns[i]] for i in places), values, self.small)
+        return Cut(tuple(picked[self.columns[i]] for i in places), values, self.count)
 
     def keep(self, df: DataFrame, columns: Sequence[Column] | None = None) -> DataFrame:
         """The rows of a frame that belong to the units; null is a value like any other."""
@@ -159,7 +164,7 @@ class Evaluation:
         """Units, each once, computed."""
         distinct = values.distinct().persist()
         self.kept.append(distinct)
-        return Cut(columns, distinct, distinct.count() < SMALL)
+        return Cut(columns, distinct, distinct.count())
 
     # -- the units that changes touched
 
@@ -206,7 +211,7 @@ class Evaluation:
         pieces = self.touched(node, columns)
         if not pieces:
             return []
-        return [self.rows(node, self.counted(columns, _all(pieces)), old)]
+        return [self.rows(node, self.counted(columns, together(pieces)), old)]
 
     def _joined(self, node: Block, frames: dict[str, DataFrame], needed: set[str], items: Sequence[Any], old: bool) -> DataFrame:
         """The units that some rows of a source lead to, by way of the equalities of the joins alone."""
@@ -302,7 +307,8 @@ def _marked(df: DataFrame, alias: str) -> DataFrame:
     return df.toDF(*names)
 
 
-def _all(pieces: Sequence[DataFrame]) -> DataFrame:
+def together(pieces: Sequence[DataFrame]) -> DataFrame:
+    """Pieces of units as one."""
     df = pieces[0]
     for piece in pieces[1:]:
         df = df.unionAll(piece)
