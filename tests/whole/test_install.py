@@ -17,37 +17,50 @@ from support.jvm import talking
 from streamtime import java
 from streamtime.shelf import FUNCTIONS
 
+Said = dict[str, tuple[str, str]]
 
-def test_the_quickstart_tells_its_story_and_its_postconditions_hold() -> None:
-    done = subprocess.run([sys.executable, "examples/quickstart.py"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> Said:
+    """What the examples said to both streams, each of which ended well."""
+    folder, names = tmp_path_factory.mktemp("stories"), ("quickstart", "windows", "weather")
+    scripts = [str(ROOT / "examples" / f"{name}.py") for name in names]
+    command = [sys.executable, str(TESTS / "support" / "examples.py"), str(folder), *scripts]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    said = {name: ((folder / f"{name}.out").read_text(), (folder / f"{name}.err").read_text()) for name in names}
+    for name, (out, errors) in said.items():
+        assert (folder / f"{name}.code").read_text() == "0", out[-2000:] + errors[-2000:]
+    assert done.returncode == 0, done.stderr[-2000:]
+    return said
+
+
+def test_the_quickstart_tells_its_story_and_its_postconditions_hold(stories: Said) -> None:
+    out, errors = stories["quickstart"]
     for line in ("  336,776  8,255", "  EWR     10,940", "14 of 14 hold"):
-        assert line in done.stdout
-    assert "FAILED" not in done.stdout
-    ours = [line for line in done.stderr.splitlines() if str(ROOT) in line and ".venv" not in line]
+        assert line in out
+    assert "FAILED" not in out
+    ours = [line for line in errors.splitlines() if str(ROOT) in line and ".venv" not in line]
     assert not ours  # PySpark's own worker daemon may complain of a broken pipe while it is shut down
 
 
-def test_the_windows_example_gives_one_final_answer_for_each_hour_in_batch_and_as_a_stream() -> None:
-    done = subprocess.run([sys.executable, "examples/windows.py"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+def test_the_windows_example_gives_one_final_answer_for_each_hour_in_batch_and_as_a_stream(stories: Said) -> None:
+    out, _ = stories["windows"]
     for line in ("  EWR     6,234  117,335  38", "  JFK     4,820     21.7", "  EWR     2013-02-08 15:00:00  1        2013-02-09 16:00:00"):
-        assert line in done.stdout
-    assert done.stdout.count("  ok    ") == 4
+        assert line in out
+    assert out.count("  ok    ") == 4
 
 
-def test_the_weather_example_agrees_with_plain_sql_and_its_training_set_knows_no_future() -> None:
-    done = subprocess.run([sys.executable, "examples/weather.py"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+def test_the_weather_example_agrees_with_plain_sql_and_its_training_set_knows_no_future(stories: Said) -> None:
+    out, _ = stories["weather"]
     for line in (
         "  336,776  328,521  8,255      0",
         "  336,776  326,967  1,554",
         "  February   EWR     1048.4  1048.4",
         "  336,776  257,539           257,539",
     ):
-        assert line in done.stdout
-    assert "  90 flights have another answer" in done.stdout
-    assert done.stdout.count("  ok    ") == 8
+        assert line in out
+    assert "  90 flights have another answer" in out
+    assert out.count("  ok    ") == 8
 
 
 def test_the_workers_example_loses_no_flight_when_a_worker_dies(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""A stream into Delta, killed at random moments and restarted: nothing is lost, nothing doubled, no verdict changed.
+"""Streams into Delta, killed at random moments and restarted: nothing is lost, nothing doubled, no verdict changed.
 
-Two kills by default; STREAMTIME_KILLS=20 for more.
+Two kills by default, each of a process in which all queries run; STREAMTIME_KILLS=20 for more.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import datetime
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 from support import TESTS, reference
 from support.jvm import talking
@@ -28,8 +28,13 @@ KILLS = int(os.environ.get("STREAMTIME_KILLS", "2"))
 SECOND = 1_000_000
 
 
-def killed(random_: random.Random, folder: Path, function: str) -> list[list[reference.Row]]:
-    """Files of events through a stream that is killed over and over, and then let run to its end."""
+Files = list[list[reference.Row]]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Path]:
+    """Files of events through streams that are killed over and over, and then let run to their end; and the folder with what they wrote."""
+    random_, folder = random.Random(KILLS), tmp_path_factory.mktemp("killed")
     batches = []
     (folder / "in").mkdir()
     for number in range(4 * KILLS):
@@ -41,19 +46,19 @@ def killed(random_: random.Random, folder: Path, function: str) -> list[list[ref
         path = folder / "in" / f"{number}.parquet"
         pq.write_table(pa.table({"k": ids["k"], "ts": moments, "id": ids["id"]}), path)
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-    program = (TESTS / "support" / "killed_stream.py", str(folder), function)
+    program = (TESTS / "support" / "killed_stream.py", str(folder))
     for _ in range(KILLS):
         with talking(*program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as (process, said):
-            for _ in range(random_.randint(0, 3)):  # so many micro-batches are done, the next is somewhere on its way
+            for _ in range(random_.randint(1, 6)):  # so many micro-batches of all queries are done, the next are somewhere on their way
                 assert said.readline().strip().isdigit()
             time.sleep(random_.uniform(0, 2))
             os.killpg(process.pid, signal.SIGKILL)  # the JVM and its Python workers with it
     with (folder / "log").open("wb") as log, talking(*program, stdout=log, stderr=log) as (_, said):
         assert said.read().endswith("done\n"), (folder / "log").read_text()[-2000:]
-    return batches
+    return batches, folder
 
 
-def micro_batches(offsets: Path, files: list[list[reference.Row]]) -> list[tuple[list[reference.Row], int]]:
+def micro_batches(offsets: Path, files: Files) -> list[tuple[list[reference.Row], int]]:
     """The rows of each micro-batch that there was, and the watermark under which it ran.
 
     A kill may come after Spark noted a file and before it began a micro-batch: the next one then has two files. Or after the sink has all
@@ -76,20 +81,23 @@ def moment(micros: int | None) -> datetime.datetime | None:
     return None if micros is None else datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)
 
 
-def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    batches = micro_batches(tmp_path / "checkpoint" / "offsets", killed(random.Random(KILLS), tmp_path, "deduplicate"))
-    found = Counter((r.id, r.reason, r.kept_time) for r in spark.read.format("delta").load(str(tmp_path / "out")).collect())
+def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spark: SparkSession, killed: tuple[Files, Path]) -> None:
+    files, folder = killed
+    batches = micro_batches(folder / "deduplicate" / "checkpoint" / "offsets", files)
+    written = spark.read.format("delta").load(str(folder / "deduplicate" / "out"))
+    found = Counter((r.id, r.reason, r.kept_time) for r in written.collect())
     clocked = [(row, watermark) for rows, watermark in batches for row in reference.in_processing_order(rows, ["t"])]
     expected = reference.deduplicate([], within=30 * SECOND, order=["t"], clocked=clocked)
     assert found == Counter((j.row["id"], j.reason, moment(j.kept_time)) for j in expected)
-    shutil.rmtree(tmp_path / "checkpoint")
 
 
 def test_a_suppressed_stream_that_is_killed_gives_exactly_one_final_row_for_each_window_that_closed(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, killed: tuple[Files, Path]
 ) -> None:
-    batches = micro_batches(tmp_path / "checkpoint" / "offsets", killed(random.Random(KILLS + 1), tmp_path, "suppress"))
-    found = [(r.k, r.minute, r.id, r.emit_time) for r in spark.read.format("delta").load(str(tmp_path / "out")).collect()]
+    files, folder = killed
+    batches = micro_batches(folder / "suppress" / "checkpoint" / "offsets", files)
+    written = spark.read.format("delta").load(str(folder / "suppress" / "out"))
+    found = [(r.k, r.minute, r.id, r.emit_time) for r in written.collect()]
     minute = 60 * SECOND
     meant = [
         ([r | {"minute": r["t"] // minute * minute, "close": (r["t"] // minute + 1) * minute + 80 * SECOND} for r in rows], watermark)
@@ -100,23 +108,23 @@ def test_a_suppressed_stream_that_is_killed_gives_exactly_one_final_row_for_each
     assert Counter(found) == Counter(final)
     closed = {(r["k"], r["minute"]) for rows, _ in meant for r in rows if r["close"] <= batches[-1][1]}
     assert Counter((k, m) for k, m, _, _ in found) == Counter((k, moment(m)) for k, m in closed)  # one for each, none missing
-    shutil.rmtree(tmp_path / "checkpoint")
 
 
-def test_joins_of_two_streams_that_are_killed_are_those_of_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_joins_of_two_streams_that_are_killed_are_those_of_batch(spark: SparkSession, killed: tuple[Files, Path]) -> None:
     """Both sides are sources of their own, and after a kill one may be a file ahead of the other."""
-    killed(random.Random(KILLS + 2), tmp_path, "joins")
-    spark.read.parquet(str(tmp_path / "in")).createOrReplaceTempView("events")
-    spark.read.format("delta").load(str(tmp_path / "out")).select("*", "_metadata.file_modification_time").createOrReplaceTempView("out")
+    _, folder = killed
+    spark.read.parquet(str(folder / "in")).createOrReplaceTempView("events")
+    spark.read.format("delta").load(str(folder / "joins" / "out")).select("*", "_metadata.file_modification_time").createOrReplaceTempView(
+        "out"
+    )
     spark.sql(f"SELECT * FROM {CALLS['joins'].format('')}").createOrReplaceTempView("batch")
     last = "SELECT k, max_by(struct(l, r), {}) AS last FROM {} WHERE what = 'changes' GROUP BY k"
     arrived = spark.sql(last.format("struct(file_modification_time, id)", "out")).collect()
     assert sorted(arrived) == sorted(spark.sql(last.format("id", "batch")).collect())
-    newest = max((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    newest = max((folder / "joins" / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     watermark = json.loads(newest.read_text().splitlines()[1])["batchWatermarkMs"]
     due = f"id IN (SELECT id FROM events WHERE unix_millis(ts) <= {watermark} - 90000)"
     of = "SELECT k, id, l, r FROM {} WHERE what = 'as of'"
     found = spark.sql(of.format("out")).collect()
     assert Counter(found) == Counter(spark.sql(f"{of.format('batch')} AND {due}").collect())
     assert len(found) > 20 * KILLS
-    shutil.rmtree(tmp_path / "checkpoint")
