@@ -9,6 +9,8 @@ nor server, `streamtime.compile(spark, text)` gives the text as plain Spark SQL.
 The same functions over DataFrames: `streamtime.deduplicate(df, keys=["user_id"], order_by=["ts"], within=timedelta(minutes=10))`.
 """
 
+from typing import Any
+
 from streamtime import api
 from streamtime.api import *  # noqa: F403 - one for each function
 from streamtime.door.registration import Registration, register, unregister
@@ -45,6 +47,13 @@ __all__ = [
     "unregister",
 ]
 __all__ += api.__all__
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext streamtime`: `%sql` and `%%sql` in a notebook."""
+    from streamtime.notebook.magic import load
+
+    load(shell)
 
 
 def __dir__() -> list[str]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from streamtime.shelf import FUNCTIONS
 from streamtime.shell.script import Unclosed, tokens
+from streamtime.sql.call.errors import unlogged
 from streamtime.sql.call.kinds import Choice, Flag, Text, Texts
 from streamtime.sql.call.spec import Option, Spec
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Source, Token, statements
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 WORD = re.compile(r"[A-Za-z_][\w.]*$")
 VALUE = re.compile(r"(\w+)\s*=>\s*('?\w*)$")
@@ -97,6 +102,43 @@ class Vocabulary:
         wanted = [named[qualifier.lower()]] if qualifier.lower() in named else [] if qualifier else dict.fromkeys(named.values())
         found = dict.fromkeys(c for table in wanted for c in self.columns(table) if c.lower().startswith(name.lower()))
         return [Candidate(c if c.isidentifier() else quoted(c), len(name), "column") for c in found]
+
+
+class Learned:
+    """What a session knows, as a vocabulary's names. What cannot be had is not offered."""
+
+    def __init__(self, spark: SparkSession, vocabulary: Vocabulary) -> None:
+        self.spark, self.vocabulary = spark, vocabulary
+        self.known: dict[str, list[str]] = {}
+
+    def learn(self, *what: str) -> None:
+        """Ask for `tables`, which statements make, and for `functions` and `keywords`; these take Spark seconds, the first time."""
+        try:
+            if "tables" in what:
+                self.vocabulary.tables = self._names("SHOW TABLES", "tableName")
+            if "functions" in what:
+                self.vocabulary.functions = [n for n in self._names("SHOW FUNCTIONS", "function") if n.isidentifier()]
+            if "keywords" in what:
+                self.vocabulary.keywords = self._names("SELECT keyword FROM sql_keywords()", "keyword")
+        except Exception:
+            return
+
+    def columns(self, table: str) -> list[str]:
+        """Asked for once, until `forget`."""
+        if table not in self.known:
+            try:
+                with unlogged():
+                    self.known[table] = self.spark.table(table).columns
+            except Exception:
+                self.known[table] = []
+        return self.known[table]
+
+    def forget(self) -> None:
+        """A statement may have changed the columns of tables."""
+        self.known = {}
+
+    def _names(self, sql: str, column: str) -> list[str]:
+        return [row[column] for row in self.spark.sql(sql).collect()]
 
 
 def relations(text: str, rest: str = "") -> dict[str, str]:

@@ -19,13 +19,12 @@ from prompt_toolkit.shortcuts import clear
 
 from streamtime.shell import manual
 from streamtime.shell.batch import Unreadable, split
-from streamtime.shell.completion import Vocabulary
-from streamtime.shell.connection import Connection
+from streamtime.shell.completion import Learned, Vocabulary
 from streamtime.shell.console import Console, Failed, Gone
 from streamtime.shell.rendering import FORMATS
 from streamtime.shell.running import Cancelled
 from streamtime.shell.script import Unclosed, finished, tokens
-from streamtime.sql.call.errors import did_you_mean, unlogged
+from streamtime.sql.call.errors import did_you_mean
 
 PROMPT = "streamtime> "
 CONTINUED = "       ...> "
@@ -54,8 +53,9 @@ class Shell:
 
     def __init__(self, console: Console, history: Path | None = None) -> None:
         self.console = console
-        self.vocabulary = Vocabulary(commands=COMMANDS, columns=self._columns)
-        self.known: dict[str, list[str]] = {}
+        self.vocabulary = Vocabulary(commands=COMMANDS)
+        self.learned = Learned(console.connection.spark, self.vocabulary)
+        self.vocabulary.columns = self.learned.columns
         self.session: PromptSession[str] = PromptSession(
             history=FileHistory(history or history_file()),
             completer=SqlCompleter(self.vocabulary),
@@ -68,7 +68,7 @@ class Shell:
 
     def run(self) -> int:
         """Until the user leaves: exit code 0, as errors were seen. 1 if the session is lost."""
-        self._learn(everything=True)
+        self._learn("tables", "functions", "keywords")
         while True:
             try:
                 self.obey(self.session.prompt(PROMPT))
@@ -97,7 +97,7 @@ class Shell:
             for statement in split(text):
                 self.console.answer(statement.sql)
                 if statement.sql.split(maxsplit=1)[0].lower() not in READING:
-                    self._learn()
+                    self._learn("tables")
         except Gone:
             raise
         except (Failed, Cancelled, Unreadable, manual.Unknown) as problem:
@@ -130,32 +130,11 @@ class Shell:
             print(f"expected a number above zero or none, got {count}")
         print(f"limit {'none' if self.console.limit is None else self.console.limit}")
 
-    def _learn(self, everything: bool = False) -> None:
+    def _learn(self, *what: str) -> None:
         """Fetch the names that completion offers, while the user types."""
-        self.known = {}
-        self.learning = threading.Thread(target=self._ask, args=(everything,), daemon=True)
+        self.learned.forget()
+        self.learning = threading.Thread(target=self.learned.learn, args=what, daemon=True)
         self.learning.start()
-
-    def _columns(self, table: str) -> list[str]:
-        """Asked for once, until a statement may have changed them."""
-        if table not in self.known:
-            try:
-                with unlogged():
-                    self.known[table] = self.console.connection.spark.table(table).columns
-            except Exception:  # what cannot be had is not offered
-                self.known[table] = []
-        return self.known[table]
-
-    def _ask(self, everything: bool) -> None:
-        """What cannot be had is not offered."""
-        connection = self.console.connection
-        try:
-            self.vocabulary.tables = _names(connection, "SHOW TABLES", "tableName")
-            if everything:
-                self.vocabulary.keywords = _names(connection, "SELECT keyword FROM sql_keywords()", "keyword")
-                self.vocabulary.functions = [n for n in _names(connection, "SHOW FUNCTIONS", "function") if n.isidentifier()]
-        except Exception:
-            return
 
 
 class SqlCompleter(Completer):
@@ -221,10 +200,6 @@ def _keys() -> KeyBindings:
         event.current_buffer.complete_state = None
 
     return keys
-
-
-def _names(connection: Connection, sql: str, column: str) -> list[str]:
-    return [row[column] for row in connection.sql(sql).collect()]
 
 
 def _clear(_argument: str) -> None:

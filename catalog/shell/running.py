@@ -89,9 +89,9 @@ class Runner:
 class Progress:
     """One line on a terminal about a running query, from its second second until its end or its first output."""
 
-    def __init__(self, out: TextIO = sys.stderr) -> None:
+    def __init__(self, out: TextIO = sys.stderr, wanted: bool | None = None) -> None:
         self.out = out
-        self.wanted = out.isatty()
+        self.wanted = out.isatty() if wanted is None else wanted
         self.lock = threading.Lock()
         self.shown = self.listens = False
         self.over = True
@@ -114,8 +114,7 @@ class Progress:
         text = ", ".join(part for part in ("running", done, f"{time.monotonic() - self.began:.0f} s") if part)
         with self.lock:
             if not self.over:
-                self.out.write(f"{ERASE}{text} (Ctrl-C cancels)")
-                self.out.flush()
+                self.write(text)
                 self.shown = True
 
     def hide(self) -> None:
@@ -123,9 +122,13 @@ class Progress:
         with self.lock:
             self.over = True
             if self.shown:
-                self.out.write(ERASE)
-                self.out.flush()
+                self.write("")
                 self.shown = False
+
+    def write(self, text: str) -> None:
+        """Put this in the place of what was written before; no text erases it."""
+        self.out.write(f"{ERASE}{text} (Ctrl-C cancels)" if text else ERASE)
+        self.out.flush()
 
     def _ask(self) -> str:
         tracker = self.spark.sparkContext.statusTracker()

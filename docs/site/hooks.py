@@ -23,6 +23,7 @@ PARTS = {
         "dbt",
         "serve",
         "shell",
+        "notebooks",
         "pictures",
         "install",
         "pipelines",

@@ -1,6 +1,6 @@
 """Pages that people read, as blocks that run, and what each page shows as their output.
 
-A fenced block of `sql`, `python` or `console` runs, one after the other, in a session of the page's own. What it shows stands directly below: a
+A fenced block of `sql`, `python`, `ipython` (a cell) or `console` runs, one after the other, in a session of the page's own. What it shows stands directly below: a
 Markdown table, or a block of `text`, which for SQL is an error. In between, `<!-- run` .. `-->` is SQL that runs and that no reader sees.
 A block that cannot run here has `<!-- not run: why -->` above it. What stands there must be what came out; STREAMTIME_GOLDEN=write puts it there.
 """
@@ -24,6 +24,7 @@ from streamtime.shell import cli, connection
 from streamtime.shell.failures import readable
 from streamtime.shell.rendering import Result, markdown
 from streamtime.shell.script import statements
+from support.notebook import Notebook
 
 FENCE = re.compile(r"```(\w*)$")
 UNRUN = re.compile(r"<!-- not run: (.+) -->$")
@@ -88,6 +89,7 @@ class Reader:
     def __init__(self, spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.spark, self.folder = spark, folder
         self.names: dict[str, Any] = {"spark": spark}
+        self.notebook: Notebook | None = None
         monkeypatch.setattr("streamtime.session", lambda *_, **__: spark)
         monkeypatch.setattr(connection, "local", lambda *_, **__: Kept(spark, spark.sql, False))
         monkeypatch.chdir(folder)
@@ -107,12 +109,14 @@ class Reader:
             elif output and not of.hidden:  # a table below it that has other columns is another table
                 below = of.line + len(of.text.splitlines())
                 lines[below:below] = ["", *output.splitlines()]
+        if self.notebook is not None:
+            self.notebook.close()
         return "\n".join(lines) + "\n"
 
     def output(self, block: Block) -> str:
         text = block.text.replace("/tmp/", f"{self.folder}/")
         try:
-            made = {"sql": self.sql, "python": self.python, "console": self.console}[block.language](text, block)
+            made = {"sql": self.sql, "python": self.python, "ipython": self.cell, "console": self.console}[block.language](text, block)
         except KeyError:
             raise AssertionError(
                 f"line {block.line}: is `{block.language}` output? It must follow directly. Or say why it is not run."
@@ -148,6 +152,12 @@ class Reader:
         with contextlib.redirect_stdout(said):
             exec(compile("\n" * (block.line - 1) + text, "page", "exec"), self.names)
         return fenced(said.getvalue().rstrip()) if said.getvalue().strip() else ""
+
+    def cell(self, text: str, block: Block) -> str:
+        if self.notebook is None:
+            self.notebook = Notebook(**self.names)
+        shown = self.notebook.shown(text)
+        return fenced(shown) if shown else ""
 
     def console(self, text: str, block: Block) -> str:
         """`$ streamtime ..` is run; `$ cat FILE` writes the file that it shows."""

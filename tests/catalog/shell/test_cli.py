@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -244,7 +245,7 @@ def test_a_shell_leaves_and_clears(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr("streamtime.shell.prompt.clear", lambda: cleared.append(True))
 
     class Silent:
-        connection = None
+        connection = SimpleNamespace(spark=None)
 
         def answer(self, sql: str) -> None:
             answered.append(sql)
