@@ -16,6 +16,7 @@ from streamtime.api import *  # noqa: F403 - one for each function
 from streamtime.door.registration import Registration, register, unregister
 from streamtime.maintained.maintaining import maintain, receipts
 from streamtime.maintained.receipt import Receipt
+from streamtime.monitoring.watching import Watch, watch
 from streamtime.pictures.plotting import plot
 from streamtime.plain.compiling import compile  # noqa: A004 - as there
 from streamtime.session import session
@@ -35,6 +36,7 @@ __all__ = [
     "Registration",
     "UnsupportedSparkError",
     "VersionedTable",
+    "Watch",
     "apply_changes",
     "changes_writer",
     "compile",
@@ -45,6 +47,7 @@ __all__ = [
     "register",
     "session",
     "unregister",
+    "watch",
 ]
 __all__ += api.__all__
 

@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,12 +24,64 @@ from py4j.java_gateway import JavaObject, quiet_shutdown
 from py4j.protocol import AUTH_COMMAND_NAME, OUTPUT_VOID_COMMAND
 from pyspark.java_gateway import ensure_callback_server_started
 
+from streamtime.door import janino
+
 PATIENCE = 5.0  # seconds in which the token must be there
 MOST_WAITING = 64  # the oldest goes when more come
 LONGEST = 1024  # bytes of a token with what stands around it
-MOST_IDLE = 64  # after so many admitted, the idle ones are closed: Py4J keeps one, with a thread here, for each JVM thread that ever called
+MOST_IDLE = 64  # with so many admitted, the idle ones are closed: Py4J keeps one, with a thread here, for each JVM thread that ever called
+JUST_NOW = 1.0  # seconds after a call in which its answer may still be on its way
 REFUSED = "streamtime: a connection from %s to the port for calls from Spark came without its token, and was refused. This is said once."
 
+# Py4J's own `periodicCleanup` closes connections that wait for an answer: a call inside a call puts the connection of both back among
+# the idle ones; and the next call takes it out once, where it may be twice.
+IDLE = """
+package streamtime;
+
+import java.lang.reflect.Field;
+import java.net.Socket;
+import java.util.Collection;
+import java.util.Deque;
+import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.concurrent.locks.Lock;
+import py4j.ClientServerConnection;
+
+public class IdleConnections {
+    public int close(Object client, Collection busy) throws Exception {
+        Lock lock = (Lock) field("lock").get(client);
+        Deque connections = (Deque) field("connections").get(client);
+        lock.lock();
+        try {
+            Map times = new IdentityHashMap();
+            for (Iterator i = connections.iterator(); i.hasNext();) {
+                Object one = i.next();
+                times.put(one, Boolean.valueOf(times.containsKey(one)));
+            }
+            connections.clear();
+            for (Iterator i = times.entrySet().iterator(); i.hasNext();) {
+                Map.Entry entry = (Map.Entry) i.next();
+                ClientServerConnection one = (ClientServerConnection) entry.getKey();
+                Socket socket = one.getSocket();
+                if (socket == null) continue;
+                boolean twice = ((Boolean) entry.getValue()).booleanValue();
+                if (twice || busy.contains(Integer.valueOf(socket.getLocalPort()))) connections.addLast(one);
+                else one.shutdown();
+            }
+            return connections.size();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private static Field field(String name) throws Exception {
+        Field field = py4j.CallbackClient.class.getDeclaredField(name);
+        field.setAccessible(true);
+        return field;
+    }
+}
+"""
 _lock = threading.Lock()
 
 
@@ -82,7 +135,10 @@ class Lobby:
         self.gateway, self.server, self.token, self.make = gateway, server, token.encode(), server._create_connection
         self.arrived: deque[Guest] = deque()
         self.waiting: dict[int, Guest] = {}
-        self.admitted, self.warned = 0, False
+        self.warned = False
+        self.open, self.checked = 0, 0.0  # admitted, and not closed when it was checked last; when that was
+        self.calls: dict[int, tuple[int, float]] = {}  # by the JVM's port: calls that are served, and when the last one ended
+        self.counting, self.closing = threading.Lock(), threading.Lock()
         self.bell, self.rung = socket.socketpair()
         self.rung.setblocking(False)
         self.selector = selectors.DefaultSelector()
@@ -102,7 +158,7 @@ class Lobby:
 
     def _run(self) -> None:
         while not self.server.is_shutdown:
-            for key, _ in self.selector.select(min(1.0, PATIENCE) if self.waiting else PATIENCE):
+            for key, _ in self.selector.select(min(1.0, PATIENCE) if self.waiting or self.open >= MOST_IDLE else PATIENCE):
                 if key.fileobj is self.rung:
                     self.rung.recv(4096)
                 elif key.fd in self.waiting:
@@ -112,7 +168,41 @@ class Lobby:
             now = time.monotonic()
             for place in [p for p, guest in self.waiting.items() if guest.until < now]:
                 self._refuse(place)
+            if self.open >= MOST_IDLE and now - self.checked > JUST_NOW:
+                self.checked = now  # not in this thread: the JVM holds a lock of that call while it waits for an answer from here
+                threading.Thread(target=self.close_idle, daemon=True).start()
         self.selector.close()
+
+    def close_idle(self) -> None:
+        """Close the connections that serve nothing, and have not for a moment."""
+        with self.closing:
+            with self.counting:
+                now = time.monotonic()
+                self.calls = {port: (calls, ended) for port, (calls, ended) in self.calls.items() if calls or now - ended < JUST_NOW}
+                busy, opened = list(self.calls), self.open
+            ports = self.gateway.jvm.java.util.ArrayList()
+            for port in busy:
+                ports.add(port)
+            kept = janino.instance(self.gateway, "IdleConnections", IDLE).close(_client(self.gateway), ports)
+            with self.counting:
+                self.open += max(kept, len(busy)) - opened
+
+    def _counted(self, connection: Any, port: int) -> None:
+        """Have a connection say when it serves a call."""
+        serve, it = type(connection)._call_proxy, weakref.ref(connection)  # the server knows a connection as long as somebody else does
+
+        def call_proxy(*arguments: Any) -> Any:
+            self._count(port, 1)
+            try:
+                return serve(it(), *arguments)
+            finally:
+                self._count(port, -1)
+
+        connection._call_proxy = call_proxy
+
+    def _count(self, port: int, more: int) -> None:
+        with self.counting:
+            self.calls[port] = (self.calls.get(port, (0, 0.0))[0] + more, time.monotonic())
 
     def _seat(self, guest: Guest) -> None:
         if len(self.waiting) >= MOST_WAITING:
@@ -149,10 +239,10 @@ class Lobby:
             guest.socket.sendall(OUTPUT_VOID_COMMAND.encode())
         except OSError:
             return
+        self._counted(guest.connection, guest.socket.getpeername()[1])
         guest.connection.start()
-        self.admitted += 1
-        if self.admitted % MOST_IDLE == 0:  # not in this thread: the JVM holds a lock of that call while it waits for an answer from here
-            threading.Thread(target=lambda: _client(self.gateway).periodicCleanup(), daemon=True).start()
+        with self.counting:
+            self.open += 1
 
     def _refuse(self, place: int) -> None:
         guest = self._leave(place)

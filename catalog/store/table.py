@@ -52,12 +52,12 @@ class VersionedTable:
             raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
         self.spark = spark
         self.table = qualified(spark, table)
-        with _delta(spark):
+        with delta(spark):
             declaration = declared(spark, self.table, NAME)
         if declaration is None or not declaration.versioned:
             fix = f"Use ALTER TABLE {self.table} SET TBLPROPERTIES ('{PREFIX}key' = 'id', '{PREFIX}time' = 'ts'), or {NAME}.create."
             raise CallError(NAME, None, f"the table {self.table} does not declare that it is versioned", fix)
-        with _delta(spark):
+        with delta(spark):
             asked(self.table, NAME, lambda: DeltaTable.forName(spark, self.table))
         self._layout = Layout(declaration, spark.table(self.table).schema, declaration.mark)
         self._writer = writer(spark, self.table)
@@ -86,7 +86,7 @@ class VersionedTable:
         if needs_mapping(columns):
             properties["delta.columnMapping.mode"] = "name"  # files cannot have such names
         settings = ", ".join(f"{literal(p)} = {literal(value)}" for p, value in properties.items())
-        with _delta(spark):
+        with delta(spark):
             spark.sql(f"CREATE TABLE {name} ({ddl(columns)}) USING delta TBLPROPERTIES ({settings})")
         try:
             return cls(spark, table)
@@ -338,18 +338,18 @@ def _versions(df: DataFrame, options: dict[str, Any], grace: int | None = None, 
 
 
 @contextmanager
-def _delta(spark: SparkSession) -> Iterator[None]:
+def delta(spark: SparkSession, who: str = NAME) -> Iterator[None]:
     """Errors of a session without Delta Lake, or half set up for it, say what to do."""
     try:
         yield
     except Exception as error:
         if "DELTA_CONFIGURE_SPARK" not in str(error) and "data source: delta" not in str(error) and "JavaPackage" not in str(error):
             raise
-        raise CallError(NAME, None, "this session has no Delta Lake", NO_DELTA.format(spark_version(spark.version).minor, DELTA)) from None
+        raise CallError(who, None, "this session has no Delta Lake", NO_DELTA.format(spark_version(spark.version).minor, DELTA)) from None
 
 
-def qualified(spark: SparkSession, table: str) -> str:
+def qualified(spark: SparkSession, table: str, who: str = NAME) -> str:
     """The table's full name: writers have sessions of their own, with other current schemas."""
-    parts = name_parts(table, NAME)
+    parts = name_parts(table, who)
     current = [spark.catalog.currentCatalog(), spark.catalog.currentDatabase()]
     return ".".join(map(quoted, [*current[: 3 - len(parts)], *parts]))

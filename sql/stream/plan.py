@@ -122,7 +122,7 @@ def judged(call: Bound, frame: Frame, transition: Transition, state: KeyState, n
         results=tuple(needs.results.names),
         output=call["output"],
     )
-    blobs = _run(call, packed, Judge(plan), plan.counts, "EventTime")
+    blobs = _run(call, frame, packed, Judge(plan), plan.counts, "EventTime")
     made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, frame.time.type)]
     return frame.with_df(kernels.mapped(blobs, unpack, T.StructType([*schema, *made, *needs.results])))
 
@@ -157,7 +157,7 @@ def released(
         output=call["output"],
         wall=wall,
     )
-    blobs = _run(call, packed, Hold(plan), plan.counts, "ProcessingTime" if wall else "EventTime", step)
+    blobs = _run(call, frame, packed, Hold(plan), plan.counts, "ProcessingTime" if wall else "EventTime", step)
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 
 
@@ -166,7 +166,7 @@ def met(call: Bound, frame: Frame, meets: Meeting, state: KeyState, leaving: Lea
     told = told_apart(state.identity, frame.df.schema)
     packed, _ = _packed(call, frame, state, told, leaving.columns, is_clocked=True)
     plan = Meets(call.spec.name, meets, tuple(told), _pinned(frame, state.options), frame.time.name)
-    blobs = _run(call, packed, Meet(plan), plan.counts, "EventTime")
+    blobs = _run(call, frame, packed, Meet(plan), plan.counts, "EventTime")
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 
 
@@ -184,7 +184,9 @@ def unclocked(fields: Sequence[T.StructField]) -> list[T.StructField]:
     return [T.StructField(first.name, first.dataType, first.nullable, first.metadata | {CLOCKED_BEFORE: True}), *rest]
 
 
-def _run(call: Bound, packed: DataFrame, processor: Judge | Hold | Meet, counts: Sequence[str], mode: str, step: str = "") -> DataFrame:
+def _run(
+    call: Bound, frame: Frame, packed: DataFrame, processor: Judge | Hold | Meet, counts: Sequence[str], mode: str, step: str = ""
+) -> DataFrame:
     """The blobs that come out, with the metrics observed on the way."""
     kernels.ship_by_value(buckets, meeting)
     grouped = packed.groupBy("bucket")
@@ -196,7 +198,15 @@ def _run(call: Bound, packed: DataFrame, processor: Judge | Hold | Meet, counts:
     )  # a sum of microseconds over many rows is no BIGINT
     blobs = grouped.transformWithStateInPandas(processor, schema, "Append", mode)
     label = call["name"] or f"{call.spec.name.lower()}_{next(_numbers)}"
-    return blobs.observe(f"{label}_{step}" if step else label, *_observed(counts)).select("data")
+    return blobs.observe(f"{label}_{step}" if step else label, F.lit(_said(call, frame)).alias("call"), *_observed(counts)).select("data")
+
+
+def _said(call: Bound, frame: Frame) -> str:
+    """The call as people know it, the same after every restart: its function, keys and order."""
+    keys, order = ([ref.text for ref in refs] for refs in (frame.keys, [o.ref for o in frame.order]))
+    clauses = {"PARTITION BY": keys, "ORDER BY": order}
+    written = [f"{name} ({', '.join(texts)})" if len(texts) > 1 else f"{name} {texts[0]}" for name, texts in clauses.items() if texts]
+    return f"{call.spec.name}({' '.join(written)})"
 
 
 def verdict(call: Bound) -> Column:

@@ -25,6 +25,7 @@ SMALL = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPa
 # Why blocks are not run, and how many
 NOT_RUN = {
     "it installs, or takes minutes": 8,
+    "it is a log, with times in it": 1,
     "it needs a Spark Connect server; tests/catalog runs the like": 3,
     "tests/catalog/shell runs it": 3,
     "tests/whole/test_pipelines.py runs it": 3,

@@ -14,8 +14,9 @@ from support import ROOT
 ROOMS = {
     "catalog/shell": "catalog, catalog/maintained, catalog/explore, catalog/plain, catalog/statements, sql/call, sql/syntax, catalog/server, catalog/dbt",
     "catalog/maintained": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables",
+    "catalog/monitoring": "catalog/store, sql/call",
     "catalog/notebook": "catalog, catalog/door, catalog/pictures, catalog/shell, catalog/statements, sql/call",
-    "catalog": "catalog/maintained, catalog/notebook, catalog/pictures, catalog/shell, catalog/plain, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream",
+    "catalog": "catalog/maintained, catalog/monitoring, catalog/notebook, catalog/pictures, catalog/shell, catalog/plain, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream, sql/syntax",
     "catalog/server": "catalog, catalog/door",
     "catalog/dbt/found": "catalog, catalog/dbt",
     "catalog/dbt": "catalog, catalog/plain, sql/call, sql/syntax",
@@ -51,13 +52,15 @@ ROOMS = {
 PACKAGES = {"streamtime.sql": "sql", "streamtime.udfs": "udfs", "streamtime": "catalog"}
 ELSEWHERE = {"catalog/dbt/found": "dbt.adapters.streamtime"}  # a folder that is installed where another program looks for it
 ALONE = {  # what only these may have
-    "sql/stream": ["pyspark.sql.streaming"],
+    "sql/stream": ["pyspark.sql.streaming.stateful_processor"],
+    "catalog/monitoring": ["pyspark.sql.streaming.listener"],
     "catalog/store": ["delta"],
     "catalog/dbt": ["dbt", "dbt_common"],
     "catalog/shell": ["prompt_toolkit", "tabulate"],
     "catalog/pictures": ["matplotlib"],
     "catalog/explore": ["starlette", "uvicorn"],
     "catalog/notebook": ["IPython"],
+    "catalog": ["great_expectations"],
 }
 FILES = [path.relative_to(ROOT) for top in ("catalog", "sql", "udfs") for path in sorted((ROOT / top).rglob("*.py"))]
 

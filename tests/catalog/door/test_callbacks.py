@@ -179,6 +179,36 @@ def test_threads_of_the_jvm_that_have_called_leave_no_threads_here(spark: SparkS
     assert eventually(lambda: serving(gateway) < 2 * callbacks.MOST_IDLE)
 
 
+def test_a_call_that_had_a_call_inside_is_not_cut_off_while_idle_ones_are_closed(spark: SparkSession, gateway: Any) -> None:
+    """Py4J's own cleaning does that, the second time."""
+    jvm, began, go_on = spark._jvm, threading.Event(), threading.Event()
+
+    class Body:
+        class Java:
+            implements = ("java.lang.Runnable",)
+
+        def __init__(self, body: Callable[[], object]) -> None:
+            self.run = body
+
+        def toString(self) -> str:
+            return "body"
+
+    def outer() -> None:
+        jvm.java.util.concurrent.Executors.callable(Body(lambda: None)).call()  # inside, by the same thread of the JVM
+        began.set()
+        go_on.wait(30)
+
+    task = jvm.java.util.concurrent.FutureTask(Body(outer), "done")
+    jvm.java.lang.Thread(task).start()
+    assert began.wait(30)
+    lobby = gateway.get_callback_server()._create_connection
+    time.sleep(callbacks.JUST_NOW + 0.1)
+    for _ in range(3):
+        lobby.close_idle()
+    go_on.set()
+    assert task.get() == "done"
+
+
 def test_a_server_that_ran_without_a_token_gets_one_while_a_stream_calls_through_it(
     spark: SparkSession, gateway: Any, proxy: tuple[str, Counter], tmp_path: Path
 ) -> None:

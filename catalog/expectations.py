@@ -1,0 +1,194 @@
+"""What must hold of a call's result, in Great Expectations: the same four sentences, in the same SQL, as the tests of the dbt package.
+
+from streamtime import expectations
+expectations.validate(spark, {"pages": expectations.of_call(spark, text)}, docs="build/pages")
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, StrictUndefined
+
+from streamtime.sql.call.errors import CallError, gist
+from streamtime.sql.call.kinds import MICROSECOND
+from streamtime.sql.call.values import Sort
+from streamtime.sql.syntax.text import in_words, quoted
+from streamtime.statements import constants
+from streamtime.statements.calls import Call, Statement
+from streamtime.statements.query import SPECS
+
+if TYPE_CHECKING:
+    from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
+    from great_expectations.expectations.expectation import Expectation
+    from pyspark.sql import SparkSession
+
+NAME = "expectations"
+Columns = str | Sequence[str]  # as SQL has them, in backquotes where a name needs these
+WORDS = ("emit", "keep", "output")
+BATCH = "\0"  # stands for the batch until the braces of names are doubled, as Great Expectations wants them
+ONE_FOR_EACH_WINDOW = ("DISTINCT_IN_WINDOW", "SUPPRESS_UNTIL_CLOSE")
+PASSES_ROWS = ("DEDUPLICATE", "DISTINCT_IN_WINDOW", "SESSIONIZE")  # each row of the input, or not
+SITE: Any = {"class_name": "SiteBuilder", "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"}}
+
+
+def no_duplicates_within(keys: Columns, time: str, within: str | None = None) -> UnexpectedRowsExpectation:
+    """No row comes too soon after an earlier one with the same keys: within `10 minutes`, say; without `within`, at all."""
+    says = f"no two rows of {_listed(keys)} lie within {within}" if within else f"each {_listed(keys)} has one row"
+    return _made("no_duplicates_within", says, keys=keys, time=time, within=within)
+
+
+def one_final_row_per_window(
+    keys: Columns = (), window_start: str = "window_start", window_end: str = "window_end"
+) -> UnexpectedRowsExpectation:
+    """No window, or session, has more than one row: a final answer is never corrected."""
+    says = f"each window of {_listed(keys)} has one row" if keys else "each window has one row"
+    return _made("one_final_row_per_window", says, keys=keys, window_start=window_start, window_end=window_end)
+
+
+def versions_do_not_overlap(keys: Columns, valid_from: str = "valid_from", valid_to: str = "valid_to") -> UnexpectedRowsExpectation:
+    """Each version of a key ends before the next one begins; the last one may be open."""
+    says = f"the versions of each {_listed(keys)} do not overlap"
+    return _made("versions_do_not_overlap", says, keys=keys, valid_from=valid_from, valid_to=valid_to)
+
+
+def every_row_accounted_for(of: str, columns: Columns, dropped: Columns = ()) -> UnexpectedRowsExpectation:
+    """What went in came out or was dropped, each row as often. `of` and `dropped` are tables, or queries in parentheses."""
+    says = f"each row of {of if _is_name(of) else 'the input'} came out or was dropped, and no other did"
+    return _made("every_row_accounted_for", says, of=of, columns=columns, dropped=dropped)
+
+
+def of_call(spark: SparkSession, text: str) -> list[UnexpectedRowsExpectation]:
+    """What must hold of a table that was made by `SELECT * FROM` this call.
+
+    Raises:
+        CallError: the text is no such call, or there is nothing to expect of it.
+    """
+    statement = Statement(text.strip().rstrip(";"))
+    calls = statement.calls(SPECS)
+    around = [statement.text[: c.span[0]] + statement.text[c.span[1] :] for c in calls if c.tables]
+    if [text.upper().split() for text in around] not in ([[]], [["SELECT", "*", "FROM"]]):
+        fix = "Write SELECT * FROM DEDUPLICATE(..), say, with nothing around it; give the rest of a query a view of its own."
+        raise CallError(NAME, None, "expected one call of the pack", fix)
+    call = calls[0]
+    values = {(name or "").lower(): value.python for name, value in constants.values(statement, call, lambda sql, _: spark.sql(sql))}
+    given = {name: value.lower() if name in WORDS else value for name, value in values.items()}
+    found = _of(spark, statement, call, given) if given.get("output", "rows") == "rows" else []
+    if not found:
+        fix = "Give the call that made the rows, without `output`; what is yours to expect, say with the functions of this module."
+        raise CallError(NAME, None, f"nothing is known that must hold of this call of {call.function.upper()}", fix)
+    return found
+
+
+def _of(spark: SparkSession, statement: Statement, call: Call, given: Mapping[str, Any]) -> list[UnexpectedRowsExpectation]:
+    function, rows = call.function.upper(), call.tables[0]
+    keys = [statement.text[slice(*item.span)] for item in rows.keys] or list(given.get("keys") or ())
+    found = []
+    if function == "VERSIONS":
+        found.append(versions_do_not_overlap(keys))
+    if function in ONE_FOR_EACH_WINDOW or given.get("emit") == "final":
+        found.append(one_final_row_per_window(keys))
+    order = [(statement.text[slice(*item.span)], item.ascending) for item in rows.order]
+    order += [(item.expression.text, item.ascending) for item in map(Sort.parse, given.get("order_by") or ())]
+    if function == "DEDUPLICATE" and given.get("keep", "first") == "first" and "time" not in given and order[0][1]:
+        within = given.get("within")
+        found.append(no_duplicates_within(keys, order[0][0], None if within is None else in_words(within // MICROSECOND)))
+    if function in PASSES_ROWS:
+        inside = statement.text[slice(*rows.inside)]
+        source = inside if rows.is_name else f"({inside})"
+        columns = [quoted(name) for name in spark.sql(f"SELECT * FROM {source}").columns]
+        report = f"(SELECT * FROM {statement.text[call.start : call.span[1] - 1]}, output => 'dropped'))"
+        found.append(every_row_accounted_for(source, columns, report))
+    return found
+
+
+@dataclass(frozen=True)
+class Checked:
+    """An expectation, and whether it holds: of which table, in words, and how many rows are against it, where it counts them."""
+
+    table: str
+    says: str
+    holds: bool
+    unexpected: int | None
+
+
+def validate(spark: SparkSession, expected: Mapping[str, Sequence[Expectation]], docs: str | Path | None = None) -> list[Checked]:
+    """Whether tables are what is expected of them. `docs`: a folder whose `index.html` says so, too (Great Expectations' Data Docs)."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import great_expectations as gx
+        from great_expectations.data_context.types.base import ProgressBarsConfig
+
+        logging.getLogger("great_expectations").setLevel(logging.ERROR)
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = ProgressBarsConfig(globally=False)
+        if docs is not None:
+            store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(Path(docs).resolve())}
+            for name in list(context.list_data_docs_sites()):
+                context.delete_data_docs_site(name)
+            site: Any = {**SITE, "store_backend": store}
+            context.add_data_docs_site("streamtime", site)
+        source, found = context.data_sources.add_spark("spark"), []
+        source.get_execution_engine().spark = spark  # where views of this session are; it takes the first one of the process
+        for table, expectations in expected.items():
+            suite = context.suites.add(gx.ExpectationSuite(name=table, expectations=[*map(copy, expectations)]))
+            batch = source.add_dataframe_asset(table).add_batch_definition_whole_dataframe("all")
+            definition = context.validation_definitions.add(gx.ValidationDefinition(name=table, data=batch, suite=suite))
+            results = definition.run(batch_parameters={"dataframe": spark.table(table)}).results
+            found += [_checked(table, result) for result in results]
+        spark.catalog.dropTempView("tmp_view")  # which it leaves behind
+        if docs is not None:
+            context.build_data_docs()
+    return found
+
+
+def _checked(table: str, result: Any) -> Checked:
+    told, count = result.expectation_config, result.result.get("observed_value")
+    column = told.kwargs.get("column")
+    says = told.description or told.type + (f" ({column})" if column else "")
+    raised = [e for e in (result.exception_info, *result.exception_info.values()) if isinstance(e, dict) and e.get("raised_exception")]
+    says += "".join(f": {gist(Exception(e.get('exception_message')))}" for e in raised[:1])
+    is_query = told.type == "unexpected_rows_expectation"
+    return Checked(table, says, bool(result.success), count if is_query and isinstance(count, int) else None)
+
+
+def _made(name: str, says: str, **given: Any) -> UnexpectedRowsExpectation:
+    """One of the dbt package's tests. Great Expectations puts its batch where that has the model."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
+    except ModuleNotFoundError as problem:
+        fix = 'pip install "streamtime[expectations]"'
+        raise CallError(NAME, None, f"Great Expectations is not installed here ({problem})", fix) from None
+    query = getattr(_test(name), name)(model=BATCH, **given).strip()
+    query = f"SELECT to_json(struct(*)) AS unexpected FROM (\n  {query}\n)"  # rows go to Python, which has not all years
+    query = query.replace("{", "{{").replace("}", "}}").replace(BATCH, "{batch}")
+    return UnexpectedRowsExpectation(unexpected_rows_query=query, description=says)
+
+
+@cache
+def _test(name: str) -> Any:
+    text = files("streamtime").joinpath(f"dbt/package/macros/tests/{name}.sql").read_text()
+    macro = re.sub(r"\{% (end)?test\b", lambda found: f"{{% {found[1] or ''}macro", text)
+    return Environment(undefined=StrictUndefined, autoescape=False).from_string(macro).module
+
+
+def _listed(keys: Columns) -> str:
+    return keys if isinstance(keys, str) else ", ".join(keys)
+
+
+def _is_name(relation: str) -> bool:
+    return not relation.lstrip().startswith("(")

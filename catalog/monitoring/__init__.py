@@ -1,0 +1,1 @@
+"""`streamtime.watch`: what Spark tells of streaming queries, in the log and in a Delta table."""

@@ -1,0 +1,104 @@
+"""`streamtime.expectations`: each sentence holds of what keeps it and names what breaks it, with the SQL of the dbt package's tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from streamtime import CallError, expectations
+from streamtime.expectations import every_row_accounted_for, no_duplicates_within, one_final_row_per_window, versions_do_not_overlap
+
+KEY = "`kéy {1}`"  # braces are Great Expectations', too
+CLICKS = f"""VALUES
+  ('a', TIMESTAMP '2024-01-01 10:00:00', 1), ('a', TIMESTAMP '2024-01-01 10:05:00', 2), ('a', TIMESTAMP '2024-01-01 10:10:00.000001', 3),
+  (NULL, TIMESTAMP '2024-01-01 10:00:00', 4), (NULL, TIMESTAMP '2024-01-01 10:00:00', 5), ('b', NULL, 6), ('a', TIMESTAMP '0001-01-01 00:00:00', 7),
+  ('a', TIMESTAMP '9999-12-31 23:59:59', 8) AS clicks({KEY}, ts, id)"""
+ONCE = f"DEDUPLICATE(TABLE(clicks) PARTITION BY {KEY} ORDER BY ts, within => INTERVAL 10 MINUTES)"
+WINDOWS = "VALUES (1, 'a', 0, 10), (2, 'a', 10, 20), (3, NULL, 0, 10) AS w(n, k, window_start, window_end)"
+VERSIONS = "VALUES ('a', 1, 3), ('a', 3, NULL), (NULL, 1, 2), ('b', 1, 2), ('b', 5, NULL) AS v(k, valid_from, valid_to)"
+
+
+def test_what_holds_holds_and_what_does_not_is_counted(spark: SparkSession, schema: str, tmp_path: Path) -> None:
+    spark = spark.newSession()
+    spark.sql(f"USE {schema}")
+    tables = {
+        "clicks": CLICKS,
+        "once": f"SELECT * FROM {ONCE}",
+        "twice": f"SELECT * FROM {ONCE} UNION ALL SELECT * FROM clicks WHERE id IN (2, 4)",
+        "none": "SELECT * FROM clicks WHERE false",
+        "windows": WINDOWS,
+        "corrected": f"SELECT * FROM ({WINDOWS}) UNION ALL SELECT 4, NULL, 0, 10",
+        "versions": VERSIONS,
+        "overlap": f"SELECT * FROM ({VERSIONS}) UNION ALL SELECT 'b', 1, 4 UNION ALL SELECT 'c', 2, 2 UNION ALL SELECT 'd', NULL, 2",
+    }
+    for name, query in tables.items():
+        spark.sql(f"CREATE TEMP VIEW {name} AS {query}")
+    of_call = expectations.of_call(spark, f"SELECT * FROM {ONCE};")
+    windows, versions = one_final_row_per_window("k"), versions_do_not_overlap("k")
+    expected = {
+        **dict.fromkeys(("once", "twice", "none"), of_call),
+        **{name: [windows, one_final_row_per_window(["k", "n"])] for name in ("windows", "corrected")},
+        **{name: [versions] for name in ("versions", "overlap")},
+        "clicks": [no_duplicates_within("nothing", "ts")],
+    }
+    kept = spark.table("once").count()
+    assert kept > 3
+    found = expectations.validate(spark, expected, tmp_path)
+    assert [(f.table, f.holds, f.unexpected) for f in found] == [
+        ("once", True, 0), ("once", True, 0),
+        ("twice", False, 2), ("twice", False, 2),
+        ("none", True, 0), ("none", False, kept),
+        ("windows", True, 0), ("windows", True, 0), ("corrected", False, 1), ("corrected", True, 0),
+        ("versions", True, 0), ("overlap", False, 3), ("clicks", False, None),
+    ]  # fmt: skip
+    assert {f.says for f in found if f.table == "once"} == {
+        f"no two rows of {KEY} lie within 10 minutes",
+        "each row of clicks came out or was dropped, and no other did",
+    }
+    assert "each nothing has one row: " in found[-1].says
+    assert "UNRESOLVED_COLUMN" in found[-1].says
+    index = (tmp_path / "index.html").read_text()
+    assert all(name in index for name in expected)
+
+
+def test_a_call_says_what_must_hold_of_its_result(spark: SparkSession) -> None:
+    spark = spark.newSession()
+    spark.sql(f"CREATE TEMP VIEW clicks AS {CLICKS}")
+    inner = "TABLE(SELECT * FROM clicks) PARTITION BY id ORDER BY ts"
+    asked = {
+        f"DEDUPLICATE({inner})": ["each id has one row", "each row of the input came out or was dropped, and no other did"],
+        f"DEDUPLICATE({inner}, keep => 'last')": ["each row of the input came out or was dropped, and no other did"],
+        f"DEDUPLICATE({inner.replace('ORDER BY ts', 'ORDER BY id')}, time => 'ts', within => INTERVAL '1' DAY)": [
+            "each row of the input came out or was dropped, and no other did"
+        ],
+        "DEDUPLICATE(TABLE(clicks), keys => ARRAY('id'), order_by => ARRAY('ts DESC'), KEEP => 'FIRST')": [
+            "each row of clicks came out or was dropped, and no other did"
+        ],
+        f"SESSIONIZE({inner}, gap => INTERVAL 1 HOUR)": ["each row of the input came out or was dropped, and no other did"],
+        f"DISTINCT_IN_WINDOW({inner}, size => INTERVAL 1 HOUR)": [
+            "each window of id has one row", "each row of the input came out or was dropped, and no other did"
+        ],
+        f"SELECT * FROM WINDOW_UPDATES({inner}, size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n', emit => 'final')": ["each window of id has one row"],
+        f"VERSIONS({inner})": ["the versions of each id do not overlap"],
+    }  # fmt: skip
+    for text, says in asked.items():
+        assert [e.description for e in expectations.of_call(spark, text)] == says, text
+    for text, problem in {
+        "": "expected one call of the pack",
+        "SELECT 1": "expected one call of the pack",
+        f"SELECT id FROM DEDUPLICATE({inner})": "expected one call of the pack",
+        f"SELECT * FROM DEDUPLICATE({inner}) WHERE id > 1": "expected one call of the pack",
+        f"DEDUPLICATE({inner}, output => 'dropped')": "nothing is known that must hold of this call of DEDUPLICATE",
+        f"WINDOW_UPDATES({inner}, size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n')": "nothing is known that must hold of this call of WINDOW_UPDATES",
+    }.items():
+        with pytest.raises(CallError, match=re.escape(problem)):
+            expectations.of_call(spark, text)
+
+
+def test_names_with_braces_are_no_parameters() -> None:
+    made = every_row_accounted_for("t", KEY, ["(SELECT 1)", "d"])
+    assert made.unexpected_rows_query.format(batch="batch").count(KEY) == 4
+    assert "'1 hour'" in no_duplicates_within(KEY, "ts", "1 hour").unexpected_rows_query
