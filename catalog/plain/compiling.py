@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import NullType
 
 from streamtime.door.inputs import Inputs
+from streamtime.plain import databricks
 from streamtime.plain.printer import Printer, Unprintable
 from streamtime.plain.tables import Tables, with_tables
 from streamtime.sparks import spark_version
-from streamtime.sql.call.errors import CallError
+from streamtime.sql.call.errors import CallError, listed
 from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Table, Value
 from streamtime.sql.syntax.tokens import Span, blank
@@ -29,12 +30,13 @@ from streamtime.statements.query import SPECS, Run, is_named, is_remote, with_ca
 from streamtime.version import VERSION
 
 QUERY = re.compile(r"\s*(\(|(SELECT|WITH|FROM|VALUES|TABLE|MAP|REDUCE)\b)", re.IGNORECASE)
+DIALECTS = ("spark", "databricks")
 PROBES = (None, 1, "1")  # values of parameters in a TABLE argument, whose columns are asked for
 DOORS = "Run it where the pack is: spark.sql in a driver that registered it, or streamtime.query over Spark Connect."
 
 
 def compile(  # noqa: A001 - a verb that users guess
-    spark: SparkSession, text: str, *, tables: Tables | None = None, check: bool = False
+    spark: SparkSession, text: str, *, dialect: str = "spark", tables: Tables | None = None, check: bool = False
 ) -> str:
     """A SQL text without the pack's functions that gives what this one gives: for SQL warehouses, BI tools, dbt, other people's sessions.
 
@@ -44,6 +46,8 @@ def compile(  # noqa: A001 - a verb that users guess
         spark: a session with a JVM. Nothing is read: what must be known of the tables are their columns, which the session's catalog has.
         text: one statement, or several with semicolons between them. What is not a call stays as it is, parameters included. Those in a
             TABLE argument pass through, too, where no column's type depends on them; options and keys are no parameters.
+        dialect: 'spark', or 'databricks': the text is the same, and a function that Databricks' manual lacks is refused. Such a function
+            can only come from an expression of the call.
         tables: columns of tables that this session does not have, as CREATE TABLE takes them: `{"clicks": "user_id STRING, ts TIMESTAMP"}`.
             Or by name: `{"shop.clicks": {"user_id": "STRING", "ts": "TIMESTAMP"}}`; or a DB-API connection, which is asked: `{"clicks":
             connection}` runs DESCRIBE TABLE. Or the path of a JSON file with such an object. They stand in front of the session's own,
@@ -55,22 +59,26 @@ def compile(  # noqa: A001 - a verb that users guess
         same text over the same columns gives the same result, letter by letter. Columns and their types are those of today: compile
         again when they change.
 
-    What can be compiled is what Spark's own operators do: DEDUPLICATE, DISTINCT_IN_WINDOW, SESSIONIZE, VERSIONS, SESSION_UPDATES,
-    WINDOW_UPDATES over time windows, AS_OF_JOIN without `arrival` and `history`, both functions of suppress without a bound. docs/plain.md
-    has the table. The session in which the text runs should have the time zone and the ANSI mode of this one.
+    What can be compiled is what Spark's own operators do, which is nearly all: docs/plain.md has the table. A table's history, by
+    TABLE_HISTORY or AS OF its commits, is that of the day: the text names the commits. The session in which the text runs should have the
+    time zone and the ANSI mode of this one.
 
     Raises:
         AnalysisException: a call is wrong, as behind every door; or it needs a kernel, or a stream, which plain SQL has not. The message
             says what, and which other doors there are. With `check`, Spark refuses the plain text.
-        ValueError: `tables` has something else than columns. The message says of which table, and what it should be.
+        ValueError: there is no such dialect; or `tables` has something else than columns. The message says of which table, and what it
+            should be.
     """
     if is_remote(spark):
         fix = "Compile in a local session, with the columns of the tables: streamtime.compile(spark, text, tables={'t': 'k STRING, ..'})."
         raise CallError("compile", "`spark`", "expected a session with a JVM, got one of Spark Connect", fix)
+    if dialect not in DIALECTS:
+        fix = f"There are {' and '.join(map(repr, DIALECTS))}."
+        raise CallError("compile", "`dialect`", f"expected a dialect of SQL, got {dialect!r}", fix)
     qualified = set[tuple[str, ...]]()
     if tables:
         spark, qualified = with_tables(spark, tables)
-    pieces = [_Compiling(spark, with_calls(spark, piece), qualified).text() for piece in spoken(text)]
+    pieces = [_Compiling(spark, with_calls(spark, piece), qualified, dialect).text() for piece in spoken(text)]
     for piece in pieces if check else ():
         plan = spark.sql(f"EXPLAIN {piece}").head()[0]  # type: ignore[index]
         if plan.startswith("Error occurred during query planning"):
@@ -84,8 +92,8 @@ views.compilers.append(compile)
 class _Compiling(Run):
     """One statement."""
 
-    def __init__(self, spark: SparkSession, text: str, qualified: Collection[tuple[str, ...]]) -> None:
-        self.written = text
+    def __init__(self, spark: SparkSession, text: str, qualified: Collection[tuple[str, ...]], dialect: str) -> None:
+        self.written, self.dialect = text, dialect
         self.starts, unqualified = _without_schemas(Statement(text), qualified)
         statement = Statement(unqualified)
         super().__init__(spark, statement, None)
@@ -96,6 +104,7 @@ class _Compiling(Run):
         self.printer = Printer(gateway, lambda name: name not in words)
         self.references, self.dataset = Inputs(jvm, spark_version(spark.version)), getattr(jvm, "org.apache.spark.sql.classic.Dataset")
         self.inputs: dict[Span, DataFrame] = {}  # of TABLE arguments, by where they stand
+        self.sources: list[DataFrame] = []  # those of the call at hand
         self.compiled: dict[Span, str] = {}  # calls
 
     def text(self) -> str:
@@ -122,11 +131,18 @@ class _Compiling(Run):
 
     def bound(self, spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None, Value]]) -> Bound:
         """The call, for a place without Python."""
+        tables = [replace(table, stands_for=source) for table, source in zip(tables, self.sources, strict=True)]
         return replace(super().bound(spec, tables, options), kernels=False)
+
+    def _frame(self, call: Call) -> DataFrame:
+        self.sources = []
+        return super()._frame(call)
 
     def _commented(self, call: Call, df: DataFrame) -> str:
         """The query that a call is, below what it was."""
         query = self.printer.query(df)
+        if self.dialect == "databricks" and (unknown := databricks.missing(self.printer.made)):
+            raise Unprintable(f"{listed(unknown)}, which Databricks' SQL manual does not have")
         said = " ".join(self.written[slice(*call.span)].split())
         inputs = [f"{f.name} {f.dataType.simpleString()}" for rows in call.tables for f in self.inputs[rows.inside].schema]
         comment = f"streamtime {VERSION}: {said}\n     over ({', '.join(inputs)})".replace("/*", "/ *").replace("*/", "* /")
@@ -143,6 +159,7 @@ class _Compiling(Run):
     def _rows(self, call: Call, rows: Rows) -> DataFrame:
         """The columns of a TABLE argument without its rows: a reference to a CTE, whose text is the argument's."""
         df = self.inputs[rows.inside] = self._read(call, rows)
+        self.sources.append(df)
         plan: Any = df._jdf.queryExecution().analyzed()
         if plan.isStreaming():
             raise CallError(call.function.upper(), "TABLE", "this call has no plain SQL: it needs state, on a stream", DOORS)

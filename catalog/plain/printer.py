@@ -24,6 +24,8 @@ PARTS = {  # of a time or an interval, whose names are no functions
     "SecondWithFraction": "SECOND",
     **{f"ExtractANSIInterval{unit}s": unit.upper() for unit in ("Year", "Month", "Day", "Hour", "Minute", "Second")},
 }
+FEED = "DeltaCDFRelation"
+OWN_CATALOG = "`spark_catalog`."  # a name that no other engine has
 PRECEDING = re.compile(r"-(\d+)L? FOLLOWING")
 TRYING = {"Add": "try_add", "Subtract": "try_subtract", "Multiply": "try_multiply", "Divide": "try_divide", "Remainder": "try_mod"}
 
@@ -41,6 +43,7 @@ class Printer:
 
     def __init__(self, gateway: Any, free: Callable[[str], bool]) -> None:
         self.sources: dict[int, str] = {}
+        self.made = ""  # of the last query, without its sources
         self._free = free
         self._trees = Trees(gateway)
         self._names: dict[int, str] = {}  # of attributes, by expression id
@@ -57,6 +60,7 @@ class Printer:
         own = [(self._names[i], name) for i, name in plan.output]
         columns = ", ".join(quoted(n) if n == name else f"{quoted(n)} AS {quoted(name)}" for n, name in own)
         ctes = ",\n".join(f"    {name}{head} AS (\n      {body}\n    )" for body, (name, head) in self._ctes.items())
+        self.made = "\n".join(body for body, (name, _) in self._ctes.items() if not name.startswith("input"))
         return f"  WITH\n{ctes}\n  SELECT {columns}\n  FROM {last}"
 
     # -- operators
@@ -100,6 +104,21 @@ class Printer:
         if columns != names:  # two have one name
             return self._cte(f"SELECT * FROM {text}", "input", f" ({', '.join(map(quoted, columns))})")
         return self._cte(f"SELECT {', '.join(map(quoted, columns))} FROM {text}", "input")
+
+    def _changes(self, plan: Operator) -> str:
+        """A table's change data feed, of the commits that were there when the call was planned."""
+        relation = plan.jvm.relation()
+        if relation.getClass().getSimpleName() != FEED:
+            raise Unprintable("a table that is in no TABLE argument")
+        table, bounds = relation.catalogTableOpt(), (relation.startingVersion(), relation.endingVersion())
+        if table.isEmpty():
+            raise Unprintable("a name for the table, which a path is not")
+        now = relation.snapshotWithSchemaMode().snapshot().schema()
+        if list(now.fieldNames()) != [name for _, name in plan.output][: now.length()]:
+            raise Unprintable("columns that were renamed or dropped since, and table_changes() has those of today")
+        name = str(table.get().identifier().quotedString()).removeprefix(OWN_CATALOG)
+        columns = ", ".join(map(quoted, self._fresh(plan.output, ())))
+        return f"SELECT {columns} FROM table_changes({', '.join([literal(name), *(str(b.get()) for b in bounds)])})"
 
     def _cte(self, body: str, role: str, head: str = "") -> str:
         if body not in self._ctes:
@@ -268,6 +287,17 @@ class Printer:
     def _part(self, e: Node) -> str:
         return f"extract({PARTS[e.kind]} FROM {self._expression(e.children[0])})"
 
+    def _to_json(self, e: Node) -> str:
+        options, given = e.jvm.options().iterator(), list[str]()  # which are no children
+        while options.hasNext():
+            pair = options.next()
+            given += [literal(str(pair._1())), literal(str(pair._2()))]
+        return f"to_json({self._expression(e.children[0])}" + (f", map({', '.join(given)}))" if given else ")")
+
+    def _collate(self, e: Node) -> str:
+        inner, collation = e.children  # as a function it is Spark's alone
+        return f"({self._expression(inner)} COLLATE {collation.sql()})"
+
     def _named_struct(self, e: Node) -> str:
         return f"named_struct({', '.join(self._expression(c) for c in e.children)})"
 
@@ -342,17 +372,20 @@ OPERATORS: dict[str, tuple[str, Callable[[Printer, Operator], str]]] = {  # what
     "Repartition": ("spread", Printer._spread),
     "Deduplicate": ("different", Printer._deduplicate),
     "Distinct": ("different", Printer._distinct),
+    "LogicalRelation": ("changes", Printer._changes),
 }
 EXPRESSIONS: dict[str, Callable[[Printer, Node], str]] = {
     "Literal": Printer._constant,
     "Cast": Printer._cast,
     "RaiseError": Printer._raise_error,
+    "Collate": Printer._collate,
     "CreateNamedStruct": Printer._named_struct,
     "GetStructField": Printer._field,
     "LambdaFunction": Printer._lambda,
     "NamedLambdaVariable": Printer._variable,
     "With": Printer._with,
     "CommonExpressionRef": Printer._reference,
+    "StructsToJson": Printer._to_json,
     "ScalarSubquery": Printer._subquery,
     "AggregateExpression": Printer._aggregated,
     "WindowExpression": Printer._over,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from streamtime.dbt import command as dbt_command
 from streamtime.explore.command import add_pictures, draw
 from streamtime.maintained import command as maintenance
+from streamtime.plain.compiling import DIALECTS
 from streamtime.shell.rendering import FORMATS, lines
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ COMPILE_EXAMPLES = """\
 examples:
   streamtime compile daily.sql --warehouse ~/warehouse > plain.sql
   streamtime compile daily.sql --table "clicks=user_id STRING, ts TIMESTAMP" --check
-  streamtime compile daily.sql --tables columns.json
+  streamtime compile daily.sql --tables columns.json --dialect databricks
   echo "SELECT * FROM VERSIONS(TABLE(log) PARTITION BY k ORDER BY at)" | streamtime compile --table "log=k STRING, at TIMESTAMP"
 """
 DOCTOR_EXAMPLES = """\
@@ -122,6 +123,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--table", type=_setting, action="append", metavar="NAME=COLUMNS", help="a table's columns; may be repeated")
     made.add_argument("--tables", type=Path, metavar="FILE", help='a JSON file with columns of tables: {"NAME": "COLUMNS"}')
     made.add_argument("--warehouse", type=Path, metavar="DIR", help="the folder where `streamtime sql` keeps tables and views")
+    made.add_argument("--dialect", choices=DIALECTS, default="spark", help="refuse what Databricks does not have (default: spark)")
     made.add_argument("--check", action="store_true", help="have Spark plan the plain text, too")
 
     dbt_command.add(commands, formatter)
@@ -235,7 +237,7 @@ def compiled(options: argparse.Namespace) -> int:
         return _fail(str(problem))
     try:
         tables = {**(read(options.tables) if options.tables else {}), **dict(options.table or ())}
-        print(streamtime.compile(opened.spark, text, tables=tables, check=options.check))
+        print(streamtime.compile(opened.spark, text, dialect=options.dialect, tables=tables, check=options.check))
         return 0
     except (PySparkException, ValueError) as problem:
         return _fail(str(problem))

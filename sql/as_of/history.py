@@ -46,7 +46,7 @@ class Past:
 def past(call: Bound, keys: list[Key], others: list[Conjunct], at: Expression) -> Past:
     """The history of the right side's table. Raises CallError where there is none, or the join does not fit its key."""
     frame, unit = call.tables[1].df, call["unit"] or TIMESTAMP
-    declaration = versioned_source(frame, call.spec.name)
+    declaration = versioned_source(call.tables[1].source, call.spec.name)
     if declaration is not None:
         return _by_event_time(call, declaration, keys, others, at)
     if call.tables[0].df.isStreaming:
@@ -124,7 +124,7 @@ def _tables(text: str) -> list[str]:
 
 def tombstones(call: Bound) -> str | None:
     """What marks deletions in the right side's rows, where they are those of a table that declares it (V7, V8)."""
-    declaration = versioned_source(call.tables[1].df, call.spec.name)
+    declaration = versioned_source(call.tables[1].source, call.spec.name)
     return declaration.deleted if declaration is not None else None
 
 

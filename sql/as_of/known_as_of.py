@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.as_of.lookup import IS_RIGHT, MATCH, both, checked, next_right
+from streamtime.sql.plain import known
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named, sorted_by
@@ -56,12 +57,15 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
         moves = F.when(named(IS_RIGHT), frame.time.column)
         frame, clock = with_stream_time(frame, moves, tuple(frame.keys[i] for i in clocks)), named(STREAM_TIME)
     frame, identity = frame.comparable(frame.keys)
-    frame = frame.with_df(frame.by_key(identity, frame.sort()))
-    kernel = KnownAsOf(call["retention"], call["allow_exact"] is not False)
-    columns = [named(IS_RIGHT), named(DELETED), frame.time.column, clock, *map(named, identity)]
-    df = kernels.with_column(frame.df, NUMBER, kernel, columns, T.LongType())
-    expired = named(NUMBER) <= EXPIRED
-    df = df.withColumns({LAPSED: expired, NUMBER: F.when(expired, EXPIRED - named(NUMBER)).otherwise(named(NUMBER))})
+    exact = call["allow_exact"] is not False
+    if frame.kernels:
+        sorted_df = frame.by_key(identity, frame.sort())
+        columns = [named(IS_RIGHT), named(DELETED), frame.time.column, clock, *map(named, identity)]
+        df = kernels.with_column(sorted_df, NUMBER, KnownAsOf(call["retention"], exact), columns, T.LongType())
+        expired = named(NUMBER) <= EXPIRED
+        df = df.withColumns({LAPSED: expired, NUMBER: F.when(expired, EXPIRED - named(NUMBER)).otherwise(named(NUMBER))})
+    else:
+        df = known.with_known(frame, identity, known.Asked(IS_RIGHT, DELETED, call["retention"], exact), NUMBER, LAPSED)
     within = Window.partitionBy(*map(named, identity), named(NUMBER)).orderBy(
         sorted_by(quoted(IS_RIGHT), ascending=False, nulls_first=False)
     )

@@ -93,7 +93,7 @@ def both(sides: Sides, extra: dict[str, tuple[Column, Column]], keep: tuple[str,
     nothing = F.lit(None).cast(right_rows.schema[RIGHT].dataType)
     lefts = [*map(named, left.df.columns), *[a.alias(n) for n, (a, _) in made.items()]]
     left_rows = left.df.select(*lefts, F.lit(False).alias(IS_RIGHT), nothing.alias(RIGHT))
-    frame = Frame(left_rows.unionAll(right_rows), (), (), tuple(keys), (Order(time, True, True),), time, {})
+    frame = Frame(left_rows.unionAll(right_rows), (), (), tuple(keys), (Order(time, True, True),), time, {}, left.kernels)
     return Both(frame, shared, tuple(ties))
 
 

@@ -66,6 +66,12 @@ class Table:
     partition_by: tuple[Expression, ...] = ()
     order_by: tuple[Sort, ...] = ()
     name: str | None = None  # as in `tasks => TABLE(..)`
+    stands_for: DataFrame | None = None  # rows that `df` has the columns of, and nothing else
+
+    @property
+    def source(self) -> DataFrame:
+        """The rows, to ask where they come from."""
+        return self.df if self.stands_for is None else self.stands_for
 
 
 Place = tuple[int, int]  # of a column: the number of its table, and its own

@@ -79,6 +79,7 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Choice, Duration
 from streamtime.sql.call.spec import CLOCK_BY, KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Local, Option, Spec, apart_without
+from streamtime.sql.plain import known
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.changelog import DELETED, changelog, tombstones
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
@@ -175,8 +176,11 @@ def _expired(call: Bound, frame: Frame) -> Column:
 def _puts(call: Bound, frame: Frame, accepted: Column) -> DataFrame:
     """Each row with what it was told."""
     frame, identity = frame.comparable(frame.keys)
-    columns = [F.when(accepted, frame.time.column), *map(named, identity)]
-    df = kernels.with_column(frame.by_key(identity, frame.sort()), UNTIL, Puts(), columns, frame.time.type)
+    if frame.kernels:
+        columns = [F.when(accepted, frame.time.column), *map(named, identity)]
+        df = kernels.with_column(frame.by_key(identity, frame.sort()), UNTIL, Puts(), columns, frame.time.type)
+    else:
+        df = known.with_next(frame, identity, accepted, UNTIL)
     status = F.when(~accepted, "refused").when(named(UNTIL).isNull(), "current").otherwise("superseded")
     refuse_clash(call, frame, ("valid_to", "put_status"))
     return df.select(*frame.original(), named(UNTIL).alias("valid_to"), status.alias("put_status"))

@@ -59,6 +59,13 @@ def _so_far(frame: Frame, moves: Column, apart: Sequence[Column], reverse: bool,
     return (F.min if reverse else F.max)(moves).over(order.rowsBetween(Window.unboundedPreceding, last))
 
 
+def with_time_before_by(frame: Frame, moves: Column, clocks: Sequence[str]) -> tuple[DataFrame, Column]:
+    """The same by Spark's own operators for clocks that run apart, by values of these columns; and what a clock comes to in the end."""
+    apart = [named(n) for n in clocks]
+    rows = frame.df.withColumn(BEFORE, _so_far(frame, moves, apart, reverse=False, last=-1))
+    return rows, F.max(moves).over(Window.partitionBy(*apart))
+
+
 @dataclass(frozen=True)
 class Clocked:
     """Rows in processing order, cut into ranges, and where stream time stood at the start of each."""

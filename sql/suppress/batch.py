@@ -24,9 +24,9 @@ from streamtime.sql.rows.outcome import RATE, metrics, outcome
 from streamtime.sql.stream.plan import is_stream
 from streamtime.sql.suppress.changelog import Changelog
 from streamtime.sql.suppress.explain import explained
-from streamtime.sql.suppress.spread import spread, spreads
+from streamtime.sql.suppress.spread import as_json, spread, spreads
 from streamtime.sql.suppress.stream import bounds, streamed
-from streamtime.sql.syntax.text import HIGHEST, literal, quoted
+from streamtime.sql.syntax.text import HIGHEST, quoted
 from streamtime.sql.tables.declaration import versioned_source
 from streamtime.sql.windows.changes import CLOSE, GRACE_KEY
 from streamtime.udfs.arrays.blobs import Packer
@@ -101,7 +101,7 @@ def check_common(function: Suppression, call: Bound) -> None:
 def prepared(call: Bound, **times: str) -> Frame:
     """The input, with the expressions that suppress takes resolved. `times` are expressions of event times."""
     refuse_versioned(call, call.tables[0].df.schema)
-    source = versioned_source(call.tables[0].df, call.spec.name)
+    source = versioned_source(call.tables[0].source, call.spec.name)
     if source is not None:
         raise _versioned(call, f"the table {source.table} is declared versioned")
     if call["clock"] == "wall" and not is_stream(call):
@@ -150,7 +150,8 @@ def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> D
     changes = _changelog(call, frame, until)
     if spreading:
         _travelling(call, changes.frame.df, [c.name for c in frame.columns])
-        return _reported(call, changes.frame.with_df(spread(call, changes, until, at_end(function, call))))
+        frame = changes.frame.with_df(spread(call, changes, until, at_end(function, call), clocks))
+        return explained(call, frame, until) if call["output"] == "explain" else _reported(call, frame)
     kernel = _kernel(function, call, changes, until, clocks)
     decided = _decided(changes, kernel, _gathered(call, changes, kernel))
     if call["output"] == "metrics":
@@ -252,8 +253,7 @@ def _helpers(call: Bound, changelog: Changelog, kernel: Suppress) -> dict[str, C
     if call["output"] != "rows":
         helpers[buffer.ASIDE] = ~changelog.has_time
     if call["output"] == "explain":
-        fields = ", ".join(f"{literal(o.ref.text)}, {quoted(o.ref.name)}" for o in changelog.frame.order)
-        helpers[buffer.ORDER] = expression(f"to_json(named_struct({fields}), map('ignoreNullFields', 'false'))")
+        helpers[buffer.ORDER] = as_json(changelog.frame)
     if DIGEST in kernel.told:
         helpers[DIGEST] = digest(changelog.identity, changelog.frame.df.schema)
     return helpers

@@ -8,6 +8,7 @@ stream time moved are sorted together, in the same ranges.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -16,16 +17,18 @@ from pyspark.sql import types as T
 
 from streamtime.sql.plain import places
 from streamtime.sql.rows import kernels
-from streamtime.sql.rows.clock import BEFORE, with_time_before
+from streamtime.sql.rows.clock import BEFORE, with_time_before, with_time_before_by
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import CUTTABLE, worth_spreading
 from streamtime.sql.rows.typed import event_time, microseconds
-from streamtime.sql.syntax.text import HIGHEST, plus, quoted
-from streamtime.udfs.suppress.buffer import ARRIVED, EMIT_REASON, EMIT_TIME, OUTCOME
+from streamtime.sql.syntax.text import HIGHEST, literal, plus, quoted
+from streamtime.udfs.suppress.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, EMIT_TIME, OUTCOME
 from streamtime.udfs.suppress.places import Places
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
@@ -37,38 +40,94 @@ if TYPE_CHECKING:
 AT, NEXT, TAKEN, OWN, DUE, LAST, CAME, MOMENT, ROW, FOUND, APART = (
     f"{PREFIX}{name}" for name in ("at", "next", "taken", "own", "due", "last", "came", "moment", "row", "found", "apart")
 )
+BY, NEXT_AT, NEXT_BY = (f"{PREFIX}{name}" for name in ("by", "next_at", "next_by"))  # for 'explain'
+WENT = ("released", "tombstone")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Ranges of the processing order, and stream time at the start of each, then after all."""
+
+    ranges: Ranges
+    starts: Column
 
 
 def spreads(call: Bound, frame: Frame) -> bool:
     """Whether a call needs no one buffer, and there are tasks enough for it to pay, or no kernel may run that has a buffer."""
     bounded = call["max_records"] is not None or call["max_bytes"] is not None
-    if bounded or frame.extras.get("clock_by") or call["output"] not in ("rows", "dropped", "all"):
+    if bounded or call["output"] == "metrics":
         return False
     if not frame.kernels:
         return True
-    return isinstance(frame.order[0].ref.type, CUTTABLE) and worth_spreading(frame.df.sparkSession)
+    return (
+        call["output"] != "explain"
+        and not frame.extras.get("clock_by")
+        and isinstance(frame.order[0].ref.type, CUTTABLE)
+        and worth_spreading(frame.df.sparkSession)
+    )
 
 
-def spread(call: Bound, changelog: Changelog, until: Until, at_end: str) -> DataFrame:
-    """The rows that the output asks for, with what became of them."""
+def spread(call: Bound, changelog: Changelog, until: Until, at_end: str, clocks: Sequence[str]) -> DataFrame:
+    """The rows that the output asks for, with what became of them. `clocks` are the columns by whose values clocks run apart."""
     frame = changelog.frame
     moves = F.when(changelog.has_time, expression(microseconds(quoted(frame.time.name), frame.time.type)))
-    rows, ranges, starts = with_time_before(frame, moves)
-    rows = rows.withColumns({AT: moves, TAKEN: changelog.has_time})
-    placed = _placed(call, changelog, until, rows.where(named(TAKEN)) if call["output"] == "rows" else rows)
-    decided = _decided(changelog, until, at_end, placed.withColumn(LAST, F.get(starts, F.lit(ranges.count))))
+    if clocks:
+        (rows, last), cut = with_time_before_by(frame, moves, clocks), None
+    else:
+        rows, ranges, starts = with_time_before(frame, moves)
+        last, cut = F.get(starts, F.lit(ranges.count)), Cut(ranges, starts)
+    rows = rows.withColumns({AT: moves, TAKEN: changelog.has_time, LAST: last})
+    if call["output"] == "explain":
+        return _explained(call, changelog, until, at_end, rows.withColumn(BY, as_json(frame)), cut or clocks)
+    placed = _placed(call, changelog, until, rows.where(named(TAKEN)) if call["output"] == "rows" else rows, clocks)
+    decided = _decided(changelog, until, at_end, placed)
     columns = list(dict.fromkeys([*(c.name for c in frame.columns), frame.time.name, frame.order[0].ref.name]))
     if call["output"] == "dropped":
         rows = decided.where(named(OUTCOME) != "released").withColumn(EMIT_TIME, F.lit(None).cast("bigint"))
     else:
-        rows = _timed(decided, ranges, starts, [*columns, OUTCOME, ARRIVED, EMIT_REASON, CAME], call["output"] == "all")
+        rows = _timed(decided, cut or clocks, [*columns, OUTCOME, ARRIVED, EMIT_REASON, CAME], call["output"] == "all")
+        rows = rows.withColumn(EMIT_TIME, F.when(named(OUTCOME) == "released", _when()))
     times = {name: expression(event_time(quoted(name), frame.time.type)).alias(name) for name in (ARRIVED, EMIT_TIME)}
     return rows.select(*map(named, columns), named(OUTCOME), named(EMIT_REASON), *times.values())
 
 
-def _placed(call: Bound, changelog: Changelog, until: Until, rows: DataFrame) -> DataFrame:
+def as_json(frame: Frame) -> Column:
+    """What says which row it was: its ORDER BY values."""
+    fields = ", ".join(f"{literal(o.ref.text)}, {quoted(o.ref.name)}" for o in frame.order)
+    return expression(f"to_json(named_struct({fields}), map('ignoreNullFields', 'false'))")
+
+
+def _explained(call: Bound, changelog: Changelog, until: Until, at_end: str, rows: DataFrame, apart: Cut | Sequence[str]) -> DataFrame:
+    """Every row, with what became of it, and whose coming decided that: its own, the next of its key, or who moved stream time."""
+    frame = changelog.frame
+    clocks = [] if isinstance(apart, Cut) else apart
+    key = [named(c) for c in (*changelog.identity, *clocks, TAKEN)]
+    following = Window.partitionBy(*key).orderBy(*frame.sort())
+    rows = rows.withColumns(
+        {NEXT_AT: F.lead(F.greatest(named(BEFORE), named(AT))).over(following), NEXT_BY: F.lead(named(BY)).over(following)}
+    )
+    decided = _decided(changelog, until, at_end, _placed(call, changelog, until, rows, clocks))
+    columns = list(dict.fromkeys([*(c.name for c in frame.columns), frame.time.name, frame.order[0].ref.name]))
+    rows = _timed(decided, apart, [*columns, OUTCOME, ARRIVED, EMIT_REASON, CAME, DUE, BY, NEXT_AT, NEXT_BY], every=True)
+    went, replaced, later = named(OUTCOME).isin(*WENT), named(OUTCOME) == "replaced", named(CAME).isNull()
+    at_once = (named(ARRIVED) >= named(DUE)) & (named(DUE) < HIGHEST)
+    decided_by = F.when(replaced, named(NEXT_BY)).when(went & later, named(FOUND).getField(BY))
+    decided_by = decided_by.when((went & at_once) | (named(OUTCOME) == "null_time"), named(BY))
+    moments = {ARRIVED: named(ARRIVED), DECIDED_AT: F.when(went, _when()).when(replaced, named(NEXT_AT))}
+    moments[DUE_AT] = F.when(named(DUE) < HIGHEST, named(DUE))
+    rows = rows.withColumns({**moments, DECIDED_BY: decided_by})
+    times = [expression(event_time(quoted(name), frame.time.type)).alias(name) for name in moments]
+    return rows.select(*map(named, columns), named(OUTCOME), named(EMIT_REASON), named(DECIDED_BY), *times)
+
+
+def _when() -> Column:
+    """The moment at which a row went."""
+    return F.coalesce(named(CAME), named(FOUND).getField(MOMENT))
+
+
+def _placed(call: Bound, changelog: Changelog, until: Until, rows: DataFrame, clocks: Sequence[str]) -> DataFrame:
     """The rows of each key together and in order, with the stream time before the next one, and when each is due."""
-    frame, apart = changelog.frame, [] if call["output"] == "rows" else [TAKEN]
+    frame, apart = changelog.frame, [*clocks, *([] if call["output"] == "rows" else [TAKEN])]
     key = [named(c) for c in (*changelog.identity, *apart)]
     following = F.lead(named(BEFORE)).over(Window.partitionBy(*key).orderBy(*frame.sort()))
     if until.close is not None:
@@ -82,7 +141,7 @@ def _placed(call: Bound, changelog: Changelog, until: Until, rows: DataFrame) ->
 
 
 def _decided(changelog: Changelog, until: Until, at_end: str, rows: DataFrame) -> DataFrame:
-    """The rows with their outcome, and with the moment in `CAME` where they came out as they arrived, or at the end."""
+    """The rows with their outcome, and with the moment in `CAME` where they went as they arrived, or at the end."""
     reached, due = F.coalesce(named(NEXT), named(LAST)), named(DUE)
     released = (due < HIGHEST) & (reached >= due)
     ended = ~released & named(NEXT).isNull() & F.lit(at_end == "emit")
@@ -95,25 +154,31 @@ def _decided(changelog: Changelog, until: Until, at_end: str, rows: DataFrame) -
     rows = rows.withColumns({OUTCOME: outcome, ARRIVED: F.when(named(TAKEN), arrived)})
     why = F.when(ended, "end").otherwise(until.reasons[0])
     came = F.when(ended, named(LAST)).when(named(ARRIVED) >= due, named(ARRIVED))
-    out = named(OUTCOME) == "released"
-    return rows.withColumns({EMIT_REASON: F.when(out, why), CAME: F.when(out, came)})
+    out, went = named(OUTCOME) == "released", named(OUTCOME).isin(*WENT)
+    return rows.withColumns({EMIT_REASON: F.when(out, why), CAME: F.when(went, came)})
 
 
-def _timed(rows: DataFrame, ranges: Ranges, starts: Column, columns: list[str], every: bool) -> DataFrame:
-    """The rows that came out, or every row, with the moment at which that was: the first stream time at or above when they were due."""
+def _timed(rows: DataFrame, apart: Cut | Sequence[str], columns: list[str], every: bool) -> DataFrame:
+    """The rows that came out, or every row, with `FOUND`: the first stream time at or above when they were due, and who moved it there.
+
+    `apart` is how moments are divided among tasks: in ranges of time, or by these columns of clocks.
+    """
     out = named(OUTCOME) == "released"
-    late = out & named(CAME).isNull()
+    late = named(OUTCOME).isin(*WENT) & named(CAME).isNull()
+    by = [named(BY)] if BY in columns else []
     row = F.struct(*map(named, columns))
     moved = named(TAKEN) & (named(BEFORE).isNull() | (named(AT) > named(BEFORE)))
-    one = F.struct(F.when(late, named(DUE)).otherwise(named(ARRIVED)).alias(MOMENT), row.alias(ROW))
-    other = F.struct(named(AT).alias(MOMENT), F.when(F.lit(False), row).alias(ROW))
+    clocks = [] if isinstance(apart, Cut) else [named(c).alias(f"{APART}_{i}") for i, c in enumerate(apart)]
+    one = F.struct(F.when(late, named(DUE)).otherwise(named(ARRIVED)).alias(MOMENT), row.alias(ROW), *clocks, *by)
+    other = F.struct(named(AT).alias(MOMENT), F.when(F.lit(False), row).alias(ROW), *clocks, *by)
     both = F.array(F.when(moved, other), F.when(F.lit(every) | out, one))
     moments = rows.select(F.explode(both).alias(ROW)).where(named(ROW).isNotNull()).select(f"{ROW}.*")
-    bounds = F.slice(starts, 2, ranges.count - 1)
-    moments = ranges.cut(moments, quoted(MOMENT), bounds, above=True).withColumn(APART, ranges.apart)
+    if isinstance(apart, Cut):
+        bounds = F.slice(apart.starts, 2, apart.ranges.count - 1)
+        moments = apart.ranges.cut(moments, quoted(MOMENT), bounds, above=True).withColumn(APART, apart.ranges.apart)
     is_row = named(ROW).isNotNull()
-    falling = Window.partitionBy(named(APART)).orderBy(named(MOMENT).desc(), is_row).rowsBetween(Window.unboundedPreceding, 0)
-    found = F.last(F.when(~is_row, named(MOMENT)), ignorenulls=True).over(falling)
+    together = [named(name) for name in moments.columns if name.startswith(APART)]
+    falling = Window.partitionBy(*together).orderBy(named(MOMENT).desc(), is_row).rowsBetween(Window.unboundedPreceding, 0)
+    found = F.last(F.when(~is_row, F.struct(named(MOMENT), *by)), ignorenulls=True).over(falling)
     no_null = F.array_compact(F.array(named(ROW)))  # Spark then knows that there is a row, and which of its columns are never null
-    made = moments.withColumn(FOUND, found).select(named(FOUND), F.inline(no_null))
-    return made.withColumn(EMIT_TIME, F.when(out, F.coalesce(named(CAME), named(FOUND))))
+    return moments.withColumn(FOUND, found).select(named(FOUND), F.inline(no_null))

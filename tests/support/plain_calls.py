@@ -88,6 +88,8 @@ VERSIONS = [
         for o in WHOLE
     ),
     f"VERSIONS({ARRIVAL}, clock_by => ARRAY('s', 'c'), grace => INTERVAL 1 SECOND, output => 'all')",
+    f"VERSIONS({TWICE}, output => 'puts')",
+    f"VERSIONS({FAR_DAYS}, grace => INTERVAL 9 DAYS, clock_by => ARRAY('s'), output => 'puts')",
     *(f"VERSIONS({EVENT}, deleted => 'gone'{more})" for more in ("", ", output => 'dropped'")),
 ]
 AS_OF = [
@@ -98,7 +100,22 @@ AS_OF = [
         f"ties => 'first', allow_exact => {exact})"
         for d, exact in (("backward", "true"), ("forward", "false"), ("nearest", "true"))
     ),
+    f"AS_OF_JOIN({EVENT}, {RIGHT}, arrival => 'off', allow_exact => false, deleted => 'price = 3', output => 'all')",
+    f"AS_OF_JOIN({EVENT}, {RIGHT}, arrival => 'off', join_type => 'left', retention => INTERVAL 3 SECONDS, grace => INTERVAL 1 SECOND, "
+    "clock_by => ARRAY('s'), at_end => 'hold', output => 'all')",
 ]
+STOCK = (  # what fills the table `stock`, commit by commit
+    "CREATE TABLE stock (k STRING, n INT) USING delta LOCATION '{}' TBLPROPERTIES (delta.enableChangeDataFeed = true, 'streamtime.key' = 'k')",
+    "INSERT INTO stock SELECT k, CAST(count(*) AS INT) FROM nasty GROUP BY k",
+    "INSERT OVERWRITE stock SELECT k, CAST(count(nullif(k, 'a')) AS INT) FROM nasty WHERE k > '' GROUP BY k UNION ALL VALUES ('new', 1)",
+)
+DECLARED = (  # a versioned table
+    "CREATE TABLE declared (s INT, k STRING, t TIMESTAMP, cost INT, gone BOOLEAN) USING delta LOCATION '{}' TBLPROPERTIES ("
+    "'streamtime.key' = 's, k', 'streamtime.time' = 't', 'streamtime.deleted' = 'gone', delta.enableChangeDataFeed = true, "
+    "delta.columnMapping.mode = 'name')",
+    "INSERT INTO declared SELECT s, k, t, v, gone FROM nasty WHERE id % 2 = 0",
+    "ALTER TABLE declared RENAME COLUMN cost TO price",
+)
 WINDOWS = [
     f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS})",
     f"WINDOW_UPDATES({ARRIVAL}, {HOPPING}, {SUMS}{CLOCKS})",
@@ -132,6 +149,10 @@ SUPPRESS = [
         for e, o in (("hold", "rows"), ("emit", "rows"), ("hold", "dropped"), ("emit", "all"))
     ),
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL.replace('off', 'd')}, window_end => 'u', output => 'all')",
+    f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS{CLOCKS}, output => 'all')",
+    f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 3 SECONDS{CLOCKS}, at_end => 'hold', output => 'all')",
+    f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', output => 'explain')",
+    f"SUPPRESS_UNTIL_TIME_LIMIT({TWICE.replace('BY off', 'BY (off, id)')}, wait => INTERVAL 3 SECONDS{ONE_CLOCK}, output => 'explain')",
 ]
 LEFT = "TABLE(SELECT s, k, off, t, v, gone FROM nasty WHERE id % 3 > 0) PARTITION BY (s, k) ORDER BY off"
 OTHER = "TABLE(SELECT s, k, off, t, d, id, gone FROM nasty WHERE id % 3 = 0) PARTITION BY (s, k) ORDER BY off"
@@ -182,6 +203,7 @@ FAR_SESSIONS = [
 ]
 FAR_VERSIONS = [
     f"VERSIONS({ARRIVAL}, grace => INTERVAL 5 SECONDS, output => 'all')",
+    f"VERSIONS({ARRIVAL}, output => 'puts')",
 ]
 FAR_WINDOWS = [
     f"WINDOW_UPDATES({FAR_DAYS}, {HOPPING}, {SUMS}, emit => 'final', at_end => 'emit')",
@@ -208,4 +230,12 @@ STATEMENTS = {
     "odd names": "SELECT * FROM DEDUPLICATE({}, time => {})".format(
         nasty.Names(nasty.ODD).clauses(["s", "k"], ["off", "id DESC"], "odd"), nasty.Names(nasty.ODD).option("{t}")
     ),
+}
+OVER_DELTA = {
+    "what a table held": "SELECT * FROM TABLE_HISTORY('stock')",
+    "what one commit did": "SELECT * FROM TABLE_HISTORY('stock', from => 2, to => 2)",
+    "AS OF commits": "SELECT e.id, e.t, p.n FROM nasty e LEFT JOIN stock FOR SYSTEM_TIME AS OF e.t p ON e.k = p.k AND p.n > e.v",
+    "AS OF numbers of commits": "SELECT e.id, p.* FROM nasty e JOIN stock VERSION AS OF e.v p ON e.k = p.k",
+    "AS OF a versioned table": "SELECT e.id, p.price FROM nasty e JOIN declared FOR SYSTEM_TIME AS OF e.t p ON e.s = p.s AND e.k = p.k",
+    "its deletions": f"SELECT id, price FROM AS_OF_JOIN({EVENT}, TABLE(SELECT * FROM declared WHERE s > 0) PARTITION BY (s, k) ORDER BY t)",
 }

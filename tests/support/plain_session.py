@@ -6,8 +6,8 @@ import pickle
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 
 class Blocked:
@@ -18,31 +18,60 @@ class Blocked:
             raise ModuleNotFoundError("streamtime is not here")
 
 
+def reopened(spark: SparkSession, table: Path) -> None:
+    """A table of another session, where it lies."""
+    if (table / "_delta_log").exists():
+        spark.sql(f"CREATE TABLE {table.name} USING delta LOCATION '{table}'")
+    else:
+        spark.read.parquet(str(table)).createOrReplaceTempView(table.name)
+
+
 def said(df: DataFrame) -> tuple[str, list[tuple[str | None, ...]]]:
-    """The schema, and the rows as text in any order, whatever names and years they have."""
-    numbered = df.toDF(*[f"c{i}" for i in range(len(df.columns))])  # two may have one name
-    rows = numbered.select([F.col(name).cast("string") for name in numbered.columns]).collect()
-    return df.schema.simpleString(), sorted(map(tuple, rows), key=repr)
+    """The schema, and the rows as text in any order, whatever names and years they have: another DataFrame would be analysed once more."""
+    table = df.toArrow()
+    columns = [column.cast(as_numbers(column.type)).to_pylist() for column in table.columns]  # two may have one name
+    rows = [tuple(None if value is None else str(value) for value in row) for row in zip(*columns, strict=True)]
+    return df.schema.simpleString(), sorted(rows, key=repr)
 
 
-def main(folder: Path) -> None:
+def as_numbers(kind: pa.DataType) -> pa.DataType:
+    """A type whose times are numbers: Python has no years before 1 and behind 9999."""
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_date(kind):
+        return pa.int32()
+    if pa.types.is_list(kind):
+        return pa.list_(as_numbers(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, as_numbers(f.type)) for f in kind])
+    return kind
+
+
+def main(folder: Path, jars: str) -> None:
     sys.meta_path.insert(0, Blocked())  # type: ignore[arg-type]
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "3",
+        "spark.sql.adaptive.enabled": "false",  # rows are few and plans large: to plan anew, or to compile Java, takes longer than to run
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder),
         "spark.log.level": "OFF",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.driver.extraClassPath": jars,
     }
     builder = SparkSession.builder.master("local[2]")
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     for table in (folder / "tables").iterdir():
-        spark.read.parquet(str(table)).createOrReplaceTempView(table.name)
+        reopened(spark, table)
     texts = pickle.loads((folder / "texts").read_bytes())
     found = {name: said(spark.sql(text)) for name, text in texts.items()}
     spark.stop()
@@ -51,4 +80,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -15,10 +16,12 @@ import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from support import TESTS, nasty
-from support.plain_calls import CALLS, FAR, STATEMENTS
+from support.plain_calls import CALLS, DECLARED, FAR, OVER_DELTA, STATEMENTS, STOCK
 from support.plain_session import said
 
 import streamtime
+from streamtime.plain import databricks
+from streamtime.session import delta_jars
 
 
 @pytest.fixture(scope="module")
@@ -34,17 +37,23 @@ def compared(
     right.write.parquet(str(folder / "tables" / "prices"))
     for table in ("nasty", "odd", "prices"):
         spark.read.parquet(str(folder / "tables" / table)).createOrReplaceTempView(table)
-    statements = {call: f"SELECT * FROM {call}" for call in CALLS} | STATEMENTS
+    for name, commits in (("stock", STOCK), ("declared", DECLARED)):
+        for commit in commits:
+            spark.sql(commit.format(folder / "tables" / name))
+    statements = {call: f"SELECT * FROM {call}" for call in CALLS} | STATEMENTS | OVER_DELTA
     texts = {name: streamtime.compile(spark, text) for name, text in statements.items()}
     (folder / "texts").write_bytes(pickle.dumps(texts))
     script = TESTS / "support" / "plain_session.py"
-    with subprocess.Popen([sys.executable, str(script), str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as other:
+    command = [sys.executable, str(script), str(folder), os.pathsep.join(map(str, delta_jars()))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as other:
         wanted = {name: said(spark.sql(text)) for name, text in statements.items()}
         log = other.communicate()[0]
         assert other.returncode == 0, log[-3000:]
     yield wanted, pickle.loads((folder / "found").read_bytes()), texts
     for table in ("nasty", "odd", "prices"):
         spark.catalog.dropTempView(table)
+    for table in ("stock", "declared"):
+        spark.sql(f"DROP TABLE {table}")
 
 
 def rounded(name: str, rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -52,7 +61,7 @@ def rounded(name: str, rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [(*r[:2], f"{float(r[2]):.12g}" if r[2] else r[2], r[3]) for r in rows] if "metrics" in name else rows
 
 
-@pytest.mark.parametrize("name", [*CALLS, *STATEMENTS])
+@pytest.mark.parametrize("name", [*CALLS, *STATEMENTS, *OVER_DELTA])
 def test_plain_sql_gives_what_the_call_gives_where_the_pack_is_not(compared: Any, name: str) -> None:
     wanted, found, texts = compared
     assert found[name][0] == wanted[name][0]
@@ -61,6 +70,15 @@ def test_plain_sql_gives_what_the_call_gives_where_the_pack_is_not(compared: Any
         assert found[name][1]
     for dialect in ("spark", "databricks") if name != "a pipe" else ():  # which sqlglot does not know
         sqlglot.parse_one(texts[name], dialect=dialect)
+    assert databricks.missing(texts[name]) == []
+
+
+def test_a_history_across_a_column_that_was_renamed_is_refused(spark: SparkSession, compared: Any) -> None:
+    with pytest.raises(
+        AnalysisException, match=r"TABLE_HISTORY: this call has no plain SQL: it needs columns that were renamed or dropped since"
+    ):
+        streamtime.compile(spark, "SELECT * FROM TABLE_HISTORY('declared')")
+    assert "table_changes('`default`.`declared`', 2, 2)" in streamtime.compile(spark, "SELECT * FROM TABLE_HISTORY('declared', from => 2)")
 
 
 CLICKS = {"clicks": "user_id STRING, ts TIMESTAMP, page STRING"}
@@ -73,6 +91,26 @@ def test_the_text_is_readable_and_always_the_same(spark: SparkSession) -> None:
     assert made == (TESTS / "golden" / "plain.txt").read_text().rstrip("\n")
     assert made == streamtime.compile(spark, text, tables=CLICKS)
     assert streamtime.compile(spark, "SELECT 1;\nSELECT '" + DEDUPLICATE + "';") == f"SELECT 1;\nSELECT '{DEDUPLICATE}'"
+
+
+def test_for_databricks_the_text_is_the_same_and_what_its_manual_lacks_is_refused(spark: SparkSession) -> None:
+    texts = [streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE}", tables=CLICKS, dialect=d) for d in ("spark", "databricks")]
+    assert texts[0] == texts[1]
+    collated = DEDUPLICATE.replace("clicks", "SELECT *, page COLLATE UTF8_LCASE AS p, monthname(ts) AS m FROM clicks").replace(
+        "user_id", "p"
+    )
+    text = streamtime.compile(spark, f"SELECT * FROM {collated}", tables=CLICKS, dialect="databricks")  # who wrote it there knows
+    assert (
+        spark.sql(text.replace("FROM clicks", "FROM VALUES ('u', TIMESTAMP '2020-01-01', 'P') AS clicks(user_id, ts, page)")).count() == 1
+    )
+    with pytest.raises(AnalysisException, match="it needs `monthname`, which Databricks' SQL manual does not have"):
+        streamtime.compile(
+            spark, f"SELECT * FROM {DEDUPLICATE.replace('BY user_id', 'BY monthname(ts)')}", tables=CLICKS, dialect="databricks"
+        )
+    with pytest.raises(
+        ValueError, match=r"compile, `dialect`: expected a dialect of SQL, got 'duckdb'. There are 'spark' and 'databricks'."
+    ):
+        streamtime.compile(spark, "SELECT 1", dialect="duckdb")
 
 
 def test_tables_that_the_session_does_not_have_are_given_by_their_columns_and_leave_nothing(spark: SparkSession) -> None:
