@@ -15,15 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from dbt.adapters.base import AdapterPlugin
+from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.spark import SparkAdapter, SparkConnectionManager, SparkCredentials
 from dbt.adapters.spark.connections import SparkConnectionMethod, SparkConnectionWrapper
 from dbt.flags import get_flags
 from dbt_common.exceptions import DbtRuntimeError
+from pyspark.sql import SparkSession
 
 from streamtime.dbt.compiled import Server
+from streamtime.maintained.maintaining import maintain
 from streamtime.session import cache_folder, lasting, session
 from streamtime.shelf import FUNCTIONS
+from streamtime.sql.call.errors import CallError
 
 OURS = re.compile(rf"\b(?:{'|'.join(s.name for s in FUNCTIONS)})(?:, [^\n]+?)?: [^\n]*?; line \d+ pos \d+")
 SEED = " A seed's column gets its type in dbt_project.yml, seeds: {+column_types: {ts: timestamp}}; then build with --full-refresh."
@@ -83,6 +87,16 @@ class StreamtimeAdapter(SparkAdapter):
     """dbt-spark's, but for its connections. dbt finds the version by this class's name."""
 
     ConnectionManager = Connections
+
+    @available
+    def maintain(self, target: str, sql: str, key: str | list[str] | None, policy: str, properties: dict[str, str]) -> str:
+        """One run of `streamtime.maintain`, for the materialization of that name: what its receipt says."""
+        if self.config.credentials.method != SparkConnectionMethod.SESSION:
+            raise DbtRuntimeError(f"materialized='maintained' needs `method: session`; {target} is built through a server.")
+        try:
+            return str(maintain(SparkSession.builder.getOrCreate(), target, sql, key=key, policy=policy, properties=properties))
+        except CallError as error:
+            raise DbtRuntimeError(str(error)) from None
 
 
 class Remote(SparkConnectionWrapper):

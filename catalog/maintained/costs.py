@@ -24,9 +24,11 @@ def predicted(known: Mapping[str, float], size: float, share: float) -> dict[str
 
 
 def learned(known: Mapping[str, float], run: Receipt) -> dict[str, float]:
-    """The costs, with those of the run that they were known before. `size` among them are the bytes that it read."""
+    """The costs, with those of the run that they were known before. `size` are the bytes that it read, `rows` those of the target."""
     if run.way == "full":
-        return {**known, "full_seconds": run.seconds, "full_size": known["size"]}
+        return {**known, "full_seconds": run.seconds, "full_size": known["size"], "rows": run.inserted}
+    if run.way == "incremental" and "rows" in known:
+        known = {**known, "rows": known["rows"] + run.inserted - run.removed}
     if run.way != "incremental" or not run.predicted:
         return dict(known)
     factor = known.get("factor", 1.0)

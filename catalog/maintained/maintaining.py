@@ -15,11 +15,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.maintained import costs
+from streamtime.maintained.additive import Judged, Totals
 from streamtime.maintained.nodes import Block, Query, Unreadable
 from streamtime.maintained.reading import read
 from streamtime.maintained.receipt import Last, Receipt, written
 from streamtime.maintained.snapshots import NAME, Table, full_name, table
-from streamtime.maintained.target import Target, own_session
+from streamtime.maintained.target import FEW, Target, nameable, own_session
 from streamtime.maintained.units import Cut, Evaluation, together, unfollowed, widest
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.names import Names
@@ -48,7 +49,7 @@ def maintain(
         streamtime.maintain(spark, "shop.revenue", "SELECT product, sum(amount) AS total FROM shop.orders GROUP BY product")
 
     The first run makes the table. Each one after it reads the change feeds of the query's tables since the run before, finds which groups,
-    keys or rows they touched, computes these anew by the same query, and puts them in their places in one MERGE. The versions that were
+    keys or rows they touched, computes these anew by the same query, and puts them in their places in one commit. The versions that were
     read stand in the same commit, so that each change counts exactly once, however often a run is killed or repeated.
 
     Args:
@@ -100,6 +101,7 @@ class _Plan:
     why: str
     cut: Cut | None = None
     touched: int | None = None
+    judged: Judged | None = None
     predicted: dict[str, float] | None = None
 
 
@@ -214,22 +216,42 @@ class _Run:
 
     def _incremental(self) -> _Plan:
         assert self.query.root is not None
-        pieces = self.evaluation.touched(self.query.root, [u.lower() for u in self.units])
-        if not pieces:
+        judged = self._totals()
+        cut = self._touched() if judged is None else judged.groups
+        if cut is None:
             return _Plan("none", "The tables have new commits, and no row in them changed.", touched=0)
-        kinds = dict(zip(self.query.columns, self.query.kinds, strict=True))
-        typed = together(pieces).select(*[F.col(f"u{i}").cast(kinds[u]).alias(f"u{i}") for i, u in enumerate(self.units)])
-        cut = self.evaluation.counted(tuple(u.lower() for u in self.units), typed)
         touched = cut.count
         if touched == 0:
             return _Plan("none", "No change leads to a row of the result.", touched=0)
-        rows = self.session.table(self.target.name).count()
+        known = self.last.costs if self.last else {}
+        rows = int(known["rows"]) if "rows" in known else self.session.table(self.target.name).count()
         share = min(1.0, touched / max(rows, 1))
         predicted = self._predicted(share)
         if self.policy == "auto" and predicted and predicted["full"] < predicted["incremental"]:
             why = f"{touched:,} touched values are so many of {rows:,} rows that computing all is cheaper."
             return _Plan("full", why, predicted=predicted)
-        return _Plan("incremental", f"{touched:,} values of {', '.join(self.units)} are touched.", cut, touched, predicted)
+        why = f"{touched:,} values of {', '.join(self.units)} are touched."
+        return _Plan("incremental", why, cut, touched, judged, predicted)
+
+    def _touched(self) -> Cut | None:
+        """The units that changes led to; None where no row of a table changed."""
+        assert self.query.root is not None
+        pieces = self.evaluation.touched(self.query.root, [u.lower() for u in self.units])
+        if not pieces:
+            return None
+        kinds = dict(zip(self.query.columns, self.query.kinds, strict=True))
+        typed = together(pieces).select(*[F.col(f"u{i}").cast(kinds[u]).alias(f"u{i}") for i, u in enumerate(self.units)])
+        return self.evaluation.counted(tuple(u.lower() for u in self.units), typed)
+
+    def _totals(self) -> Judged | None:
+        """The new totals, where the query is one of totals that what changed can be added to."""
+        root = self.query.root
+        if not isinstance(root, Block) or not root.added:
+            return None
+        totals = Totals(self.evaluation, root)
+        if not totals.exact or [self.query.columns[i] for i in totals.keys] != list(self.units):
+            return None
+        return totals.judged(self.session.table(self.target.name))
 
     def _predicted(self, share: float) -> dict[str, float]:
         return costs.predicted(self.last.costs if self.last else {}, self._size(), share)
@@ -246,6 +268,7 @@ class _Run:
             changed={n: t.changed for n, t in self.tables.items() if t.changed},
             units=self.units,
             touched=None if plan.way == "full" else plan.touched,
+            added=plan.touched - plan.judged.doubtful.count if plan.judged and plan.touched else 0,
             predicted=plan.predicted or {},
             seconds=round(time.monotonic() - self.begun, 3),
             run=self.last.receipt.run + 1 if self.last else 1,
@@ -265,7 +288,7 @@ class _Run:
             receipt = self._full(receipt)
         elif plan.way == "incremental":
             assert plan.cut is not None
-            receipt = self._merge(receipt, plan.cut)
+            receipt = self._merge(receipt, plan.cut, plan.judged)
         elif any(t.before != t.now for t in self.tables.values()):
             self.target.note(receipt, self._label(receipt))
         if shadow:
@@ -284,14 +307,21 @@ class _Run:
             self._refuse_twins(rows)
         return self.target.overwrite(rows, receipt, self._label(receipt), self.properties)
 
-    def _merge(self, receipt: Receipt, cut: Cut) -> Receipt:
+    def _merge(self, receipt: Receipt, cut: Cut, judged: Judged | None) -> Receipt:
         assert self.query.root is not None
-        fresh = self.evaluation.rows(self.query.root, cut).toDF(*self.query.columns)
-        if self.key is not None:
+        anew = cut if judged is None else judged.doubtful
+        pieces = [] if judged is None else [judged.rows]
+        if anew.count:
+            pieces.append(self.evaluation.rows(self.query.root, anew).toDF(*self.query.columns))
+        fresh = together(pieces)
+        if self.key is not None and judged is None:
             fresh = fresh.persist()
             self.evaluation.kept.append(fresh)
             self._refuse_twins(fresh)
-        return self.target.replace_units(cut.values.toDF(*self.units), fresh, self.apart, receipt, self._label(receipt))
+        units = cut.values.toDF(*self.units)
+        if cut.count <= FEW and all(nameable(f.dataType) for f in units.schema.fields):
+            return self.target.replace_few(units, fresh, self.apart, receipt, self._label)
+        return self.target.replace_units(units, fresh, self.apart, receipt, self._label(receipt))
 
     def _refuse_twins(self, rows: DataFrame) -> None:
         twin = rows.groupBy(*map(quoted, self.key or ())).count().where("count > 1").first()

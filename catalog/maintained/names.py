@@ -1,4 +1,4 @@
-"""Which source of a SELECT a column belongs to, and which columns its groups are made of."""
+"""Which source of a SELECT a column belongs to, which columns its groups are made of, and what its items are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from streamtime.maintained.nodes import Call, Item, Name, Node, Unreadable
+from streamtime.maintained.nodes import Call, Item, Name, Node, Total, Unreadable
+from streamtime.sql.syntax.tokens import Source, Span
 
 
 class Names:
@@ -109,6 +110,46 @@ def groups(tree: exp.Select, items: Sequence[Item], names: Names) -> tuple[froze
         found |= places
         whole = whole and bool(places)
     return frozenset(found), whole
+
+
+def total(item: exp.Expr, source: Source) -> Total | None:
+    """What an item is, without its alias, where it is an aggregate that what changes can be added to."""
+    if isinstance(item, exp.Count) and isinstance(item.this, exp.Star):
+        return Total("rows")
+    if not isinstance(item, exp.Count | exp.Sum | exp.Min | exp.Max) or not any(item.find_all(exp.Column)):
+        return None
+    first, last = written(item, source)
+    called = source.word(first) == item.key.upper() and source.word(first + 1) == "(" and source.closing.get(first + 1) == last - 1
+    if not called or source.word(first + 2) in ("DISTINCT", "ALL"):
+        return None
+    if not isinstance(item, exp.Sum):
+        return Total(item.key)
+    values = source.slice(first + 2, last - 1)
+    return Total("sum", source.span(first, last), f"named_struct('total', {source.slice(first, last)}, 'count', count({values}))")
+
+
+def written(expression: exp.Expr, source: Source) -> Span:
+    """Where an item of SELECT is written, without its alias: its first token, and the one behind its last."""
+    places = [i.meta["start"] for i in expression.find_all(exp.Identifier) if "start" in i.meta]
+    at = next(i for i, t in enumerate(source.tokens) if t.start <= min(places) < t.end)
+    while True:
+        around = source.around[at]
+        first = 0 if around is None else around + 1
+        last = len(source.tokens) if around is None else source.closing.get(around, len(source.tokens))
+        level = list(source.level(first, last))
+        before = [i for i in level if i <= at and source.word(i) == "SELECT"]
+        if before:
+            break
+        if around is None:
+            raise Unreadable("an item of SELECT was not found in the text")
+        at = around
+    start = max(i for i in level if i <= at and (i == before[-1] or (source.word(i) == "," and i > before[-1]))) + 1
+    end = next((i for i in level if i > at and source.word(i) in (",", "FROM")), last)
+    if source.word(start) in ("DISTINCT", "ALL"):
+        start += 1
+    if isinstance(expression.parent, exp.Alias):
+        end -= 2 if source.word(end - 2) == "AS" else 1
+    return start, end
 
 
 def lower(names: Sequence[str]) -> set[str]:

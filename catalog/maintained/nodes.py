@@ -60,6 +60,18 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Total:
+    """An aggregate that what changes can be added to: `count`, `sum`, `min`, `max`; `rows` is count(*).
+
+    A sum is NULL where no value is there, so what stands in its place counts them too: `text`, in a place of the query's.
+    """
+
+    kind: str
+    span: Span | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True)
 class Item:
     """A column of the result. `of` are the columns that it is made of, `plain` the one that it is, `text` how it is written."""
 
@@ -68,6 +80,7 @@ class Item:
     plain: Name | None
     text: str
     fixed: bool  # whether equal rows give equal values
+    total: Total | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,15 @@ class Block:
     grouped: frozenset[int] | None  # the items that are group keys; None: no groups
     whole: bool  # whether these are all of the group keys
     units: frozenset[str]
+    filtered: bool = False  # whether groups are left out, by HAVING, or rows put in order
+
+    @property
+    def added(self) -> bool:
+        """Whether each row is a group of joined tables, and all else in it are totals that what changes can be added to."""
+        if self.grouped is None or not self.whole or self.filtered or self.optional or len(self.units) != len(self.grouped):
+            return False
+        totals = all(i.total is not None for n, i in enumerate(self.items) if n not in self.grouped)
+        return totals and all(isinstance(s, Leaf) for s in self.sources.values())
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
 from streamtime.maintained.calls import SPECS, CallReader
-from streamtime.maintained.names import Names, groups, lower, own
+from streamtime.maintained.names import Names, groups, lower, own, total, written
 from streamtime.maintained.nodes import (
     Block,
     Call,
@@ -191,7 +191,10 @@ class _Reader(CallReader):
             units = {i.name.lower() for i in items if i.name.lower() in units and i.plain in by}
         columns = tuple(i.name for i in items)
         twice = {c.lower() for c in columns if [d.lower() for d in columns].count(c.lower()) > 1}
-        return Block(spans, sources, frozenset(optional), tuple(edges), tuple(items), columns, grouped, whole, frozenset(units - twice))
+        left_out = any(tree.args.get(a) is not None for a in ("having", "order", "sort", "distinct")) or any(own(tree, exp.Window))
+        return Block(
+            spans, sources, frozenset(optional), tuple(edges), tuple(items), columns, grouped, whole, frozenset(units - twice), left_out
+        )
 
     def sources(
         self, tree: exp.Select, spans: tuple[Span, ...], ctes: dict[str, exp.CTE]
@@ -309,32 +312,8 @@ class _Reader(CallReader):
             fixed = not any(bare.find_all(exp.AggFunc, exp.Window, exp.Query, exp.UDTF, exp.Anonymous))
             if plain is not None:
                 fixed = comparable(self.kinds(names.sources[plain[0]]).get(plain[1], ""))
-            text = self.written(bare) if fixed and plain is None and found else ""
-            yield Item(expression.alias_or_name, frozenset(filter(None, found)), plain, text, fixed)
-
-    def written(self, expression: exp.Expr) -> str:
-        """An item of SELECT as it is written, without its alias."""
-        places = [i.meta["start"] for i in expression.find_all(exp.Identifier) if "start" in i.meta]
-        source = self.statement
-        at = next(i for i, t in enumerate(source.tokens) if t.start <= min(places) < t.end)
-        while True:
-            around = source.around[at]
-            first = 0 if around is None else around + 1
-            last = len(source.tokens) if around is None else source.closing.get(around, len(source.tokens))
-            level = list(source.level(first, last))
-            before = [i for i in level if i <= at and source.word(i) == "SELECT"]
-            if before:
-                break
-            if around is None:
-                raise Unreadable("an item of SELECT was not found in the text")
-            at = around
-        start = max(i for i in level if i <= at and (i == before[-1] or (source.word(i) == "," and i > before[-1]))) + 1
-        end = next((i for i in level if i > at and source.word(i) in (",", "FROM")), last)
-        if source.word(start) in ("DISTINCT", "ALL"):
-            start += 1
-        if isinstance(expression.parent, exp.Alias):
-            end -= 2 if source.word(end - 2) == "AS" else 1
-        return source.slice(start, end)
+            text = self.statement.slice(*written(bare, self.statement)) if fixed and plain is None and found else ""
+            yield Item(expression.alias_or_name, frozenset(filter(None, found)), plain, text, fixed, total(bare, self.statement))
 
     # -- tables and calls
 

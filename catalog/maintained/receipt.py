@@ -20,7 +20,8 @@ class Receipt:
         tables: for each table that the query reads: the commit that was read last time (None: none), and the one that is read now.
         changed: rows that came or went in these tables since; an update is two.
         units: the columns by whose values the result is cut.
-        touched: how many of their values were computed anew; None where the way is full.
+        touched: how many of their values changes led to; None where the way is full.
+        added: for how many of these what changed was added to the totals that were there; the others were computed anew.
         removed, inserted: rows of the target. `updated`: rows that have their place.
         predicted: seconds that each way was thought to take, where that is known.
         seconds: what it took.
@@ -35,6 +36,7 @@ class Receipt:
     changed: dict[str, int] = field(default_factory=dict)
     units: tuple[str, ...] = ()
     touched: int | None = None
+    added: int = 0
     removed: int = 0
     inserted: int = 0
     updated: int = 0
@@ -47,6 +49,11 @@ class Receipt:
         """With the rows that were written."""
         return replace(self, removed=counts.get("removed", 0), inserted=counts.get("inserted", 0), updated=counts.get("updated", 0))
 
+    @property
+    def has_counts(self) -> bool:
+        """Whether the rows that were written are known."""
+        return bool(self.removed or self.inserted or self.updated)
+
     def __str__(self) -> str:
         """A few lines to read."""
         lines = [f"{self.target}: {self.way}. {self.why}"]
@@ -54,7 +61,8 @@ class Receipt:
             since = f"commit {now}" if before is None else f"commits {before + 1} to {now}" if before < now else f"nothing since {before}"
             lines.append(f"  read {name}: {since}" + (f", {self.changed[name]:,} changed rows" if self.changed.get(name) else ""))
         if self.touched is not None:
-            lines.append(f"  computed anew: {self.touched:,} values of {', '.join(self.units)}")
+            added = f"; {self.added:,} by adding what changed" if self.added else ""
+            lines.append(f"  computed anew: {self.touched - self.added:,} values of {', '.join(self.units)}{added}")
         if self.way in ("full", "incremental"):
             lines.append(f"  wrote: {self.inserted:,} inserted, {self.updated:,} updated, {self.removed:,} removed")
         if self.predicted:
@@ -90,7 +98,8 @@ def said(label: str | None, at: int, counts: dict[str, int]) -> Last | None:
         found = json.loads(label)[MARK]
         fields = found["receipt"] | {"units": tuple(found["receipt"]["units"]), "seconds": round((at - found["started"]) / 1e6, 3)}
         fields["tables"] = {name: tuple(commits) for name, commits in fields["tables"].items()}
-        receipt = Receipt(**fields).wrote(counts)
+        receipt = Receipt(**fields)
+        receipt = receipt if receipt.has_counts else receipt.wrote(counts)
         return Last(found["text"], found["sources"], found["costs"], receipt, found["onto"], found["settings"])
     except (ValueError, KeyError, TypeError):
         return None

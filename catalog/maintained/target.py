@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from streamtime.maintained.receipt import MARK, Last, Receipt, said
 from streamtime.maintained.snapshots import NAME
@@ -28,6 +30,8 @@ PROPERTIES = {"delta.enableDeletionVectors": "true"}  # a row that goes marks it
 PROPERTY = "maintained.run"  # not of `streamtime.`: these say that a table is versioned
 ASKED = ("version", "operation", "operationMetrics", "userMetadata", "unix_micros(timestamp) AS at")
 OP = "streamtime_op"  # of a row of the source of a MERGE: 1 puts a row, 0 removes those of a unit
+RECENT = 20  # commits that are read at first: those since the last run are nearly always among them
+FEW = 20_000  # units that a condition can name: it stands in the commit
 REPEATED = "Another run of maintain did it at the same time."
 
 
@@ -37,6 +41,7 @@ class Target:
     def __init__(self, session: SparkSession, name: str) -> None:
         self.session, self.name = session, name
         self.there = session.catalog.tableExists(name)
+        self.found = self.commits(RECENT) if self.there else []  # as it was when the run began
 
     # -- what its log says
 
@@ -54,14 +59,16 @@ class Target:
 
     def last(self) -> tuple[Last, str]:
         """The newest run, with what was known of costs when rows were last written; and why the table is no longer what it made of it."""
-        commits = self.commits()
-        runs = [(row["version"], last) for row in commits if (last := _said(row)) is not None]
+        runs = [(row["version"], last) for row in self.found if (last := _said(row)) is not None]
+        if not runs or self.found[-1]["version"] > runs[0][1].onto + 1:
+            self.found = self.commits()
+            runs = [(row["version"], last) for row in self.found if (last := _said(row)) is not None]
         if not runs:
             fix = "Give the result a name of its own, or drop that table."
             raise CallError(NAME, "`target`", f"{self.name} is there, and no run of maintain made it, or its log has forgotten it", fix)
         version, last = runs[0]
         of_runs = {number for number, _ in runs}
-        for row in commits:  # behind the run, and while it ran
+        for row in self.found:  # behind the run, and while it ran
             others = row["version"] > last.onto and row["version"] != version and row["version"] not in of_runs
             if others and not row["operation"].startswith(WITHOUT_ROWS):
                 return last, f"Somebody else wrote to the table: commit {row['version']}, {row['operation']}."
@@ -70,26 +77,76 @@ class Target:
     @property
     def version(self) -> int:
         """Its newest commit; -1 where it is not there."""
-        return int(self.commits(1)[0]["version"]) if self.there else -1
+        return int(self.found[0]["version"]) if self.there else -1
 
     # -- writing
 
     def overwrite(self, rows: DataFrame, receipt: Receipt, label: str, properties: Mapping[str, str]) -> Receipt:
         """Put these rows in the place of all that are there."""
-        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option("userMetadata", label)
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         if not self.there:
             mapped = {"delta.columnMapping.mode": "name"} if needs_mapping(rows.schema) else {}  # files cannot have such names
-            writer.options(**PROPERTIES | mapped | dict(properties)).saveAsTable(self.name)
+            writer.options(**PROPERTIES | mapped | dict(properties), userMetadata=label).saveAsTable(self.name)
             return receipt.wrote(_counts(self.commits(1)[0]))
-        before = self.commits(1)[0]["version"]
-        writer.option("txnAppId", MARK).option("txnVersion", str(receipt.run)).saveAsTable(self.name)
-        (newest,) = self.commits(1)
-        if newest["version"] == before:
-            return replace(receipt, way="repeated", why=REPEATED)
-        return receipt.wrote(_counts(newest))
+        return self._written(writer, receipt, label)
+
+    def _written(self, writer: DataFrameWriter, receipt: Receipt, label: str) -> Receipt:
+        """Write, unless another run did meanwhile."""
+        try:
+            writer.options(userMetadata=label, txnAppId=MARK, txnVersion=str(receipt.run)).saveAsTable(self.name)
+        except PySparkException as error:
+            if not _is_repeated(error):
+                raise
+        for row in self.commits(RECENT):
+            if row["userMetadata"] == label:
+                return receipt if receipt.has_counts else receipt.wrote(_counts(row))
+        return replace(receipt, way="repeated", why=REPEATED)
+
+    def replace_few(self, units: DataFrame, fresh: DataFrame, single: bool, receipt: Receipt, label: Callable[[Receipt], str]) -> Receipt:
+        """Put fresh rows in the place of all rows of some units, which a condition can name: one look for their rows, and one write.
+
+        `single`: a unit has one row. Those that do not differ stay, and count for nothing.
+        """
+        if not single:
+            writer = fresh.write.format("delta").mode("overwrite").option("replaceWhere", one_of(units.schema, units.collect()))
+            return self._written(writer, receipt, label(receipt))
+        differing = self._differing(units, fresh).persist()
+        try:
+            found = differing.select(OP, *map(quoted, units.columns)).collect()
+            counts = Counter(row[OP] for row in found)
+            receipt = receipt.wrote(counts)
+            if not found:
+                self.note(receipt, label(receipt))
+                return receipt
+            writer = differing.where(f"{OP} <> 'removed'").drop(OP).write.format("delta")
+            if counts["inserted"] == len(found):
+                writer.mode("append")
+            else:  # Delta refuses rows that the condition does not name
+                writer.mode("overwrite").option("replaceWhere", one_of(units.schema, [tuple(row)[1:] for row in found]))
+            return self._written(writer, receipt, label(receipt))
+        finally:
+            differing.unpersist()
+
+    def _differing(self, units: DataFrame, fresh: DataFrame) -> DataFrame:
+        """The rows that come in, are others than before, or go. Of one that goes, the columns of its unit are there."""
+        table = self.session.table(self.name)
+        old = table.select(*[F.col(quoted(c)).alias(f"o{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("there"))
+        made = fresh.select(*[F.col(quoted(c)).alias(f"f{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("made"))
+        places = [fresh.columns.index(c) for c in units.columns]
+        old = old.join(F.broadcast(units), _same(old, [f"o{i}" for i in places], units, units.columns), "left_semi")  # null-safe
+        both = old.join(made, _same(old, [f"o{i}" for i in places], made, [f"f{i}" for i in places]), "full")  # null-safe
+        differs = F.lit(False)
+        for i, f in enumerate(fresh.schema.fields):
+            differs |= ~F.col(f"o{i}").eqNullSafe(F.col(f"f{i}")) if orderable(f.dataType) else F.lit(True)
+        kind = F.when(F.col("made").isNull(), "removed").when(F.col("there").isNull(), "inserted").when(differs, "updated")
+        columns = [
+            (F.when(F.col("made").isNull(), F.col(f"o{i}")).otherwise(F.col(f"f{i}")) if i in places else F.col(f"f{i}")).alias(c)
+            for i, c in enumerate(fresh.columns)
+        ]
+        return both.select(*columns, kind.alias(OP)).where(F.col(OP).isNotNull())
 
     def replace_units(self, units: DataFrame, fresh: DataFrame, single: bool, receipt: Receipt, label: str) -> Receipt:
-        """Put fresh rows in the place of all rows of some units. `single`: a unit has one row, which can be updated."""
+        """The same by a MERGE, however many units there are. It looks four times through the table."""
         view = f"streamtime_{uuid.uuid4().hex}"
         source = self._gone(units, fresh, single).unionAll(fresh.withColumn(OP, F.lit(1)))
         source.createOrReplaceTempView(view)
@@ -106,7 +163,7 @@ class Target:
             with self._labelled(label, receipt.run):
                 rows = self.session.sql(text).collect()
         except PySparkException as error:
-            if "ConcurrentTransaction" not in str(error) and "CONCURRENT_TRANSACTION" not in str(error):
+            if not _is_repeated(error):
                 raise
             rows = []
         finally:
@@ -165,6 +222,42 @@ def _same(one: DataFrame, names: Sequence[str], other: DataFrame, others: Sequen
     return same
 
 
+def _is_repeated(error: PySparkException) -> bool:
+    """Whether Delta has a commit of this number already."""
+    return "ConcurrentTransaction" in str(error) or "CONCURRENT_TRANSACTION" in str(error)
+
+
+def nameable(kind: T.DataType) -> bool:
+    """Whether a condition can name values of a type, and finds the files that have them."""
+    plain = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.DateType, T.BooleanType)
+    return isinstance(kind, plain) or kind == T.StringType()
+
+
+def one_of(schema: T.StructType, values: Sequence[Sequence[Any]]) -> str:
+    """The condition that some columns have one of these values; null is a value like any other."""
+    if len(schema.fields) > 1:
+        ours = _struct([quoted(f.name) for f in schema.fields])
+        theirs = [_struct([_value(v, f.dataType) for v, f in zip(row, schema.fields, strict=True)]) for row in values]
+        return f"{ours} IN ({', '.join(theirs)})"
+    (field,) = schema.fields
+    column, known = quoted(field.name), [_value(row[0], field.dataType) for row in values if row[0] is not None]
+    conditions = [f"({column} IS NOT NULL AND {column} IN ({', '.join(known)}))"] if known else []
+    return " OR ".join([*conditions, f"{column} IS NULL"] if len(known) < len(values) else conditions)
+
+
+def _struct(values: Sequence[str]) -> str:
+    fields = [f"'{i}', {value}" for i, value in enumerate(values)]
+    return f"named_struct({', '.join(fields)})"
+
+
+def _value(value: Any, kind: T.DataType) -> str:
+    if isinstance(value, str):
+        return literal(value)
+    if isinstance(kind, T.IntegerType | T.LongType) and value is not None and value > -(1 << 31):  # the least ones have no literals
+        return f"{value}L" if isinstance(kind, T.LongType) else str(value)
+    return f"CAST({'NULL' if value is None else literal(str(value))} AS {kind.simpleString()})"
+
+
 def _said(row: Any) -> Last | None:
     """What a commit says of the run that made it."""
     return said(row["userMetadata"], row["at"], _counts(row))
@@ -176,7 +269,7 @@ def _counts(row: Any) -> dict[str, int]:
     if row["operation"] == "MERGE":
         names = {"inserted": "numTargetRowsInserted", "updated": "numTargetRowsUpdated", "removed": "numTargetRowsDeleted"}
     else:
-        names = {"inserted": "numOutputRows"}
+        names = {"inserted": "numOutputRows", "removed": "numDeletedRows"}
     return {name: int(counts.get(metric) or 0) for name, metric in names.items()}
 
 

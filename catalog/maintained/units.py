@@ -83,12 +83,12 @@ class Evaluation:
 
     def whole(self) -> DataFrame:
         """The result, of the tables as they are."""
-        return self._run(None, {leaf.span: self._at(leaf, False) for leaf in self.query.leaves})
+        return self.run(None, {leaf.span: self.at(leaf, False) for leaf in self.query.leaves})
 
     def rows(self, node: Node, cut: Cut | None, old: bool = False) -> DataFrame:
         """The rows of a node: all, or those of some units; of the tables as they were, or as they are."""
         if isinstance(node, Leaf):
-            df = self._at(node, old)
+            df = self.at(node, old)
             return df if cut is None else cut.keep(df)
         cuts: dict[Span, Cut | DataFrame | None] = {}
         self._push(node, cut, cuts, old)
@@ -96,7 +96,7 @@ class Evaluation:
         for leaf in leaves_of(node):
             found = cuts.get(leaf.span)
             leaves[leaf.span] = found if isinstance(found, DataFrame) else self.rows(leaf, found, old)
-        df = self._run(node, leaves)
+        df = self.run(node, leaves)
         return df if cut is None else cut.keep(df)
 
     def _push(self, node: Node, cut: Cut | None, cuts: dict[Span, Cut | DataFrame | None], old: bool) -> None:
@@ -143,7 +143,7 @@ class Evaluation:
     def _by_text(self, leaf: Leaf, cut: Cut, texts: dict[str, str], old: bool) -> DataFrame:
         """A table cut by expressions over its columns."""
         part = cut.of({name: name for name in texts})
-        df = self._at(leaf, old).alias(leaf.alias)
+        df = self.at(leaf, old).alias(leaf.alias)
         return part.keep(df, [F.expr(texts[name]) for name in part.columns])
 
     def _looked_up(self, node: Block, alias: str, given: dict[str, Cut], old: bool) -> Cut | None:
@@ -156,7 +156,7 @@ class Evaluation:
             pairs = _joined(node, beside, alias)
             if isinstance(other, Leaf) and pairs and all(b in below.units for _, b in pairs):
                 names = {c.lower(): c for c in other.columns}
-                keys = cut.keep(self._at(other, old)).select(*[F.col(quoted(names[a])).alias(f"u{i}") for i, (a, _) in enumerate(pairs)])
+                keys = cut.keep(self.at(other, old)).select(*[F.col(quoted(names[a])).alias(f"u{i}") for i, (a, _) in enumerate(pairs)])
                 return self.counted(tuple(b for _, b in pairs), keys)
         return None
 
@@ -247,14 +247,15 @@ class Evaluation:
 
     # -- text
 
-    def _at(self, leaf: Leaf, old: bool) -> DataFrame:
+    def at(self, leaf: Leaf, old: bool) -> DataFrame:
+        """A table as it was, or as it is."""
         table = self.tables[leaf.table]
         return table.old(self.session) if old else table.rows(self.session, table.now)
 
-    def _run(self, node: Node | None, leaves: Mapping[Span, DataFrame]) -> DataFrame:
-        """A node's part of the text, or all of it, as a query, with these rows in the places of its tables."""
+    def run(self, node: Node | None, leaves: Mapping[Span, DataFrame], texts: Mapping[Span, str] | None = None) -> DataFrame:
+        """A node's part of the text, or all of it, as a query, with these rows in the places of its tables, and other text in some."""
         known = {leaf.span: leaf for leaf in self.query.leaves}
-        places = {span: _in_place(known[span], self._view(df)) for span, df in leaves.items()}
+        places = {span: _in_place(known[span], self._view(df)) for span, df in leaves.items()} | dict(texts or {})
         whole = [(0, len(self.query.text))]
         written = node.written if isinstance(node, Call) else None
         spans = whole if node is None or isinstance(node, Leaf) else node.spans

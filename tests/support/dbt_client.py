@@ -58,10 +58,18 @@ select * from values
   as changes(id, `full name`, batch, at, op) where batch = {{ var('batch') }}
 """
 
+MAINTAINED = """
+{{ config(materialized='maintained', policy='incremental',
+          pre_hook="alter table {{ ref('people_1') }} set tblproperties (delta.enableChangeDataFeed = true)") }}
+select substr(`full name`, 1, 1) as initial, count(*) as n from {{ ref('people_1') }} group by 1
+"""
+
 
 def changes(folder: Path) -> dict[str, list[str]]:
-    """Changes merged into tables, run by run: one deleted key's change, and one of the history, come late."""
+    """Changes merged into tables, run by run: one deleted key's change, and one of the history, come late. A table that follows one of them."""
     from pyspark.sql import SparkSession
+
+    import streamtime
 
     (folder / "models").mkdir(parents=True)
     said = "name: people\nprofile: flights\nversion: '1.0'\nflags: {send_anonymous_usage_stats: false}\n"
@@ -70,6 +78,7 @@ def changes(folder: Path) -> dict[str, list[str]]:
     for scd in (1, 2):
         config = f"materialized='apply_changes', keys='id', sequence_by=['at'], deleted=\"op = 'D'\", scd={scd}"
         (folder / "models" / f"people_{scd}.sql").write_text(f"{{{{ config({config}) }}}}{CHANGES}")
+    (folder / "models" / "initials.sql").write_text(MAINTAINED)
     where = ["--project-dir", str(folder)]
     assert run("deps", "--quiet", *where).success
     for batch in (1, 2, 2):
@@ -77,7 +86,9 @@ def changes(folder: Path) -> dict[str, list[str]]:
     spark = SparkSession.active()
     bounds = {1: "", 2: ", ' ', date_format(valid_from, 'HH:mm'), '-', date_format(valid_to, 'HH:mm')"}
     texts = {scd: f"select concat_ws('', id, ' ', `full name`{b}) from flights.people_{scd}" for scd, b in bounds.items()}
-    return {str(scd): sorted(row[0] for row in spark.sql(text).collect()) for scd, text in texts.items()}
+    texts |= {"initials": "select concat(initial, ' ', n) from flights.initials"}
+    ways = [receipt.way for receipt in reversed(streamtime.receipts(spark, "flights.initials"))]
+    return {str(name): sorted(row[0] for row in spark.sql(text).collect()) for name, text in texts.items()} | {"ways": ways}
 
 
 def documented() -> dict[str, Any]:

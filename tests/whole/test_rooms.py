@@ -19,7 +19,7 @@ ROOMS = {
     "catalog": "catalog/maintained, catalog/monitoring, catalog/notebook, catalog/pictures, catalog/shell, catalog/plain, catalog/door, catalog/python, catalog/statements, catalog/store, sql/call, sql/functions, sql/rows, sql/stream, sql/syntax",
     "catalog/server": "catalog, catalog/door",
     "catalog/dbt/found": "catalog, catalog/dbt",
-    "catalog/dbt": "catalog, catalog/plain, sql/call, sql/syntax",
+    "catalog/dbt": "catalog, catalog/maintained, catalog/plain, sql/call, sql/syntax",
     "catalog/explore": "catalog/pictures, catalog/statements, sql/syntax",
     "catalog/pictures": "catalog, catalog/statements, sql/as_of, sql/call, sql/rows, sql/syntax",
     "catalog/plain": "catalog, catalog/door, catalog/statements, sql/call, sql/syntax",

@@ -133,6 +133,12 @@ def test_changes_are_merged_whatever_their_order(ways: dict[str, Said]) -> None:
     ]
 
 
+def test_a_maintained_model_follows_the_table_that_it_reads(ways: dict[str, Said]) -> None:
+    found = ways["here"]["changes"]
+    assert (found["initials"], found["ways"][:2]) == (["A 1", "C 1", "d 1"], ["full", "incremental"])
+    assert "flights.initials" in ways["here"]["log"].replace("`", "")
+
+
 def test_the_docs_know_what_a_call_reads(ways: dict[str, Said]) -> None:
     docs = ways["here"]["docs"]
     assert {"flights", "alerts", "pages", "pages_log", "hourly", "on_call", "shifts"} <= set(docs["tables"])

@@ -190,7 +190,7 @@ def test_a_run_that_breaks_off_before_its_commit_did_nothing(spark: SparkSession
     streamtime.maintain(spark, target, text)
     spark.sql(f"INSERT INTO {source} VALUES ('a'), ('b')")
     with monkeypatch.context() as patch:
-        patch.setattr("streamtime.maintained.target.Target.replace_units", lambda *_: 1 / 0)
+        patch.setattr("streamtime.maintained.target.Target._written", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             streamtime.maintain(spark, target, text, policy="incremental")
     assert not [v for v in spark.catalog.listTables() if v.name.startswith("streamtime_")]

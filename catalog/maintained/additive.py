@@ -1,0 +1,157 @@
+"""Totals that follow from those that are there and from what changes add to them, so that no group is counted again.
+
+The query is run as it is written, over the rows that came in the place of one of its tables, and over those that went. Of a join, the
+changes of each table meet the tables before it as they are, and those behind it as they were; so each pair of rows counts once.
+
+Where the totals that are there do not say enough, a group is in doubt, and is computed anew: its smallest value went; of a sum, values went
+and none came, so that perhaps none is left, and the sum is NULL; rows went, and no count(*) says whether any are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.maintained.nodes import Block, Total
+from streamtime.maintained.units import Cut, Evaluation, together
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.tokens import Span
+
+EXACT = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType, T.TimestampType, T.TimestampNTZType)
+NARROW, WIDE = 30, 37  # digits of a sum that is kept, and of one to which another is added: DECIMAL has 38
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The groups that changes led to: the new rows of those that are known, those that are in doubt, and all of them."""
+
+    rows: DataFrame
+    doubtful: Cut
+    groups: Cut
+
+
+class Totals:
+    """A query of totals, between two commits of each table."""
+
+    def __init__(self, evaluation: Evaluation, block: Block) -> None:
+        self.evaluation, self.block, self.query = evaluation, block, evaluation.query
+        assert block.grouped is not None
+        self.keys = sorted(block.grouped)
+        self.totals: dict[int, Total] = {i: item.total for i, item in enumerate(block.items) if item.total is not None}
+
+    @property
+    def exact(self) -> bool:
+        """Whether what is added one by one is what is added at once; of DOUBLE it is not."""
+        return all(_exact(total.kind, self.query.kinds[i]) for i, total in self.totals.items())
+
+    def judged(self, target: DataFrame) -> Judged | None:
+        """What changes make of the totals in the target; None where nothing changed."""
+        added = self._added()
+        if added is None:
+            return None
+        units = tuple(self.query.columns[i].lower() for i in self.keys)
+        groups = Cut(units, added, added.count())
+        found = self._met(groups, target).persist()
+        self.evaluation.kept.append(found)
+        doubts = found.where("doubt").select(*[F.col(f"c{i}").alias(f"u{n}") for n, i in enumerate(self.keys)])
+        rows = found.where("NOT doubt AND NOT gone").select(*[F.col(f"c{i}") for i in range(len(self.query.columns))])
+        return Judged(rows.toDF(*self.query.columns), Cut(units, doubts, doubts.count()), groups.of({u: u for u in units}))
+
+    # -- what changes add
+
+    def _added(self) -> DataFrame | None:
+        """For each group that changes led to: what came to each total, less what went."""
+        tables, leaves = self.evaluation.tables, self.query.leaves
+        texts: Mapping[Span, str] = {t.span: t.text for t in self.totals.values() if t.span is not None}
+        pieces = []
+        for place, leaf in enumerate(leaves):
+            for came in (True, False):
+                rows = tables[leaf.table].changes(self.evaluation.session, came)
+                if rows is not None:
+                    at = {other.span: self.evaluation.at(other, old=n > place) for n, other in enumerate(leaves)}
+                    found = self.evaluation.run(self.block, at | {leaf.span: rows}, texts)
+                    pieces.append(self._signed(found.toDF(*[f"c{i}" for i in range(len(found.columns))]), came))
+        if not pieces:
+            return None
+        summed = [c for i, total in self.totals.items() for c in _summed(i, total.kind)]
+        keys = [F.col(f"u{n}") for n in range(len(self.keys))]
+        added = together(pieces).groupBy(*keys).agg(F.bool_or("went").alias("went"), *summed).persist()
+        self.evaluation.kept.append(added)
+        return added
+
+    def _signed(self, df: DataFrame, came: bool) -> DataFrame:
+        columns = [F.col(f"c{i}").alias(f"u{n}") for n, i in enumerate(self.keys)]
+
+        def signed(column: Column) -> Column:
+            return column if came else -column
+
+        for i, total in self.totals.items():
+            if total.kind == "sum":
+                columns.append(signed(F.col(f"c{i}.total").cast(_decimal(self.query.kinds[i], NARROW))).alias(f"a{i}"))
+                columns.append(signed(F.col(f"c{i}.count")).alias(f"n{i}"))
+            elif total.kind in ("count", "rows"):
+                columns.append(signed(F.col(f"c{i}")).alias(f"a{i}"))
+            else:
+                columns.append(F.when(F.lit(came), F.col(f"c{i}")).alias(f"a{i}"))
+                columns.append(F.when(F.lit(not came), F.col(f"c{i}")).alias(f"w{i}"))
+        return df.select(*columns, F.lit(not came).alias("went"))
+
+    # -- what it makes of the totals that are there
+
+    def _met(self, groups: Cut, target: DataFrame) -> DataFrame:
+        """The new totals, with whether a group is in doubt, or gone."""
+        there = target.select(*[F.col(quoted(c)).alias(f"o{i}") for i, c in enumerate(self.query.columns)], F.lit(True).alias("there"))
+        same = F.lit(True)
+        for n, i in enumerate(self.keys):
+            same &= there[f"o{i}"].eqNullSafe(F.col(f"u{n}"))
+        added = F.broadcast(groups.values) if groups.small else groups.values
+        met = there.join(added, same, "right")  # null-safe
+        counts = [i for i, total in self.totals.items() if total.kind == "rows"]
+        left = F.coalesce(f"o{counts[0]}", F.lit(0)) + F.col(f"a{counts[0]}") if counts else None
+        gone = left == 0 if left is not None else F.lit(False)
+        doubt = left < 0 if left is not None else F.col("went")
+        columns = {i: F.col(f"u{n}") for n, i in enumerate(self.keys)}
+        for i, total in self.totals.items():
+            columns[i], unknown = _new(i, total.kind, self.query.kinds[i])
+            doubt |= unknown
+        named = [columns[i].cast(kind).alias(f"c{i}") for i, kind in enumerate(self.query.kinds)]
+        return met.select(*named, gone.alias("gone"), (doubt & ~gone).alias("doubt"))
+
+
+def _exact(total: str, kind: T.DataType) -> bool:
+    if isinstance(kind, T.DecimalType):
+        return total != "sum" or kind.precision <= NARROW
+    return isinstance(kind, EXACT)
+
+
+def _decimal(kind: T.DataType, digits: int) -> T.DecimalType:
+    return T.DecimalType(digits, kind.scale if isinstance(kind, T.DecimalType) else 0)
+
+
+def _summed(i: int, kind: str) -> list[Column]:
+    """What a total's columns come to."""
+    if kind in ("min", "max"):
+        least = F.min if kind == "min" else F.max
+        return [least(f"a{i}").alias(f"a{i}"), least(f"w{i}").alias(f"w{i}")]
+    counted = [F.sum(f"n{i}").alias(f"n{i}")] if kind == "sum" else []
+    return [F.sum(f"a{i}").alias(f"a{i}"), *counted]
+
+
+def _new(i: int, total: str, kind: T.DataType) -> tuple[Column, Column]:
+    """A total's new value, and whether it is in doubt."""
+    old, added = F.col(f"o{i}"), F.col(f"a{i}")
+    if total in ("count", "rows"):
+        return F.coalesce(old, F.lit(0)) + added, F.lit(False)
+    if total == "sum":
+        wide, zero = _decimal(kind, WIDE), F.lit(0).cast(_decimal(kind, WIDE))
+        some, fits = old.isNotNull() | (F.col(f"n{i}") > 0), F.coalesce(old.cast(wide), zero) + F.coalesce(added.cast(wide), zero)
+        new = F.when(some, fits.try_cast(kind))
+        return new, (F.col(f"n{i}") < 0) | (new.isNull() & some)
+    went = F.col(f"w{i}")
+    new = (F.least if total == "min" else F.greatest)(old, added)
+    reached = (went <= new) if total == "min" else (went >= new)
+    return new, went.isNotNull() & F.coalesce(reached, F.lit(True))

@@ -1,0 +1,125 @@
+"""Totals to which changes are added are those that the query gives; where they do not say enough, a group is computed anew. Conditions
+that name units find them, whatever the values are."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+from support import maintained as cases
+
+import streamtime
+from streamtime.maintained.target import nameable, one_of
+
+JOINED = (
+    "SELECT d.`na me` AS who, count(*) AS n, count(f.v) AS some, sum(f.v) AS total, sum(v + b) AS more, sum(amount) AS `su m`, "
+    "min(v) AS least, max(ts) AS last FROM {s}.f AS f JOIN {s}.d AS d ON f.g = d.g WHERE v IS NULL OR v < 100 GROUP BY d.`na me`"
+)
+WITHOUT_ROWS = "SELECT k, v > 2 AS high, sum(v) AS total, max(amount) AS most FROM {s}.f GROUP BY k, 2"
+COMMITS = [  # what is done between two runs, and how many groups of JOINED are in doubt then
+    (  # values change, NULLs come and go, a group comes, rows that are filtered out change, a row is there between two commits only
+        [
+            "UPDATE {s}.f SET v = v + 1, amount = amount - 0.01 WHERE k = 'hot'",
+            "UPDATE {s}.f SET v = 500 WHERE k = 'ann'",
+            "INSERT INTO {s}.f VALUES ('new', 7, -5, 9, 1.00, TIMESTAMP '0001-01-01'), ('gone', 1, -99, 1, 0.00, NULL)",
+            "INSERT INTO {s}.d VALUES (7, 'seven'), (2, 'two again')",
+            "DELETE FROM {s}.f WHERE k = 'gone'",
+        ],
+        1,
+    ),
+    (  # both sides at once: keys move, names move, a group vanishes, the last value of a group becomes NULL
+        [
+            "UPDATE {s}.f SET g = 2 WHERE k = 'bob'",
+            "UPDATE {s}.d SET `na me` = NULL WHERE g = 3",
+            "DELETE FROM {s}.d WHERE g = 7",
+            "UPDATE {s}.f SET v = NULL WHERE g = 4",
+        ],
+        1,
+    ),
+    (  # it returns; the newest row of two groups goes; one side has the same row twice
+        [
+            "INSERT INTO {s}.d VALUES (7, 'seven'), (1, 'one')",
+            "DELETE FROM {s}.f WHERE ts = TIMESTAMP '9999-12-31 23:59:59.999999'",
+            "MERGE INTO {s}.f t USING (SELECT 'hot' AS k) s ON t.k = s.k WHEN MATCHED AND t.v > 3 THEN UPDATE SET v = v - 3",
+        ],
+        2,
+    ),
+]
+
+
+def test_what_changes_are_added_to_is_what_all_rows_give(spark: SparkSession, schema: str) -> None:
+    spark.sql(f"CREATE TABLE {schema}.f (k STRING, g INT, v INT, b BIGINT, amount DECIMAL(12, 2), ts TIMESTAMP) {cases.FEED}")
+    spark.sql(f"CREATE TABLE {schema}.d (g INT, `na me` STRING) {cases.FEED[:-1]}, delta.columnMapping.mode = 'name')")
+    spark.sql(
+        f"INSERT INTO {schema}.f SELECT * FROM VALUES ('ann', 1, 1, 5000000000, 1.10, TIMESTAMP '2024-01-01'), ('bob', 1, NULL, 1, NULL, NULL), "
+        "(NULL, 2, NULL, NULL, 2.50, TIMESTAMP '9999-12-31 23:59:59.999999'), ('', 2, 7, 7, -3.00, NULL), (NULL, NULL, 3, 3, 3.00, NULL), "
+        "('cyd', 4, 2, 2, 2.00, NULL), ('dee', 3, NULL, NULL, NULL, NULL), "
+        "('least', 1, -50, 0, 0, TIMESTAMP '9999-12-31 23:59:59.999998'), ('least', 2, -50, 0, 0, TIMESTAMP '9999-12-31 23:59:59.999998') UNION ALL "
+        "SELECT 'hot', cast(id % 3 AS INT), cast(id AS INT), id, cast(id AS DECIMAL(12, 2)), timestamp_seconds(id) FROM range(40)"
+    )
+    spark.sql(f"INSERT INTO {schema}.d VALUES (1, 'one'), (2, 'two'), (2, 'two'), (3, 'three'), (4, 'four'), (NULL, 'none')")
+    streamtime.maintain(spark, f"{schema}.m", JOINED.format(s=schema))
+    for texts, doubts in COMMITS:
+        for text in texts:
+            spark.sql(text.format(s=schema))
+        done = streamtime.maintain(spark, f"{schema}.m", JOINED.format(s=schema), policy="incremental", shadow=True)
+        assert (done.way, done.shadow) == ("incremental", 0), (texts, done)
+        assert done.touched is not None
+        assert done.added == done.touched - doubts > 0, (texts, done)
+
+
+def test_without_a_count_of_rows_groups_that_lost_one_are_computed_anew(spark: SparkSession, schema: str) -> None:
+    spark.sql(f"CREATE TABLE {schema}.f (k STRING, v INT, amount DECIMAL(38, 2)) {cases.FEED}")
+    spark.sql(f"INSERT INTO {schema}.f VALUES ('a', 1, 1), ('a', 9, 2), (NULL, 1, 1), ('b', NULL, NULL), ('c', 1, 1)")
+    text = WITHOUT_ROWS.format(s=schema)
+    streamtime.maintain(spark, f"{schema}.m", text, properties={"delta.enableChangeDataFeed": "true"})
+    seen = []
+    for commit in ("INSERT INTO {s}.f VALUES ('a', 2, 5), (NULL, NULL, 1), ('d', 1, 1)", "DELETE FROM {s}.f WHERE k = 'c' OR v = 9"):
+        spark.sql(commit.format(s=schema))
+        done = streamtime.maintain(spark, f"{schema}.m", text, policy="incremental", shadow=True)
+        assert done.shadow == 0, done
+        seen.append((done.touched, done.added, done.inserted, done.updated, done.removed))
+    assert seen == [(3, 3, 2, 1, 0), (2, 0, 0, 0, 2)]
+    assert streamtime.receipts(spark, f"{schema}.m")[1].updated == 1
+    properties = dict(map(tuple, spark.sql(f"SHOW TBLPROPERTIES {schema}.m").collect()))
+    assert (properties["delta.enableChangeDataFeed"], properties["delta.enableDeletionVectors"]) == ("true", "true")
+
+
+UNITS = [
+    (T.StringType(), ["", "it's", "back\\slash", '`q` "x"', "ümlaut 🍵", "\n", None], ["its", "it"]),
+    (T.LongType(), [-(2**63), 2**63 - 1, 0, -1, None], [1]),
+    (T.IntegerType(), [-(2**31), 2**31 - 1, 0], [None, 5]),
+    (T.ByteType(), [-128, None], [127]),
+    (T.DecimalType(38, 10), [Decimal("0E-10"), Decimal("-9999999999999999999999999999.9999999999"), None], [Decimal("0.0000000001")]),
+    (T.DateType(), [datetime.date(1, 1, 1), datetime.date(9999, 12, 31), datetime.date(1582, 10, 4), None], [datetime.date(1582, 10, 15)]),
+    (T.BooleanType(), [True], [False, None]),
+]
+
+
+def test_a_condition_names_units_whatever_they_are(spark: SparkSession) -> None:
+    """One row for each value, and pairs of values, of which some are null."""
+    name = "o`dd na.me"
+    found = None
+    for kind, given, others in UNITS:
+        assert nameable(kind)
+        schema = T.StructType([T.StructField(name, kind), T.StructField("b", T.IntegerType())])
+        df = spark.createDataFrame([(value, b) for value in given + others for b in (1, None)], schema)
+        single = one_of(T.StructType(schema.fields[:1]), [(value,) for value in given])
+        pairs = one_of(schema, [(value, 1 if i % 2 else None) for i, value in enumerate(given)])
+        counted = df.selectExpr(
+            f"'{kind.simpleString()}' AS kind", f"count_if({single}) AS one", f"count_if({pairs}) AS two", "count(*) AS n"
+        )
+        found = counted if found is None else found.unionAll(counted)
+    assert found is not None
+    assert sorted(tuple(row) for row in found.collect()) == sorted(
+        (kind.simpleString(), 2 * len(given), len(given), 2 * len(given + others)) for kind, given, others in UNITS
+    )
+
+
+@pytest.mark.parametrize("kind", [T.DoubleType(), T.TimestampType(), T.BinaryType(), T.StringType("UTF8_LCASE")])
+def test_of_other_types_none_is_named(kind: T.DataType) -> None:
+    """A DOUBLE is -0.0 or NaN, a TIMESTAMP is written in a time zone, a collation calls several values one."""
+    assert not nameable(kind)
