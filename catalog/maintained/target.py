@@ -30,7 +30,6 @@ PROPERTIES = {"delta.enableDeletionVectors": "true"}  # a row that goes marks it
 PROPERTY = "maintained.run"  # not of `streamtime.`: these say that a table is versioned
 ASKED = ("version", "operation", "operationMetrics", "userMetadata", "unix_micros(timestamp) AS at")
 OP = "streamtime_op"  # of a row of the source of a MERGE: 1 puts a row, 0 removes those of a unit
-CHECK = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 RECENT = 20  # commits that are read at first: those since the last run are nearly always among them
 FEW = 2_000  # units that a condition can name: it stands in the commit, and of 20,000 it took longer than a MERGE
 REPEATED = "Another run of maintain did it at the same time."
@@ -108,7 +107,6 @@ class Target:
 
         `single`: a unit has one row. Those that do not differ stay, and count for nothing.
         """
-        self.session.conf.set(CHECK, "false")  # it compares each row with each unit in turn; fresh rows are cut to the units before
         if not single:
             writer = fresh.write.format("delta").mode("overwrite").option("replaceWhere", one_of(units.schema, units.collect()))
             return self._written(writer, receipt, label(receipt))
@@ -123,7 +121,7 @@ class Target:
             writer = differing.where(f"{OP} <> 'removed'").drop(OP).write.format("delta")
             if counts["inserted"] == len(found):
                 writer.mode("append")
-            else:
+            else:  # Delta refuses rows that the condition does not name
                 writer.mode("overwrite").option("replaceWhere", one_of(units.schema, [tuple(row)[1:] for row in found]))
             return self._written(writer, receipt, label(receipt))
         finally:
