@@ -23,6 +23,7 @@ JOINED, TOTALS = "tests/sql/functions/test_join_changes.py", "tests/sql/function
 FILTERED, BY_NAME = "tests/sql/functions/test_filter_changes.py", "tests/sql/functions/test_join_changes_by_foreign_key.py"
 CHANGELOGS = f"{JOINED} {TOTALS}"
 STREAMED = "tests/udfs/changes"
+ADDED = "tests/catalog/maintained/test_additive.py"
 DRAWN = "tests/catalog/pictures/test_pictures.py"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
@@ -336,6 +337,19 @@ MUTATIONS = [
     ),
     Mutation(
         "explore: the Host header is that of loopback", "catalog/explore/server.py", "allowed_hosts=HOSTS", 'allowed_hosts=["*"]', "tests/catalog/explore",
+    ),
+    # maintained tables
+    Mutation(
+        "maintain: where the least value of a group went, it is computed anew", "catalog/maintained/additive.py",
+        "reached = (went <= new)", "reached = (went < new)", f"{ADDED}::test_what_changes_are_added_to_is_what_all_rows_give",
+    ),
+    Mutation(
+        "maintain: of a join, what changed meets one side as it was and the other as it is", "catalog/maintained/additive.py",
+        "old=n > place", "old=False", f"{ADDED}::test_what_changes_are_added_to_is_what_all_rows_give",
+    ),
+    Mutation(
+        "maintain: a null among the units is named by the condition", "catalog/maintained/target.py",
+        "if len(known) < len(values) else conditions", "if not known else conditions", f"{ADDED}::test_a_condition_names_units_whatever_they_are",
     ),
 ]  # fmt: skip
 

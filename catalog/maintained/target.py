@@ -31,7 +31,7 @@ PROPERTY = "maintained.run"  # not of `streamtime.`: these say that a table is v
 ASKED = ("version", "operation", "operationMetrics", "userMetadata", "unix_micros(timestamp) AS at")
 OP = "streamtime_op"  # of a row of the source of a MERGE: 1 puts a row, 0 removes those of a unit
 RECENT = 20  # commits that are read at first: those since the last run are nearly always among them
-FEW = 20_000  # units that a condition can name: it stands in the commit
+FEW = 2_000  # units that a condition can name: it stands in the commit, and of 20,000 it took longer than a MERGE
 REPEATED = "Another run of maintain did it at the same time."
 
 
