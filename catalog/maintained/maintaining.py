@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -251,7 +252,10 @@ class _Run:
         totals = Totals(self.evaluation, root)
         if not totals.exact or [self.query.columns[i] for i in totals.keys] != list(self.units):
             return None
-        return totals.judged(self.session.table(self.target.name))
+        try:
+            return totals.judged(self.session.table(self.target.name))
+        except ArithmeticException:  # what came may have no sum, where all that is there has one
+            return None
 
     def _predicted(self, share: float) -> dict[str, float]:
         return costs.predicted(self.last.costs if self.last else {}, self._size(), share)

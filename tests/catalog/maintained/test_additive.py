@@ -7,11 +7,13 @@ import datetime
 from decimal import Decimal
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import ArithmeticException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from support import maintained as cases
 
 import streamtime
+from streamtime.maintained.additive import Totals
 from streamtime.maintained.target import nameable, one_of
 
 JOINED = (
@@ -71,7 +73,9 @@ def test_what_changes_are_added_to_is_what_all_rows_give(spark: SparkSession, sc
         assert done.added == done.touched - doubts > 0, (texts, done)
 
 
-def test_without_a_count_of_rows_groups_that_lost_one_are_computed_anew(spark: SparkSession, schema: str) -> None:
+def test_without_a_count_of_rows_groups_that_lost_one_are_computed_anew(
+    spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spark.sql(f"CREATE TABLE {schema}.f (k STRING, v INT, amount DECIMAL(38, 2)) {cases.FEED}")
     spark.sql(f"INSERT INTO {schema}.f VALUES ('a', 1, 1), ('a', 9, 2), (NULL, 1, 1), ('b', NULL, NULL), ('c', 1, 1)")
     text = WITHOUT_ROWS.format(s=schema)
@@ -86,6 +90,14 @@ def test_without_a_count_of_rows_groups_that_lost_one_are_computed_anew(spark: S
     assert streamtime.receipts(spark, f"{schema}.m")[1].updated == 1
     properties = dict(map(tuple, spark.sql(f"SHOW TBLPROPERTIES {schema}.m").collect()))
     assert (properties["delta.enableChangeDataFeed"], properties["delta.enableDeletionVectors"]) == ("true", "true")
+
+    def overflows(totals: Totals, target: DataFrame) -> None:
+        raise ArithmeticException("what came is too large for a sum")
+
+    monkeypatch.setattr(Totals, "judged", overflows)
+    spark.sql(f"INSERT INTO {schema}.f VALUES ('a', 3, 5)")
+    done = streamtime.maintain(spark, f"{schema}.m", text, policy="incremental", shadow=True)
+    assert (done.shadow, done.touched, done.added, done.inserted) == (0, 1, 0, 1)
 
 
 UNITS = [
