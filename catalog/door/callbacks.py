@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.clientserver import ClientServer
 from py4j.java_gateway import JavaObject, quiet_shutdown
 from py4j.protocol import AUTH_COMMAND_NAME, OUTPUT_VOID_COMMAND
 from pyspark.java_gateway import ensure_callback_server_started
@@ -30,7 +31,7 @@ PATIENCE = 5.0  # seconds in which the token must be there
 MOST_WAITING = 64  # the oldest goes when more come
 LONGEST = 1024  # bytes of a token with what stands around it
 MOST_IDLE = 64  # with so many admitted, the idle ones are closed: Py4J keeps one, with a thread here, for each JVM thread that ever called
-JUST_NOW = 1.0  # seconds after a call in which its answer may still be on its way
+JUST_NOW = 5.0  # seconds after a call in which its answer may still be on its way
 REFUSED = "streamtime: a connection from %s to the port for calls from Spark came without its token, and was refused. This is said once."
 
 # Py4J's own `periodicCleanup` closes connections that wait for an answer: a call inside a call puts the connection of both back among
@@ -40,6 +41,7 @@ package streamtime;
 
 import java.lang.reflect.Field;
 import java.net.Socket;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.Deque;
 import java.util.IdentityHashMap;
@@ -49,30 +51,29 @@ import java.util.concurrent.locks.Lock;
 import py4j.ClientServerConnection;
 
 public class IdleConnections {
-    public int close(Object client, Collection busy) throws Exception {
-        Lock lock = (Lock) field("lock").get(client);
+    public Lock lock(Object client) throws Exception {
+        return (Lock) field("lock").get(client);
+    }
+
+    public int close(Object client, String ports) throws Exception {  // by who has the lock
+        Collection busy = Arrays.asList(ports.split(" "));
         Deque connections = (Deque) field("connections").get(client);
-        lock.lock();
-        try {
-            Map times = new IdentityHashMap();
-            for (Iterator i = connections.iterator(); i.hasNext();) {
-                Object one = i.next();
-                times.put(one, Boolean.valueOf(times.containsKey(one)));
-            }
-            connections.clear();
-            for (Iterator i = times.entrySet().iterator(); i.hasNext();) {
-                Map.Entry entry = (Map.Entry) i.next();
-                ClientServerConnection one = (ClientServerConnection) entry.getKey();
-                Socket socket = one.getSocket();
-                if (socket == null) continue;
-                boolean twice = ((Boolean) entry.getValue()).booleanValue();
-                if (twice || busy.contains(Integer.valueOf(socket.getLocalPort()))) connections.addLast(one);
-                else one.shutdown();
-            }
-            return connections.size();
-        } finally {
-            lock.unlock();
+        Map times = new IdentityHashMap();
+        for (Iterator i = connections.iterator(); i.hasNext();) {
+            Object one = i.next();
+            times.put(one, Boolean.valueOf(times.containsKey(one)));
         }
+        connections.clear();
+        for (Iterator i = times.entrySet().iterator(); i.hasNext();) {
+            Map.Entry entry = (Map.Entry) i.next();
+            ClientServerConnection one = (ClientServerConnection) entry.getKey();
+            Socket socket = one.getSocket();
+            if (socket == null) continue;
+            boolean twice = ((Boolean) entry.getValue()).booleanValue();
+            if (twice || busy.contains(String.valueOf(socket.getLocalPort()))) connections.addLast(one);
+            else one.shutdown();
+        }
+        return connections.size();
     }
 
     private static Field field(String name) throws Exception {
@@ -174,16 +175,23 @@ class Lobby:
         self.selector.close()
 
     def close_idle(self) -> None:
-        """Close the connections that serve nothing, and have not for a moment."""
+        """Close the connections that serve nothing, and have not for a moment. Under the lock, nobody takes one or gives one back."""
+        if not isinstance(self.gateway, ClientServer):  # its connections belong to no thread, and are nobody's while they serve
+            self.open = 0
+            _client(self.gateway).periodicCleanup()
+            return
         with self.closing:
-            with self.counting:
-                now = time.monotonic()
-                self.calls = {port: (calls, ended) for port, (calls, ended) in self.calls.items() if calls or now - ended < JUST_NOW}
-                busy, opened = list(self.calls), self.open
-            ports = self.gateway.jvm.java.util.ArrayList()
-            for port in busy:
-                ports.add(port)
-            kept = janino.instance(self.gateway, "IdleConnections", IDLE).close(_client(self.gateway), ports)
+            client, idle = _client(self.gateway), janino.instance(self.gateway, "IdleConnections", IDLE)
+            lock = idle.lock(client)
+            lock.lock()
+            try:
+                with self.counting:
+                    now = time.monotonic()
+                    self.calls = {port: (n, ended) for port, (n, ended) in self.calls.items() if n or now - ended < JUST_NOW}
+                    busy, opened = list(self.calls), self.open
+                kept = idle.close(client, " ".join(map(str, busy)))
+            finally:
+                lock.unlock()
             with self.counting:
                 self.open += max(kept, len(busy)) - opened
 

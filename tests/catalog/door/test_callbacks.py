@@ -169,7 +169,10 @@ def jvm_thread(spark: SparkSession, body: Callable[[], object]) -> None:
     thread.join()
 
 
-def test_threads_of_the_jvm_that_have_called_leave_no_threads_here(spark: SparkSession, gateway: Any) -> None:
+def test_threads_of_the_jvm_that_have_called_leave_no_threads_here(
+    spark: SparkSession, gateway: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callbacks, "JUST_NOW", 0.5)
     calls: list[int] = []
     threads = threading.active_count()
     for number in range(3 * callbacks.MOST_IDLE):
@@ -179,8 +182,11 @@ def test_threads_of_the_jvm_that_have_called_leave_no_threads_here(spark: SparkS
     assert eventually(lambda: serving(gateway) < 2 * callbacks.MOST_IDLE)
 
 
-def test_a_call_that_had_a_call_inside_is_not_cut_off_while_idle_ones_are_closed(spark: SparkSession, gateway: Any) -> None:
+def test_a_call_that_had_a_call_inside_is_not_cut_off_while_idle_ones_are_closed(
+    spark: SparkSession, gateway: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Py4J's own cleaning does that, the second time."""
+    monkeypatch.setattr(callbacks, "JUST_NOW", 0.1)
     jvm, began, go_on = spark._jvm, threading.Event(), threading.Event()
 
     class Body:
@@ -202,7 +208,7 @@ def test_a_call_that_had_a_call_inside_is_not_cut_off_while_idle_ones_are_closed
     jvm.java.lang.Thread(task).start()
     assert began.wait(30)
     lobby = gateway.get_callback_server()._create_connection
-    time.sleep(callbacks.JUST_NOW + 0.1)
+    time.sleep(0.2)
     for _ in range(3):
         lobby.close_idle()
     go_on.set()
