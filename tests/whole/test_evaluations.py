@@ -68,6 +68,8 @@ PLAIN = {  # as plain SQL, where no kernel runs: at most, for Spark may share wh
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 10 MINUTES)": 4,
     f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', join_type => 'outer')": 2,
     f"AGGREGATE_CHANGES({ARRIVAL}, {TOTALS})": 1,
+    f"VERSIONS({ARRIVAL}, output => 'puts')": 4,
+    f"AS_OF_JOIN({EVENT}, TABLE(SELECT k, n, ts AS at FROM plain) PARTITION BY k ORDER BY at, arrival => 'n')": 4,
 }
 
 
