@@ -15,6 +15,7 @@ python3 run.py sweep         maintained tables over hundreds of random commits, 
 python3 run.py conformance   which engines run the plain SQL of our calls: Spark 4.2 and 4.0, Sail, DuckDB, or one of yours (--connect)
 python3 run.py pages         the reference pages in docs/, made anew
 python3 run.py pictures      the pictures in docs/pictures/, made anew
+python3 run.py notebook      the notebook in examples/notebook, executed, and those for Databricks, made anew
 python3 run.py site          the documentation as a site, in build/site
 python3 run.py cheatsheet    docs/cheatsheet.pdf, made anew of docs/cheatsheet.html by a Chromium or Chrome
 """
@@ -37,6 +38,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 EXAMPLES = ("quickstart", "windows", "weather", "workers")
 SCRIPTS = {
+    "notebook": "examples/notebook/build.py",
     "mutations": "tests/mutations.py",
     "sweep": "tests/sweep.py",
     "conformance": "tests/conformance/conformance.py",

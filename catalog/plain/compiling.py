@@ -78,7 +78,7 @@ def compile(  # noqa: A001 - a verb that users guess
     qualified = set[tuple[str, ...]]()
     if tables:
         spark, qualified = with_tables(spark, tables)
-    pieces = [_Compiling(spark, with_calls(spark, piece), qualified, dialect).text() for piece in spoken(text)]
+    pieces = [Compiling(spark, with_calls(spark, piece), qualified, dialect).text() for piece in spoken(text)]
     for piece in pieces if check else ():
         plan = spark.sql(f"EXPLAIN {piece}").head()[0]  # type: ignore[index]
         if plan.startswith("Error occurred during query planning"):
@@ -89,7 +89,7 @@ def compile(  # noqa: A001 - a verb that users guess
 views.compilers.append(compile)
 
 
-class _Compiling(Run):
+class Compiling(Run):
     """One statement."""
 
     def __init__(self, spark: SparkSession, text: str, qualified: Collection[tuple[str, ...]], dialect: str) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `streamtime sql`, `serve`, `compile`, `dbt`, `maintain`, `plot`, `explore`, `functions` and `doctor`."""
+"""The command line: `streamtime sql`, `serve`, `compile`, `export`, `dbt`, `maintain`, `plot`, `explore`, `functions` and `doctor`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from streamtime.dbt import command as dbt_command
 from streamtime.explore.command import add_pictures, draw
 from streamtime.maintained import command as maintenance
+from streamtime.plain import command as exporting
 from streamtime.plain.compiling import DIALECTS
 from streamtime.shell.rendering import FORMATS, lines
 
@@ -26,6 +27,7 @@ examples:
   streamtime sql -e "SELECT 1; SELECT 2"    statements, and out again
   streamtime serve                          the same for Spark Connect and JDBC clients: Python, dbt, BI tools
   streamtime compile daily.sql              the same statements without calls, for where the pack cannot run
+  streamtime export databricks daily.sql    the same, with functions for Unity Catalog where a call has no plain SQL
   streamtime dbt compile                    a dbt project the same way
   streamtime maintain shop.revenue q.sql    a table that is kept equal to a query
   streamtime plot daily.sql                 what the last call in it did to its rows, on a time axis
@@ -71,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code: 0 for success, 1 for a failure, 2 for a wrong option, 130 after Ctrl-C."""
     options = parser().parse_args(arguments)
     commands = {
-        **{"sql": sql, "serve": serve, "password": password, "compile": compiled, "dbt": dbt, "maintain": maintained},
+        **{"sql": sql, "serve": serve, "password": password, "compile": compiled, "export": compiled, "dbt": dbt, "maintain": maintained},
         **{"plot": drawn, "explore": drawn, "functions": functions, "doctor": doctor},
     }
     try:
@@ -101,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=_version())
     commands = top.add_subparsers(
-        dest="command", required=True, metavar="{sql,serve,password,compile,dbt,maintain,plot,explore,functions,doctor}"
+        dest="command", required=True, metavar="{sql,serve,password,compile,export,dbt,maintain,plot,explore,functions,doctor}"
     )
 
     one = commands.add_parser("sql", help="run SQL, or open a SQL shell", description=SQL, epilog=SQL_EXAMPLES, formatter_class=formatter)
@@ -126,6 +128,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--dialect", choices=DIALECTS, default="spark", help="refuse what Databricks does not have (default: spark)")
     made.add_argument("--check", action="store_true", help="have Spark plan the plain text, too")
 
+    exporting.add(commands, formatter, _setting)
     dbt_command.add(commands, formatter)
     maintenance.add(commands, formatter, _session)
     add_pictures(commands)
@@ -222,10 +225,9 @@ def password(options: argparse.Namespace) -> int:
 
 
 def compiled(options: argparse.Namespace) -> int:
-    """`streamtime compile`."""
+    """`streamtime compile` and `streamtime export`."""
     from pyspark.errors import PySparkException
 
-    import streamtime
     from streamtime.java import JavaError
     from streamtime.plain.tables import read
     from streamtime.shell.connection import ConnectionFailed, local
@@ -237,7 +239,7 @@ def compiled(options: argparse.Namespace) -> int:
         return _fail(str(problem))
     try:
         tables = {**(read(options.tables) if options.tables else {}), **dict(options.table or ())}
-        print(streamtime.compile(opened.spark, text, dialect=options.dialect, tables=tables, check=options.check))
+        print(exporting.run(options, opened.spark, text, tables))
         return 0
     except (PySparkException, ValueError) as problem:
         return _fail(str(problem))

@@ -8,6 +8,7 @@ Sent by value to wherever it runs, so nothing here may need an installed package
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,16 +49,20 @@ class Analyzed(AnalyzeResult):
     shape: Shape | None = None  # of changes, where the call makes them
 
 
+def bare(spec: Spec) -> Spec:
+    """What is asked of a SPEC to bind a call, and nothing that a worker would have to import for it."""
+    return dataclasses.replace(spec, plan=None, page="", examples=(), local=None)  # type: ignore[arg-type]
+
+
 def handler(spec: Spec) -> type:
     """The UDTF class of a function."""
-    bare = dataclasses.replace(spec, plan=None, page="", examples=(), local=None)  # type: ignore[arg-type]
     assert spec.local is not None
-    local: Local = spec.local
+    light, local = bare(spec), spec.local
 
     class Handler:
         @staticmethod
         def analyze(input: AnalyzeArgument, **options: AnalyzeArgument) -> AnalyzeResult:  # noqa: A002
-            return analyzed(bare, local, input, options)
+            return analyzed(light, local, input, options)
 
         def __init__(self, result: Analyzed) -> None:
             self.result, self.rows = result, list[Any]()
@@ -72,6 +77,25 @@ def handler(spec: Spec) -> type:
     return Handler
 
 
+def hosted(spec: Spec, columns: str, options: dict[str, Value]) -> type:
+    """The class of one call, for a catalog that asks for columns when a function is created; `columns` of the input, as JSON."""
+    assert spec.local is not None
+    local = spec.local
+    result = planned(bare(spec), local, T.StructType.fromJson(json.loads(columns)), options)
+
+    class Hosted:
+        def __init__(self) -> None:
+            self.rows = list[Any]()
+
+        def eval(self, row: Any) -> None:
+            self.rows.append(tuple(row))
+
+        def terminate(self) -> Iterator[tuple[Any, ...]]:
+            yield from answer(result, self.rows, local)
+
+    return Hosted
+
+
 def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str, AnalyzeArgument]) -> Analyzed:
     """Check the call, say what it returns, and how Spark must sort and group its rows."""
     if not table.isTable:
@@ -79,13 +103,17 @@ def analyzed(spec: Spec, local: Local, table: AnalyzeArgument, options: dict[str
     if "order_by" not in {name.lower() for name in options}:
         fix = "As a Python UDTF, keys and order are options: keys => ARRAY('k'), order_by => ARRAY('ts')."
         raise CallError(spec.name, "`order_by`", "is missing", fix)
-    call = bind(spec, [Table(None)], [(name, _value(spec, name, given)) for name, given in options.items()])  # type: ignore[arg-type]
+    assert isinstance(table.dataType, T.StructType)
+    return planned(spec, local, table.dataType, {name: _value(spec, name, given) for name, given in options.items()})
+
+
+def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, Value]) -> Analyzed:
+    """The same, where the options are known; keys and order are among them."""
+    call = bind(spec, [Table(None)], list(options.items()))  # type: ignore[arg-type]
     if call["output"] == "metrics":
         raise call.refuse("`output`", "'metrics' is not possible in a Python UDTF", "Count the rows of output => 'dropped' by reason.")
     if call["output"] == "explain":
         raise call.refuse("`output`", "'explain' is not possible in a Python UDTF", "Look at the rows of output => 'all'.")
-    schema = table.dataType
-    assert isinstance(schema, T.StructType)
     if reserved := [n for n in schema.names if is_reserved(n)]:
         raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it in the TABLE argument.")
     for expression in (*call.keys, *(o.expression for o in call.order)):

@@ -1,0 +1,84 @@
+"""A script for Databricks: plain SQL, and functions for Unity Catalog. Their Python, run here as ordinary UDTFs, gives what the calls give."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import sqlglot
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udtf
+from support import nasty
+
+from streamtime.plain.hosting import HEAD, exported
+from streamtime.shell.cli import main
+
+CREATED = re.compile(
+    r"CREATE OR REPLACE FUNCTION (.+)\(input TABLE\)\nRETURNS TABLE \((.*)\)\nLANGUAGE PYTHON\nHANDLER 'Hosted'\n(ENV.*)\nAS \$\$\n((?s:.*?))\$\$;\n"
+)
+KERNELS = [  # calls that have no plain SQL
+    "SUPPRESS_UNTIL_TIME_LIMIT(TABLE({nasty}) PARTITION BY ({k}, {d}) ORDER BY ({off}, {id}), wait => INTERVAL 10 SECONDS, time => {time}, max_records => 3, when_full => 'emit_early')",
+    "SUPPRESS_UNTIL_CLOSE(TABLE(SELECT *, {u} AS `it's the end` FROM nasty) PARTITION BY ({k}, {s}) ORDER BY {off} DESC NULLS LAST, "
+    "time => {time}, window_end => '`it\\'s the end`', grace => INTERVAL 5 SECONDS, max_records => 500, when_full => 'fail', output => 'all')",
+    "WINDOW_UPDATES(TABLE(nasty) PARTITION BY {k} ORDER BY {t}, difference => INTERVAL 10 SECONDS, "
+    "aggregates => 'count(*) AS n, max({id}) AS `the ``last`', output => 'rows')",
+]
+
+
+def calls(names: nasty.Names) -> list[str]:
+    quoted = names.quoted
+    return [text.format(**quoted, nasty="nasty", time=names.option("{t}")) for text in KERNELS]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_unity_catalog_would_host_gives_what_the_call_gives(spark: SparkSession, seed: int) -> None:
+    """Odd names with seed 1; NULL in every role, ties, a hot key."""
+    _, _, names = nasty.drifted(spark, seed, 80)
+    made = [f"SELECT * FROM {call}" for call in calls(names)]
+    script = exported(spark, ";\n".join(made), schema="main.`s p`", wheel="/Volumes/a/it's.whl")
+    assert script.startswith(HEAD)
+    functions = CREATED.findall(script)
+    assert len(functions) == len(made)
+    statements = CREATED.sub("", script.removeprefix(HEAD)).strip().removesuffix(";").split(";\n")
+    for number, (call, (name, columns, environment, body), statement) in enumerate(zip(made, functions, statements, strict=True)):
+        assert sqlglot.parse_one(  # which knows no parameter that is a TABLE
+            f"CREATE OR REPLACE FUNCTION {name}(input INT) RETURNS TABLE ({columns}) LANGUAGE PYTHON HANDLER 'Hosted' {environment} AS $$1$$",
+            dialect="databricks",
+        )
+        space: dict[str, object] = {}
+        exec(body, space)
+        local = f"hosted_{seed}_{number}"
+        spark.udtf.register(local, udtf(space["Hosted"], returnType=columns, useArrow=False))  # type: ignore[arg-type]
+        assert name in statement
+        found = spark.sql(statement.replace(name, local))
+        asked = spark.sql(call)
+        assert found.schema.simpleString() == asked.schema.simpleString()
+        rows = Counter(map(str, asked.collect()))
+        assert Counter(map(str, found.collect())) == rows
+        assert rows
+        spark.sql(f"DROP TEMPORARY FUNCTION {local}")
+
+
+def test_what_has_plain_sql_is_plain_and_what_neither_can_be_is_refused(spark: SparkSession) -> None:
+    _, _, names = nasty.drifted(spark, 0, 10)
+    deduplicated = names.sql("SELECT * FROM DEDUPLICATE(TABLE(nasty) PARTITION BY {k} ORDER BY {t})")
+    script = exported(spark, f"{deduplicated};\nSELECT * FROM {calls(names)[2]}")
+    assert script.count("CREATE OR REPLACE FUNCTION main.streamtime.window_updates_2(") == 1
+    assert "row_number()" in script.split("CREATE OR REPLACE FUNCTION")[0]
+    for option, problem in {"output => 'metrics'": "'metrics' is not possible", "max_record => 1": "Did you mean `max_records`"}.items():
+        with pytest.raises(AnalysisException, match=problem):
+            exported(spark, f"SELECT * FROM {calls(names)[0][:-1]}, {option})")
+
+
+def test_in_a_shell(capsys: pytest.CaptureFixture[str], tmp_path: Path, spark: SparkSession) -> None:
+    query = tmp_path / "query.sql"
+    query.write_text("SELECT * FROM VERSIONS(TABLE(log) PARTITION BY k ORDER BY at)")
+    assert main(["export", "databricks", str(query), "--table", "log=k STRING, at TIMESTAMP", "--schema", "main.shop"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(HEAD)
+    assert "VERSIONS(TABLE(log)" in said
+    assert main(["export", "databricks", str(query), "--table", "log=k STRING"]) == 1
+    assert "at" in capsys.readouterr().err
