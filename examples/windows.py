@@ -9,6 +9,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from story import play, say, stage
 
+from streamtime import expectations
+
 SCRIPT = Path(__file__).with_name("windows.sql")
 UPDATES = """WINDOW_UPDATES(TABLE({}) PARTITION BY origin ORDER BY offset, time => 'scheduled', size => INTERVAL 1 HOUR,
                     grace => INTERVAL 1 DAY, aggregates => 'count(*) AS flights, avg(delay_minutes) AS delay')"""
@@ -61,11 +63,12 @@ def differences(spark: SparkSession) -> dict[str, int]:
     closed = spark.sql(f"SELECT * FROM ({ORACLE}) JOIN (SELECT origin, window_start FROM hourly_stream) USING (origin, window_start)")
     streamed = spark.sql("SELECT origin, window_start, flights FROM hourly_stream")
     batch = spark.sql("SELECT origin, window_start, flights FROM hourly")
-    twice = streamed.groupBy("origin", "window_start").count().where("count > 1")
+    once = expectations.one_final_row_per_window("origin", "window_start", "window_end")
+    (final,) = expectations.validate(spark, {"hourly_stream": [once]})
     missing = batch.select("origin", "window_start").exceptAll(streamed.select("origin", "window_start"))
     open_days = missing.where("window_start < TIMESTAMP_NTZ '2013-12-30'")
     return {
-        "each hour that closed has one final row": twice.count(),
+        "each hour that closed has one final row": final.unexpected,
         "the stream's rows are those of GROUP BY window": streamed.exceptAll(closed).count(),
         "the batch's rows are the stream's": batch.join(streamed.select("origin", "window_start"), ["origin", "window_start"])
         .select(batch.columns)

@@ -90,7 +90,7 @@ MUTATIONS = [
     Mutation("W5: in plain SQL, too, what merges is deleted in order of its end", "sql/plain/islands.py", "for x, y in ((1, 0), (0, 1))", "for x, y in ((0, 1), (1, 0))", "tests/catalog/plain -k ends_of"),
     Mutation("W5: in plain SQL, too, a session that is its row's time alone deletes none", "sql/windows/session_changes.py", " OR ({low} = {at} AND {high} = {at})", "", "tests/catalog/plain -k ends_of"),
     Mutation("D6: in plain SQL, too, a late row is not remembered", "sql/plain/arrivals.py", "early = f\"{quoted(AT)} >= {minus(quoted(SINCE), within)}\"\n    rows", "early = \"true\"\n    rows", "tests/catalog/plain -k one_clock"),
-    Mutation("S2: in plain SQL, stream time before a row leaves the row out", "sql/rows/clock.py", "last=-1)", "last=0)", "tests/catalog/plain -k ends_of"),
+    Mutation("S2: in plain SQL, stream time before a row leaves the row out", "sql/rows/clock.py", "[named(RANGE)], reverse=False, last=-1)", "[named(RANGE)], reverse=False, last=0)", "tests/catalog/plain -k ends_of"),
     Mutation("W1: in plain SQL, too, a window that is closed takes no row", "sql/windows/window_changes.py", ".where(~closed(rows, clock, call[\"grace\"]))", "", "tests/catalog/plain -k late_rows"),
     Mutation("S3: in plain SQL, too, what is due at the end of time is never due", "sql/plain/places.py", " AND so_far.due < {HIGHEST}L", "", "tests/catalog/plain -k ends_of"),
     Mutation("C10: in plain SQL, too, changes of one row are numbered", "sql/windows/window_changes.py", "same = [named(NUMBER)] if final", "same = [] if final", "tests/catalog/plain -k ends_of"),

@@ -38,6 +38,7 @@ def compared(
     for table in ("nasty", "odd", "prices"):
         spark.read.parquet(str(folder / "tables" / table)).createOrReplaceTempView(table)
     for name, commits in (("stock", STOCK), ("declared", DECLARED)):
+        spark.catalog.dropTempView(name)  # another file's, which would stand in front of it
         for commit in commits:
             spark.sql(commit.format(folder / "tables" / name))
     statements = {call: f"SELECT * FROM {call}" for call in CALLS} | STATEMENTS | OVER_DELTA
