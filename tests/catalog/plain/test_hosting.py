@@ -14,6 +14,7 @@ from pyspark.sql.functions import udtf
 from support import nasty
 
 from streamtime.plain.hosting import HEAD, exported
+from streamtime.shell import connection
 from streamtime.shell.cli import main
 
 CREATED = re.compile(
@@ -73,7 +74,9 @@ def test_what_has_plain_sql_is_plain_and_what_neither_can_be_is_refused(spark: S
             exported(spark, f"SELECT * FROM {calls(names)[0][:-1]}, {option})")
 
 
-def test_in_a_shell(capsys: pytest.CaptureFixture[str], tmp_path: Path, spark: SparkSession) -> None:
+def test_in_a_shell(capsys: pytest.CaptureFixture[str], tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection.Connection, "close", lambda _opened: None)  # the session is that of all tests
+    monkeypatch.setattr(connection, "local", lambda **_given: connection.Connection(spark, spark.sql, remote=False))
     query = tmp_path / "query.sql"
     query.write_text("SELECT * FROM VERSIONS(TABLE(log) PARTITION BY k ORDER BY at)")
     assert main(["export", "databricks", str(query), "--table", "log=k STRING, at TIMESTAMP", "--schema", "main.shop"]) == 0
