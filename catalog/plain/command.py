@@ -37,10 +37,7 @@ def add(commands: Any, formatter: Any, setting: Callable[[str], Any]) -> None:
 
 def run(options: argparse.Namespace, spark: SparkSession, text: str, tables: Any) -> str:
     """What is to be printed. Raises what `streamtime.compile` raises."""
-    import streamtime
     from streamtime.plain.hosting import exported
 
-    if options.command == "compile":
-        return streamtime.compile(spark, text, dialect=options.dialect, tables=tables, check=options.check)
     given = {"schema": options.schema, "wheel": options.wheel}
     return exported(spark, text, tables=tables, **{name: value for name, value in given.items() if value}).rstrip("\n")

@@ -15,7 +15,7 @@ from streamtime.plain.printer import Unprintable
 from streamtime.plain.tables import Tables, with_tables
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.spec import Bound, Spec
-from streamtime.sql.call.values import Sort, Table, Value
+from streamtime.sql.call.values import Table, Value
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.udtf.handler import Analyzed, bare, planned
 from streamtime.statements.calls import Call, spoken
@@ -42,8 +42,8 @@ from streamtime.sql.call.values import Value
 from streamtime.sql.udtf.handler import hosted
 
 SPEC = next(spec for spec in FUNCTIONS if spec.name == {function!r})
-COLUMNS = {json!r}
-OPTIONS = {options!r}
+COLUMNS = {json}
+OPTIONS = {options}
 
 
 class Hosted(hosted(SPEC, COLUMNS, OPTIONS)):
@@ -71,21 +71,19 @@ def exported(spark: SparkSession, text: str, *, schema: str = SCHEMA, wheel: str
         spark, known = with_tables(spark, tables)
     made = list[str]()
     for piece in spoken(text):
-        one = _Exporting(spark, with_calls(spark, piece), known, "databricks")
-        one.schema, one.wheel, one.before = schema, wheel, len(made)
-        statement = one.text()
-        made += [*one.functions, statement.strip()]
+        one = _Exporting(spark, with_calls(spark, piece), known, schema, wheel, len(made))
+        statement = one.text().strip()
+        made += [*one.functions, statement]
     return HEAD + "\n" + ";\n\n".join(made) + ";\n"
 
 
 class _Exporting(Compiling):
     """One statement, whose calls need not be plain SQL."""
 
-    schema, wheel, before = SCHEMA, WHEEL, 0
-
-    def __init__(self, spark: SparkSession, text: str, qualified: set[tuple[str, ...]], dialect: str) -> None:
-        super().__init__(spark, text, qualified, dialect)
-        self.functions = list[str]()
+    def __init__(self, spark: SparkSession, text: str, qualified: set[tuple[str, ...]], schema: str, wheel: str, before: int) -> None:
+        super().__init__(spark, text, qualified, "databricks")
+        self.schema, self.wheel, self.before = schema, wheel, before  # the last is how many statements the script has already
+        self.functions = list[str]()  # statements that create them
         self.given: tuple[Spec, Sequence[Table], Sequence[tuple[str | None, Value]]] | None = None
 
     def bound(self, spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None, Value]]) -> Bound:
@@ -117,18 +115,21 @@ class _Exporting(Compiling):
         result = spec.plan(Run.bound(self, spec, [table], options))  # what is wrong with it otherwise, is said here
         assert spec.local is not None
         named = dict(zip(spec.positional, (v for n, v in options if n is None), strict=False)) | {n.lower(): v for n, v in options if n}
-        clauses = {"keys": [k.text for k in table.partition_by], "order_by": [_sorted(o) for o in table.order_by]}
+        clauses = {
+            "keys": [k.text for k in table.partition_by],
+            "order_by": [_sorted(o.expression.text, o.ascending, o.nulls_first) for o in table.order_by],
+        }
         named |= {name: Value(texts, "ARRAY<STRING>", repr(texts)) for name, texts in clauses.items() if texts}
         analysis = planned(bare(spec), spec.local, table.df.schema, named)
         name = f"{self.schema}.{spec.name.lower()}_{self.before + len(self.functions) + 1}"
         self.functions.append(
             HOSTED.format(
                 name=name,
-                columns=", ".join(f"{quoted(f.name)} {f.dataType.simpleString().upper()}" for f in analysis.schema),
+                columns=_columns(result),
                 wheel=literal(f'["{self.wheel}"]'),
                 function=spec.name,
-                json=table.df.schema.json(),
-                options=named,
+                json=_without_dollars(table.df.schema.json()),
+                options=_without_dollars(named),
             )
         )
         (rows,) = call.tables
@@ -138,8 +139,19 @@ class _Exporting(Compiling):
         return result
 
 
-def _sorted(item: Sort) -> str:
-    return f"{item.expression.text} {'ASC' if item.ascending else 'DESC'} NULLS {'FIRST' if item.nulls_first else 'LAST'}"
+def _columns(df: DataFrame) -> str:
+    """As CREATE FUNCTION takes them: fields of structs are quoted, and anything may be null."""
+    fields = df._jdf.schema().fields()
+    return ", ".join(f"{quoted(str(f.name()))} {f.dataType().asNullable().sql()}" for f in fields)
+
+
+def _without_dollars(value: object) -> str:
+    """As Python has it; two dollars would end the body."""
+    return repr(value).replace("$", "\\x24")
+
+
+def _sorted(text: str, ascending: bool, nulls_first: bool) -> str:
+    return f"{text} {'ASC' if ascending else 'DESC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
 
 
 def _selected(analysis: Analyzed, read: str) -> str:
@@ -150,7 +162,5 @@ def _selected(analysis: Analyzed, read: str) -> str:
 
 def _clauses(analysis: Analyzed) -> str:
     keys = ", ".join(c.name for c in analysis.partitionBy)
-    order = ", ".join(
-        f"{c.name} {'ASC' if c.ascending else 'DESC'} NULLS {'FIRST' if c.overrideNullsFirst else 'LAST'}" for c in analysis.orderBy
-    )
+    order = ", ".join(_sorted(c.name, c.ascending, bool(c.overrideNullsFirst)) for c in analysis.orderBy)
     return f"{f'PARTITION BY ({keys})' if keys else 'WITH SINGLE PARTITION'} ORDER BY ({order})"

@@ -228,6 +228,7 @@ def compiled(options: argparse.Namespace) -> int:
     """`streamtime compile` and `streamtime export`."""
     from pyspark.errors import PySparkException
 
+    import streamtime
     from streamtime.java import JavaError
     from streamtime.plain.tables import read
     from streamtime.shell.connection import ConnectionFailed, local
@@ -239,7 +240,10 @@ def compiled(options: argparse.Namespace) -> int:
         return _fail(str(problem))
     try:
         tables = {**(read(options.tables) if options.tables else {}), **dict(options.table or ())}
-        print(exporting.run(options, opened.spark, text, tables))
+        if options.command == "export":
+            print(exporting.run(options, opened.spark, text, tables))
+        else:
+            print(streamtime.compile(opened.spark, text, dialect=options.dialect, tables=tables, check=options.check))
         return 0
     except (PySparkException, ValueError) as problem:
         return _fail(str(problem))
