@@ -94,7 +94,7 @@ def test_a_table_that_cannot_be_written_is_said_once_and_holds_nothing_back(
     watch._names.clear()
     watch.close()
     watch.close()
-    assert [record.message for record in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "watch: t cannot be written, which is tried again: no such table",
         "watch: an event could not be read: 'timestamp'",
         "watch: 6 events are not in t: close the watch before Spark stops",
@@ -153,9 +153,9 @@ def test_queries_are_watched_while_they_run_fail_and_start_again(
     batches = [r for r in (*runs[0], *runs[1]) if r.event == "progress"]
     assert max(r.watermark for r in batches if r.watermark) == at(199)
     assert all(len(r.state) == 2 and r.milliseconds["triggerExecution"] > 0 for r in batches)
-    assert [record.levelname for record in caplog.records if "cannot be written" in record.message] == ["ERROR"]
-    assert [r.message for r in caplog.records if r.levelname == "ERROR" and "fails failed" in r.message] != []
-    assert any("WINDOW_UPDATES(PARTITION BY k ORDER BY ts) dropped 1 late" in r.message for r in caplog.records if r.levelname == "WARNING")
+    assert [record.levelname for record in caplog.records if "cannot be written" in record.getMessage()] == ["ERROR"]
+    assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR" and "fails failed" in r.getMessage()] != []
+    assert any("WINDOW_UPDATES(PARTITION BY k ORDER BY ts) dropped 1 late" in r.getMessage() for r in caplog.records if r.levelname == "WARNING")
 
 
 def test_a_table_that_is_something_else_is_left_alone(spark: SparkSession, schema: str) -> None:
