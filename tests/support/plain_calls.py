@@ -127,6 +127,17 @@ WINDOWS = [
     f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit')",
     f"WINDOW_UPDATES({ARRIVAL}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit', grace => INTERVAL 10 MINUTES)",
 ]
+SLIDING = "difference => INTERVAL 3 SECONDS, grace => INTERVAL 1 SECOND"
+WINDOWS += [
+    f"WINDOW_UPDATES({EVENT}, difference => INTERVAL 1 HOUR, {SUMS})",
+    f"WINDOW_UPDATES({ARRIVAL}, {SLIDING}, {SUMS}{CLOCKS})",
+    f"WINDOW_UPDATES({TWICE.replace('BY off', 'BY (d, off)')}, {SLIDING}, {TOLD[:-1]}, sum(v / 7D) AS sevenths, avg(v / 7D) AS seventh'{ONE_CLOCK})",
+    f"WINDOW_UPDATES({ARRIVAL}, difference => INTERVAL 0 SECONDS, {TOLD}{CLOCKS})",
+    f"WINDOW_UPDATES({LOCAL}, {SLIDING}, {TOLD}, emit => 'final', at_end => 'emit'{CLOCKS})",
+    f"WINDOW_UPDATES({DAYS}, difference => INTERVAL 400 DAYS, {SUMS}, emit => 'final'{ONE_CLOCK})",
+    f"WINDOW_UPDATES({ARRIVAL}, {SLIDING}, {SUMS}{CLOCKS}, emit => 'final')",
+    *(f"WINDOW_UPDATES({ARRIVAL}, {SLIDING}, {SUMS}, output => '{o}')" for o in ("dropped", "metrics", "explain")),
+]
 BOTH = "gap => INTERVAL 2 SECONDS, grace => INTERVAL 1 SECOND"
 ORDERED = (
     "aggregates => 'count(v) AS n, sum(d) AS total, avg(CAST(v AS DECIMAL(10, 2))) AS mean, first(v) AS f, last(v) AS l, "
@@ -154,6 +165,21 @@ SUPPRESS = [
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', output => 'explain')",
     f"SUPPRESS_UNTIL_TIME_LIMIT({TWICE.replace('BY off', 'BY (off, id)')}, wait => INTERVAL 3 SECONDS{ONE_CLOCK}, output => 'explain')",
 ]
+SUPPRESS += [  # how full it was, with several clocks and with one
+    *(
+        f"SUPPRESS_UNTIL_CLOSE({rows}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', at_end => '{e}'{c}, output => 'metrics')"
+        for rows, e, c in ((ARRIVAL, "hold", ""), (ARRIVAL, "emit", CLOCKS), (EVENT, "emit", ""))
+    ),
+    *(
+        f"SUPPRESS_UNTIL_TIME_LIMIT({rows}, wait => INTERVAL {w}{c}, output => 'metrics')"
+        for rows, w, c in (
+            (ARRIVAL, "3 SECONDS", ONE_CLOCK),
+            (TWICE.replace("BY off", "BY (off, id)"), "0 SECONDS", ""),
+            (EVENT, "1 HOUR", ""),
+            (DAYS.replace("(s, k)", "k"), "2 DAYS", CLOCKS),
+        )
+    ),
+]
 LEFT = "TABLE(SELECT s, k, off, t, v, gone FROM nasty WHERE id % 3 > 0) PARTITION BY (s, k) ORDER BY off"
 OTHER = "TABLE(SELECT s, k, off, t, d, id, gone FROM nasty WHERE id % 3 = 0) PARTITION BY (s, k) ORDER BY off"
 VERSIONED = "versioned => ARRAY('left', 'right'), retention => INTERVAL 3 SECONDS, clock_by => ARRAY('s')"
@@ -176,6 +202,11 @@ CHANGELOGS = [
         f"AGGREGATE_CHANGES({ARRIVAL}, {GROUPED}, versioned => true, retention => INTERVAL 3 SECONDS, clock_by => ARRAY('s'), output => '{o}')"
         for o in (*OUTPUTS, "explain")
     ),
+]
+EXTREMES = "aggregates => 'min(v) AS low, max(k) AS word, max(d) AS most, min(d) AS least, min(t) AS first, count(*) AS n'"
+CHANGELOGS += [
+    f"AGGREGATE_CHANGES({ARRIVAL}, group_by => ARRAY('s'), {EXTREMES}, deleted => 'gone')",
+    f"AGGREGATE_CHANGES({ARRIVAL}, group_by => ARRAY('c'), {EXTREMES}, versioned => true)",
 ]
 CALLS = [*CHANGELOGS, *DEDUPLICATE, *DISTINCT, *SESSIONIZE, *VERSIONS, *AS_OF, *WINDOWS, *SUPPRESS, *SESSIONS]
 
@@ -210,9 +241,17 @@ FAR_WINDOWS = [
     f"WINDOW_UPDATES({LOCAL}, {HOPPING}, {TOLD})",
     f"WINDOW_UPDATES({EVENT}, {HOUR}, aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit')",
 ]
+FAR_WINDOWS += [
+    f"WINDOW_UPDATES({ARRIVAL}, difference => INTERVAL 9 SECONDS, grace => INTERVAL 1 HOUR, {SUMS})",
+    f"WINDOW_UPDATES({FAR_DAYS}, difference => INTERVAL 100000 DAYS, {TOLD}, emit => 'final', at_end => 'emit')",
+]
 FAR_SUPPRESS = [
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL.replace('(s, k)', 'k')}, wait => INTERVAL 3 SECONDS, output => 'all')",
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 9 SECONDS, output => 'all')",
+]
+FAR_SUPPRESS += [
+    f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 100000 DAYS, at_end => 'emit', output => 'metrics')",
+    f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 3 SECONDS, output => 'metrics')",
 ]
 FAR_CHANGELOGS = [
     f"JOIN_CHANGES({LEFT}, {OTHER}, time => 't', deleted => 'gone', join_type => 'outer', {VERSIONED})",

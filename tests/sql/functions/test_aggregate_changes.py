@@ -250,6 +250,18 @@ def test_doubles_are_taken_back_without_a_trace(spark: SparkSession) -> None:
     assert text[-1] == ("108", "0.1", "0.1", "0.1", "0.1")
 
 
+def test_zero_has_no_sign_in_min_and_max(spark: SparkSession) -> None:
+    """Else 0.0 that is gone would show in whether -0.0 comes out as it is."""
+    rows = [(1, "a", 0.0, False), (2, "a", None, True), (3, "b", -0.0, False), (4, "c", 0.0, False), (5, "b", None, True)]
+    spark.createDataFrame(rows, "n BIGINT, k STRING, x DOUBLE, gone BOOLEAN").createOrReplaceTempView("zeros")
+    got = spark.sql(
+        "SELECT n, low, high FROM AGGREGATE_CHANGES(TABLE(SELECT *, timestamp_seconds(n) AS ts, 1 AS g FROM zeros)"
+        " PARTITION BY k ORDER BY n, time => 'ts', deleted => 'gone', group_by => ARRAY('g'),"
+        " aggregates => 'min(x) AS low, max(CAST(x AS FLOAT)) AS high') ORDER BY n"
+    ).collect()
+    assert [(row.n, str(row.low), str(row.high)) for row in got] == [(n, *["None" if n == 2 else "0.0"] * 2) for n in range(1, 6)]
+
+
 def test_a_sum_that_does_not_fit_is_an_error_as_in_spark(spark: SparkSession) -> None:
     query = (
         "SELECT * FROM AGGREGATE_CHANGES(TABLE(SELECT id, timestamp_seconds(id) AS ts, 1 AS g, 9223372036854775807 AS x FROM range(2))"
