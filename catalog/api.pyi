@@ -31,6 +31,7 @@ def deduplicate(
     within: datetime.timedelta | None = None,
     keep: Literal["first", "last", "unique"] = "first",
     refresh: bool = False,
+    at_most: datetime.timedelta | None = None,
     offset: str | None = None,
     time: str | None = None,
     clock_by: str | Sequence[str] | None = None,
@@ -67,6 +68,8 @@ def deduplicate(
         keep: which one of several duplicates passes: the first, the last, or with 'unique' none of them. Default:
             'first'.
         refresh: whether a duplicate that is dropped begins `within` anew. Default: False.
+        at_most: with `refresh`: how far past the row that passed a row may be dropped, longer than `within`. Default:
+            for ever.
         offset: what tells apart the records of the source: one that is read again passes again. Default: none.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one

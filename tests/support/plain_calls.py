@@ -55,6 +55,15 @@ DEDUPLICATE = [
         f"DEDUPLICATE({o}, within => INTERVAL 9 SECONDS, offset => 'v', refresh => {r}, output => 'all')"
         for o, r in ((ARRIVAL, "false"), (TWICE, "true"), (EVENT, "false"))
     ),
+    *(
+        f"DEDUPLICATE({o}, within => INTERVAL 2 SECONDS, refresh => true, at_most => INTERVAL {n}, {more}, output => 'all')"
+        for o, n, more in (
+            (EVENT, "2.000001 SECONDS", "keep => 'first'"),
+            (ARRIVAL, "3 SECONDS", "keep => 'unique'"),
+            (TWICE, "3 SECONDS", "offset => 'v'"),
+            (ARRIVAL, "4 SECONDS", "keep => 'last'" + CLOCKS),
+        )
+    ),
     "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY (off DESC, id), time => 't')",
     *(f"DEDUPLICATE({rows}, within => INTERVAL 2 DAYS, output => 'all')" for rows in (LOCAL, DAYS)),
 ]
@@ -187,6 +196,7 @@ FAR_DEDUPLICATE = [
     f"DEDUPLICATE({ARRIVAL}, output => 'dropped')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 10 SECONDS, output => 'all')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 100000 DAYS, keep => 'last', refresh => true, output => 'all')",
+    f"DEDUPLICATE({EVENT}, within => INTERVAL 9 SECONDS, refresh => true, at_most => INTERVAL 100000000 DAYS, output => 'all')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 9 SECONDS, clock_by => ARRAY('c'), output => 'all')",
 ]
 FAR_SESSIONIZE = [
