@@ -197,6 +197,7 @@ FAR_DEDUPLICATE = [
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 10 SECONDS, output => 'all')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 100000 DAYS, keep => 'last', refresh => true, output => 'all')",
     f"DEDUPLICATE({EVENT}, within => INTERVAL 9 SECONDS, refresh => true, at_most => INTERVAL 100000000 DAYS, output => 'all')",
+    f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 9 SECONDS, refresh => true, at_most => INTERVAL 10 SECONDS, output => 'all')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 9 SECONDS, clock_by => ARRAY('c'), output => 'all')",
 ]
 FAR_SESSIONIZE = [

@@ -115,6 +115,21 @@ def test_a_burst_that_never_pauses_passes_again(size: int, times: list[int], clo
     assert got == expected
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_a_burst_passes_again_where_rows_are_decided_one_by_one(size: int) -> None:
+    def kept(kernel: Deduplicate, *columns: pa.Array) -> list[int | None]:
+        keyed = [*columns, pa.array(["k"] * len(columns[0]))]
+        batches = [tuple(c.slice(at, size) for c in keyed) for at in range(0, len(keyed[0]), size)]
+        return [v for batch in kernel.run(iter(batches)) for v in batch.cast(pa.int64()).to_pylist()]
+
+    times, records = [0, 3, 6, 8, 9, 10, 11], [1, 2, 1, 3, 4, 5, 6]  # 6 is the record of 0 again
+    redelivered = Deduplicate(within=5, refresh=True, at_most=9, offsets=1)
+    assert kept(redelivered, pa.array(times, MOMENT), pa.array(records, pa.int64())) == [None, 0, None, 3, 8, None, 10]
+    times, stream = [0, 3, 4, 8, 10, 11], [0, 5, 4, 8, 10, 11]  # of several clocks
+    clocks = Deduplicate(within=5, refresh=True, at_most=9, has_stream_time=True)
+    assert kept(clocks, pa.array(times, MOMENT), pa.array(stream, MOMENT)) == [None, 0, 3, 4, None, 10]
+
+
 def test_one_long_burst_is_cut_across_batches() -> None:
     times = np.arange(100_000, dtype=np.int64) * 10
     batches = [(pa.array(times[i : i + 999]).cast(MOMENT), pa.array(["k"] * len(times[i : i + 999]))) for i in range(0, len(times), 999)]
