@@ -64,6 +64,8 @@ first, whether or not new rows of its key come. Then the rows of the micro-batch
 - **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
   delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
 - **Final rows are those of batch**, however the stream is cut, if no row is later than `grace` and once the watermark has passed (C5).
+  With `until => 'end'` that is the last row of each key and window. The watermark lags behind, so fewer corrections come on their own;
+  where the newest change is a deletion, the stream may have no row of that window, and batch a row and its deletion.
 - **An idle stream** does not move stream time, so its last rows wait. `clock => 'wall'` takes the time of day as stream time instead
   (S10). Event time must then be a TIMESTAMP. Such a query never ends by itself: start it with a trigger of processing time, not
   `availableNow`. If the clock is set back, stream time stays where it was until the clock gets there again. Each bucket of keys remembers
@@ -79,9 +81,10 @@ first, whether or not new rows of its key come. Then the rows of the micro-batch
 
 ## Guarantees
 
-There is one row for each key and window that closed, if its newest change is no deletion and no change came after that (S7). The result
-depends on the rows alone (C4). What comes out and what is dropped are together exactly the input (C6). `emit_time` says in which order
-rows came out; those of one buffer also come in it, and no table promises more.
+There is one row for each key and window that closed, if its newest change is no deletion and no change came after that (S7), unless `until`
+is `'end'`: then there may be several, of which the newest counts (S12). The result depends on the rows alone (C4). What comes out and what
+is dropped are together exactly the input (C6). `emit_time` says in which order rows came out; those of one buffer also come in it, and no
+table promises more.
 
 ## Related functions, and the same thing elsewhere
 
