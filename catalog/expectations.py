@@ -96,7 +96,7 @@ def _of(spark: SparkSession, statement: Statement, call: Call, given: Mapping[st
     found = []
     if function == "VERSIONS":
         found.append(versions_do_not_overlap(keys))
-    if function in ONE_FOR_EACH_WINDOW or given.get("emit") == "final":
+    if (function in ONE_FOR_EACH_WINDOW and given.get("until") != "end") or given.get("emit") == "final":
         found.append(one_final_row_per_window(keys))
     order = [(statement.text[slice(*item.span)], item.ascending) for item in rows.order]
     order += [(item.expression.text, item.ascending) for item in map(Sort.parse, given.get("order_by") or ())]

@@ -157,6 +157,10 @@ SUPPRESS = [
         f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', at_end => '{e}', output => '{o}')"
         for e, o in (("hold", "rows"), ("emit", "rows"), ("hold", "dropped"), ("emit", "all"))
     ),
+    *(
+        f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', until => 'end', deleted => 'gone'{c}, output => '{o}')"
+        for o, c in (("rows", ""), ("all", CLOCKS), ("explain", ""))
+    ),
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL.replace('off', 'd')}, window_end => 'u', output => 'all')",
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS{CLOCKS}, output => 'all')",
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 3 SECONDS{CLOCKS}, at_end => 'hold', output => 'all')",
