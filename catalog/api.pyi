@@ -391,6 +391,7 @@ def suppress_until_close(
     order_by: str | Sequence[str],
     window_end: str | None = None,
     grace: datetime.timedelta | None = None,
+    until: Literal["close", "end"] = "close",
     gap: datetime.timedelta | None = None,
     deleted: str | None = None,
     max_records: int | None = None,
@@ -432,6 +433,8 @@ def suppress_until_close(
         order_by: the processing order.
         window_end: the end of a row's window. Default: none: the column `window_close` says when it closes.
         grace: how long past its end a window still accepts rows. Default: timedelta(0).
+        until: what lets the first result out: 'close', after which there is none, or 'end': then each correction passes
+            as it comes. Default: 'close'.
         gap: for sessions: the largest distance between neighbours in one. Default: none: time windows.
         deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
             or _change_type = 'delete', where such a column exists.
@@ -455,7 +458,7 @@ def suppress_until_close(
     Returns:
         By `output`:
         'rows': the input's columns, then `emit_time` (type of the event time: the stream time that released the row),
-            `emit_reason` STRING (`close`, `end`).
+            `emit_reason` STRING (`close`, `end`; with until => 'end' `window_end`, `end`).
         'dropped': the input's columns, then `reason` STRING (`null_time`, `replaced`, `tombstone`, `held`),
             `stream_time` (type of the event time; when the row came), `lateness` DOUBLE (seconds).
         'all': the input's columns, then `reason` (null: it came out), `stream_time`, `lateness`, `emit_time`,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 NAME = "expectations"
 Columns = str | Sequence[str]  # as SQL has them, in backquotes where a name needs these
-WORDS = ("emit", "keep", "output")
+WORDS = ("emit", "keep", "output", "until")
 BATCH = "\0"  # stands for the batch until the braces of names are doubled, as Great Expectations wants them
 ONE_FOR_EACH_WINDOW = ("DISTINCT_IN_WINDOW", "SUPPRESS_UNTIL_CLOSE")
 PASSES_ROWS = ("DEDUPLICATE", "DISTINCT_IN_WINDOW", "SESSIONIZE")  # each row of the input, or not
