@@ -25,7 +25,7 @@ once.
 - **A result at once, corrected later**: with `until => 'end'` the newest change comes out when stream time reaches the window's end
   (`window_end`, for sessions plus `gap` and a microsecond). Each change of that window that comes after that passes as it comes, with the
   stream time of then as `emit_time` (S12). So readers need not wait for `grace`, and take the newest row of each key and window. Deletions
-  pass then, too, since they correct a result; one that is still held at the end is dropped as `tombstone`, as there is no result yet.
+  pass then, too, whether or not a result came before; one that is still held at the end is dropped as `tombstone`: there is none yet.
   `emit_reason` is `window_end` for all of them. `grace` is refused: what makes the changes has it, and what it drops as late does not come
   here. `window_end` is needed, since `window_close` has the grace in it. What holds back and bounds rows is as without it.
 - **The result keeps its own time**: that of the newest change. `emit_time` is the stream time that let it out (S4). Of results that come

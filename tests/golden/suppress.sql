@@ -64,7 +64,7 @@ SELECT metric, value, unit FROM SUPPRESS_UNTIL_CLOSE(TABLE(counts) PARTITION BY 
 
 -- S12: a result when the window ends, and its corrections; a deletion that was held is dropped, one that comes later corrects
 CREATE OR REPLACE TEMP VIEW corrected AS SELECT * FROM counts UNION ALL
-  SELECT offset + 10, k, window_start, NULL, ts, true FROM counts WHERE offset IN (4, 8);
+  SELECT offset + 10, k, window_start, NULL, ts, true FROM counts WHERE `offset` IN (4, 8);
 SELECT offset, k, n, deleted, reason, emit_time, emit_reason FROM SUPPRESS_UNTIL_CLOSE(TABLE(corrected) PARTITION BY (k, window_start)
   ORDER BY offset, time => 'ts', window_end => 'window_start + INTERVAL 10 MINUTES', until => 'end', deleted => 'deleted', output => 'all')
   ORDER BY offset;
