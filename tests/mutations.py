@@ -73,7 +73,6 @@ MUTATIONS = [
     Mutation("D10: `at_most` counts from the row that passed, also in the batch before", "udfs/deduplicate.py", "np.concatenate(([memory.passed], times))", "np.concatenate(([memory.kept], times))", KERNELS),
     Mutation("D10: one by one, too, `at_most` counts from the row that passed", "udfs/deduplicate.py", "t - since[where] <= longest", "t - k <= longest", KERNELS),
     Mutation("D10: on a stream, `at_most` counts from the row that passed in a micro-batch before", "udfs/deduplicate.py", "stays.append(passed[at[last]])", "stays.append(stays[0])", "tests/sql/stream/test_buckets.py"),
-    Mutation("D10: in plain SQL, too, a burst is cut", "sql/plain/arrivals.py", "plus('so_far.passed', asked.at_most)", "plus('so_far.at', asked.at_most)", "tests/catalog/plain -k ends_of"),
     Mutation("D8: 'unique' drops the row that caused a drop", "udfs/deduplicate.py", "batch.dropped |= caused\n", "batch.dropped |= False\n", KERNELS),
     # clocks
     Mutation("C12: a null time does not move stream time", "udfs/stream_time.py", "moves = groups.valid([times], length)", "moves = np.ones(length, bool)", KERNELS),
