@@ -55,6 +55,15 @@ DEDUPLICATE = [
         f"DEDUPLICATE({o}, within => INTERVAL 9 SECONDS, offset => 'v', refresh => {r}, output => 'all')"
         for o, r in ((ARRIVAL, "false"), (TWICE, "true"), (EVENT, "false"))
     ),
+    *(
+        f"DEDUPLICATE({o}, within => INTERVAL 2 SECONDS, refresh => true, at_most => INTERVAL {n}, {more}, output => 'all')"
+        for o, n, more in (
+            (EVENT, "2.000001 SECONDS", "keep => 'first'"),
+            (ARRIVAL, "3 SECONDS", "keep => 'unique'"),
+            (TWICE, "3 SECONDS", "offset => 'v'"),
+            (ARRIVAL, "4 SECONDS", "keep => 'last'" + CLOCKS),
+        )
+    ),
     "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY (off DESC, id), time => 't')",
     *(f"DEDUPLICATE({rows}, within => INTERVAL 2 DAYS, output => 'all')" for rows in (LOCAL, DAYS)),
 ]
@@ -159,6 +168,10 @@ SUPPRESS = [
         f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', at_end => '{e}', output => '{o}')"
         for e, o in (("hold", "rows"), ("emit", "rows"), ("hold", "dropped"), ("emit", "all"))
     ),
+    *(
+        f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', until => 'end', deleted => 'gone'{c}, output => '{o}')"
+        for o, c in (("rows", ""), ("all", CLOCKS), ("explain", ""))
+    ),
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL.replace('off', 'd')}, window_end => 'u', output => 'all')",
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS{CLOCKS}, output => 'all')",
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 3 SECONDS{CLOCKS}, at_end => 'hold', output => 'all')",
@@ -218,6 +231,8 @@ FAR_DEDUPLICATE = [
     f"DEDUPLICATE({ARRIVAL}, output => 'dropped')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 10 SECONDS, output => 'all')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 100000 DAYS, keep => 'last', refresh => true, output => 'all')",
+    f"DEDUPLICATE({EVENT}, within => INTERVAL 9 SECONDS, refresh => true, at_most => INTERVAL 100000000 DAYS, output => 'all')",
+    f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 9 SECONDS, refresh => true, at_most => INTERVAL 10 SECONDS, output => 'all')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 9 SECONDS, clock_by => ARRAY('c'), output => 'all')",
 ]
 FAR_SESSIONIZE = [
