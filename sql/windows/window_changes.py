@@ -97,7 +97,7 @@ def _sum_by_time(gathered: str, function: str) -> str:
     both = "coalesce(s.before + s.here, s.here)"
     start = "named_struct('before', CAST(NULL AS DOUBLE), 'here', CAST(NULL AS DOUBLE), 'at', get(sorted, -1).place.at)"
     same = "named_struct('before', s.before, 'here', s.here + x.value, 'at', s.at)"
-    other = f"named_struct('before', {both}, 'here', 0D + x.value, 'at', x.place.at)"
+    other = f"named_struct('before', {both}, 'here', CAST(0 AS DOUBLE) + x.value, 'at', x.place.at)"
     text = f"aggregate(sorted, {start}, (s, x) -> if(s.at = x.place.at, {same}, {other}), s -> {both})"
     text = f"{text} / CAST(size(sorted) AS DOUBLE)" if function == "avg" else text
     return let("sorted", f"array_sort({gathered})", f"if(size(sorted) = 0, NULL, {text})")
