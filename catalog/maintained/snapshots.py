@@ -87,7 +87,7 @@ def table(session: Any, name: str, known: dict[str, Any] | None) -> Table:
         raise CallError(NAME, None, f"{name} is not a Delta table, so it does not say what changed in it", "Keep it as a Delta table.")
     newest = session.sql(f"DESCRIBE HISTORY {name} LIMIT 1").select("version").first()[0]
     found = Table(name, detail["id"], newest, detail["sizeInBytes"])
-    found.columns = hashlib.sha256(found.rows(session, newest).schema.simpleString().encode()).hexdigest()[:16]
+    found.columns = _columns(found.rows(session, newest))
     told = (detail["properties"], properties_of(session, name, NAME))  # before and after it was asked for its newest commit
     found.has_feed = all(properties.get(FEED, "").lower() == "true" for properties in told)
     if known is None:
@@ -104,18 +104,22 @@ def table(session: Any, name: str, known: dict[str, Any] | None) -> Table:
     return found
 
 
+def _columns(df: DataFrame) -> str:
+    """Of the same columns the same short text."""
+    return hashlib.sha256(df.schema.simpleString().encode()).hexdigest()[:16]
+
+
 def _unknown(session: Any, found: Table, known: dict[str, Any]) -> str:
     """Why the changes since last time are not known; '' where they are."""
     before = known["version"]
-    if "columns" not in known:
-        return f"{found.name} was read last time by an older version of this pack"
     try:
-        log = found.log(session, before if known["feed"] else None)
+        log = found.log(session, before if known.get("feed") else None)
     except NoHistory as error:
         return f"{error.problem}. {error.fix or ''}".strip()
     if log.start > before + 1 or before not in log.times:
         return f"the changes of {found.name} are known from commit {log.start} on only, since {log.why}; commit {before} was read last"
-    if known["columns"] != found.columns or any(change.version > before for change in log.changes):
+    columns = known.get("columns") or _columns(found.rows(session, before))  # where an older version of this pack wrote the commit
+    if columns != found.columns or any(change.version > before for change in log.changes):
         return f"the columns of {found.name} are others than last time"
     return ""
 

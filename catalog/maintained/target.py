@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from streamtime.maintained.receipt import MARK, Last, Receipt, said
 from streamtime.maintained.snapshots import NAME
 from streamtime.sql.call.errors import CallError
-from streamtime.sql.rows.columns import orderable
+from streamtime.sql.rows.columns import has_collation, orderable
 from streamtime.sql.rows.typed import needs_mapping
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.tables.declaration import asked
@@ -206,9 +206,14 @@ def difference(schema: T.StructType, gone: Column) -> Column:
     `there`."""
     differs = F.lit(False)
     for i, f in enumerate(schema.fields):
-        differs |= ~F.col(f"o{i}").eqNullSafe(F.col(f"c{i}")) if orderable(f.dataType) else F.lit(True)
+        differs |= ~F.col(f"o{i}").eqNullSafe(F.col(f"c{i}")) if _told_apart(f.dataType) else F.lit(True)
     there = F.col("there").isNotNull()
     return F.when(gone & there, "removed").when(gone, None).when(~there, "inserted").when(differs, "updated")
+
+
+def _told_apart(kind: T.DataType) -> bool:
+    """Whether values that `<=>` calls equal are the same; under a collation they need not be."""
+    return orderable(kind) and not has_collation(kind)
 
 
 def _update(fresh: DataFrame, units: Sequence[str]) -> str:
@@ -216,7 +221,7 @@ def _update(fresh: DataFrame, units: Sequence[str]) -> str:
     rest = [f for f in fresh.schema.fields if f.name not in units]
     if not rest:
         return ""
-    differs = [f"NOT (t.{quoted(f.name)} <=> s.{quoted(f.name)})" if orderable(f.dataType) else "true" for f in rest]
+    differs = [f"NOT (t.{quoted(f.name)} <=> s.{quoted(f.name)})" if _told_apart(f.dataType) else "true" for f in rest]
     sets = ", ".join(f"t.{quoted(f.name)} = s.{quoted(f.name)}" for f in rest)
     return f"WHEN MATCHED AND s.{OP} = 1 AND ({' OR '.join(differs)}) THEN UPDATE SET {sets}"
 

@@ -80,11 +80,8 @@ def _with_stretches(
     """
     every = F.array(F.lit(None).cast("INT"), *map(F.lit, range(len(values))))
     rows = rows.select(*keys, comes, STEP, STEPS, GOES, *values, *best, F.struct(*map(named, columns)).alias(ROW), _each(every).alias(OF))
-    rows = rows.select(
-        *(*keys, comes, STEP, STEPS, GOES, OF, *best),
-        *(F.when(named(OF) == i, named(value)).alias(value) for i, value in enumerate(values)),
-        F.when(named(OF).isNull(), named(ROW)).alias(ROW),
-    )
+    its = [F.when(named(OF) == i, named(value)).alias(value) for i, value in enumerate(values)]
+    rows = rows.select(*keys, *map(named, (comes, STEP, STEPS, GOES, OF, *best)), *its, F.when(named(OF).isNull(), named(ROW)).alias(ROW))
     rows = rows.where(named(OF).isNull() | F.coalesce(*(F.when(named(v).isNotNull(), True) for v in values), F.lit(False)))
     same = Window.partitionBy(*keys, named(OF), *map(named, values)).orderBy(named(STEP))
     so_far = same.rowsBetween(Window.unboundedPreceding, 0)
