@@ -17,7 +17,7 @@ EVENT = "TABLE(dear) PARTITION BY k ORDER BY ts"
 OTHER = "TABLE(SELECT k, n, ts, v AS w FROM plain) PARTITION BY k ORDER BY n"
 TOTALS = "group_by => ARRAY('v'), aggregates => 'count(*) AS c'"
 WINDOW = "size => INTERVAL 1 HOUR, aggregates => 'sum(v) AS s'"
-COUNTS = "aggregates => 'count(*) AS n'"
+COUNTS = "aggregates => 'count(*) AS c'"
 SESSION = "gap => INTERVAL 1 HOUR, aggregates => 'sum(v) AS s'"
 CALLS = {
     f"DEDUPLICATE({EVENT}, within => INTERVAL 6 HOURS)": 1,
