@@ -1,12 +1,10 @@
-"""What runs on Spark's workers for a streaming query: rows packed by bucket of keys, judged with their bucket's state, and unpacked.
+"""What runs on Spark's workers for a streaming query: rows, packed by bucket of keys, are judged with their bucket's state.
 
-Spark hands rows to a stateful Python function one by one, which costs more than all else. So rows travel to it as blobs: Arrow batches of
-one bucket each. Spark cannot sort a stream's rows, so they are sorted here. Nothing here knows what a function means.
+Spark cannot sort a stream's rows, so they are sorted here. Nothing here knows what a function means.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,45 +15,21 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from streamtime.sql.stream.packing import ASIDE, NO_KEYS, PLACE, SETTING, TAKES_PART
 from streamtime.udfs import keys
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.blobs import Packer, encoded, only
+from streamtime.udfs.arrays.blobs import encoded, only
 from streamtime.udfs.arrays.ordering import By, one, sorted_rows
 from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Slices, Transition, grouped
 
-PLACE = "__streamtime_place"  # a hash of the key, for nothing but its bucket
-ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; above: it is dropped, for that reason
 REASON, CLOCK = "__streamtime_reason", "__streamtime_stream_time"
-TAKES_PART = -1
-BUCKET_BITS = 7
-BUCKETS = 1 << BUCKET_BITS
-PACKED = T.StructType().add("bucket", T.IntegerType()).add("data", T.BinaryType())
 NEVER = groups.LOWEST
+BUCKETS = "buckets"  # among the options of the state that belongs to no key
 FAR = 2**65  # no moment that comes, nor does it less any duration
-STATE, STATE_FORM = "function state", "2"  # how the state is laid out, among the options it depends on; 1 told keys apart by xxhash64
-
-
-def blobs(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Rows bucket by bucket, one blob of each. The bucket is the upper bits of the key's hash."""
-    bucket = (groups.as_ints(one(table, PLACE)) >> (64 - BUCKET_BITS)) & (BUCKETS - 1)
-    order = np.argsort(bucket.astype(np.uint8), kind="stable")
-    (batch,) = table.take(pa.array(order)).combine_chunks().to_batches()
-    edges = np.searchsorted(bucket[order], np.arange(BUCKETS + 1)).tolist()
-    filled = [(number, start, stop) for number, (start, stop) in enumerate(itertools.pairwise(edges)) if start < stop]
-    for some in (filled[i : i + 32] for i in range(0, len(filled), 32)):
-        data = [encoded(batch.slice(start, stop - start)) for _, start, stop in some]
-        yield pa.RecordBatch.from_arrays([pa.array([n for n, _, _ in some], pa.int32()), pa.array(data, pa.binary())], PACKED.names)
-
-
-PACKER = Packer(blobs, rows=1 << 20, size=1 << 26)
-
-
-def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Blobs in, rows out."""
-    for batch in batches:
-        for data in batch.column("data"):
-            if data.is_valid:
-                yield from pa.ipc.open_stream(data.as_buffer())
+STATE, STATE_FORM = (
+    "function state",
+    "3",
+)  # how the state is laid out, among its options; up to 2 there were always 128 buckets
 
 
 @dataclass(frozen=True)
@@ -120,6 +94,30 @@ class Bucket(StatefulProcessor):
     def close(self) -> None:
         """Nothing to close."""
 
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """A bucket's rows of a micro-batch are taken; what comes to no key's bucket says how many buckets there are."""
+        if key[0] != NO_KEYS:
+            return self.taken(rows, timerValues)
+        self.count_buckets({int(number) for some in rows for number in some["data"]})
+        return iter(())
+
+    def taken(self, rows: Iterator[pd.DataFrame], timer_values: Any) -> Iterator[pd.DataFrame]:
+        """What leaves a bucket whose rows come."""
+        raise NotImplementedError
+
+    def count_buckets(self, now: set[int]) -> None:
+        """The checkpoint keeps how many buckets there are. Raises StateError for another number: keys would be sought in the wrong ones."""
+        stored = self.index.get()
+        before = Index.load(bytes(stored[0])).options[BUCKETS] if stored else None
+        if before is None:
+            (number,) = now
+            self.index.update((Index(options={BUCKETS: number}).dump(),))
+        elif now != {before}:
+            raise StateError(
+                f"{self.function}: the query's checkpoint was written with {before} buckets of keys, and this run has {min(now)}. "
+                f"Run SET {SETTING} = {before} before the query is started."
+            )
+
     def load(self) -> Index:
         """What is known of the bucket. Raises StateError where it was written by another call."""
         stored = self.index.get()
@@ -129,7 +127,7 @@ class Bucket(StatefulProcessor):
         if index.options.get(STATE) != self.options.get(STATE):
             raise StateError(
                 f"{self.function}: the query's checkpoint was written by another version of streamtime, whose state cannot be read: "
-                "keys are told apart in another way since. Start the query with a new checkpoint location."
+                "it is laid out in another way since. Start the query with a new checkpoint location."
             )
         if not index.secret:
             index.secret = keys.new_secret()
@@ -166,10 +164,10 @@ class Judge(Bucket):
         self.plan, self.transition = plan, plan.transition
         self.function, self.options = plan.function, plan.options
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+    def taken(self, rows: Iterator[pd.DataFrame], timer_values: Any) -> Iterator[pd.DataFrame]:
         """Judge the rows of a bucket."""
         state = Slices(self, self.load(), KEY + self.transition.width)
-        yield self._judged(unblobbed(rows), state, micros(timerValues))
+        yield self._judged(unblobbed(rows), state, micros(timer_values))
         self.save(state, self._wakes(state))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
@@ -250,10 +248,10 @@ class Hold(Bucket):
         self.plan, self.holder = plan, plan.holder
         self.function, self.options = plan.function, plan.options
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+    def taken(self, rows: Iterator[pd.DataFrame], timer_values: Any) -> Iterator[pd.DataFrame]:
         """Release what is due, then take the rows of a bucket."""
         state = Slices(self, self.load(), KEY + self.holder.width)
-        clock = self._clock(timerValues, state.index)
+        clock = self._clock(timer_values, state.index)
         threshold = self.holder.threshold(clock)
         due = state.due(threshold)
         released = [self.holder.release(due.without_keys(), clock)] if len(due) else []

@@ -39,13 +39,13 @@ class Meet(Bucket):
         self.plan, self.meeting = plan, plan.meeting
         self.function, self.options = plan.function, plan.options
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+    def taken(self, rows: Iterator[pd.DataFrame], timer_values: Any) -> Iterator[pd.DataFrame]:
         """Take the rows of a bucket, and let go what is due."""
         state = Slices(self, self.load(), KEY + self.meeting.width)
         table = unblobbed(rows)
         told = numbers(table, self.plan.keys, state.index.secret)
         order = np.lexsort(told[::-1])
-        yield from self._met(state, table.take(pa.array(order)).combine_chunks(), told[:, order], micros(timerValues))
+        yield from self._met(state, table.take(pa.array(order)).combine_chunks(), told[:, order], micros(timer_values))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """Let go what is due."""

@@ -1,6 +1,6 @@
 """Functions over a stream: rows are brought together by key as in batch, judged with the state of their bucket, and reported the same way.
 
-The work of a micro-batch: pack rows into blobs by bucket of keys (`buckets.PACKER`), shuffle the blobs, `transformWithState` over them with
+The work of a micro-batch: pack rows into blobs by bucket of keys (`packing`), shuffle the blobs, `transformWithState` over them with
 RocksDB (`buckets.Judge`, around a `Transition` from `streamtime.udfs`), unpack. Stream time is the query's watermark (C3).
 """
 
@@ -20,24 +20,10 @@ from streamtime.sql.rows.columns import arrow_type, expression, must_travel, nam
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.keys import told_apart
 from streamtime.sql.rows.typed import collated, microseconds
-from streamtime.sql.stream import buckets, meeting
-from streamtime.sql.stream.buckets import (
-    ASIDE,
-    CLOCK,
-    PACKED,
-    PACKER,
-    PLACE,
-    REASON,
-    STATE,
-    STATE_FORM,
-    TAKES_PART,
-    Hold,
-    Holding,
-    Judge,
-    Judging,
-    unpack,
-)
+from streamtime.sql.stream import buckets, meeting, packing
+from streamtime.sql.stream.buckets import CLOCK, REASON, STATE, STATE_FORM, Hold, Holding, Judge, Judging
 from streamtime.sql.stream.meeting import Meet, Meets
+from streamtime.sql.stream.packing import ASIDE, MOST, NO_KEYS, PACKED, PLACE, SETTING, TAKES_PART, packer, unpack
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.arrays.ordering import By
 
@@ -188,7 +174,7 @@ def _run(
     call: Bound, frame: Frame, packed: DataFrame, processor: Judge | Hold | Meet, counts: Sequence[str], mode: str, step: str = ""
 ) -> DataFrame:
     """The blobs that come out, with the metrics observed on the way."""
-    kernels.ship_by_value(buckets, meeting)
+    kernels.ship_by_value(packing, buckets, meeting)
     grouped = packed.groupBy("bucket")
     if not hasattr(grouped, "transformWithStateInPandas"):
         fix = "Use Spark 4.1 or later, or run the stream in the process of the server."
@@ -231,8 +217,25 @@ def _packed(
     schema = [f for f in rows.schema.fields if f.name in sent]
     for field in schema:
         must_travel(call, None, f"column `{field.name}`", field.dataType, "to Python on a stream")
-    kernels.ship_by_value(buckets)
-    return kernels.packed(rows, PACKER, PACKED), [_marked(call, frame, f) for f in schema]
+    kernels.ship_by_value(packing)
+    return _with_number(kernels.packed(rows, packer(_asked(call)), PACKED)), [_marked(call, frame, f) for f in schema]
+
+
+def _with_number(packed: DataFrame) -> DataFrame:
+    """The blobs of each bucket, and for the bucket of no key how many buckets there are."""
+    number = F.when(F.col("buckets").isNotNull(), F.struct(F.lit(NO_KEYS).alias("bucket"), F.col("buckets").alias("data")))
+    return packed.select(F.inline(F.array_compact(F.array(F.struct("bucket", "data"), number))))
+
+
+def _asked(call: Bound) -> int | None:
+    """How many buckets the session asks for, if it does."""
+    text = call.session.conf.get(SETTING, "") if call.session is not None else ""
+    if not text:
+        return None
+    if text not in {str(1 << bits) for bits in range(MOST.bit_length())}:
+        problem = f"expected a power of two up to {MOST}, got {text!r}"
+        raise call.refuse(f"`{SETTING}`", problem, f"Write: SET {SETTING} = 256. Or leave it out: RESET {SETTING}.")
+    return int(text)
 
 
 def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from streamtime.sql.stream import buckets
-from streamtime.sql.stream.buckets import ASIDE, PLACE, Hold, Holding, Judge, Judging
+from streamtime.sql.stream import packing
+from streamtime.sql.stream.buckets import Hold, Holding, Judge, Judging
 from streamtime.sql.stream.meeting import Meet, Meets
+from streamtime.sql.stream.packing import ASIDE, PLACE
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.state import Index
 from support import reference
@@ -91,7 +92,7 @@ class Stream:
         size = -(-rows.num_rows // pieces) or 1
         blobs: dict[int, list[bytes]] = {}
         for at in range(0, rows.num_rows, size):
-            for packed in buckets.PACKER.pack(iter(rows.slice(at, size).to_batches(max_chunksize=7))):
+            for packed in packing.packer().pack(iter(rows.slice(at, size).to_batches(max_chunksize=7))):
                 for row in packed.to_pylist():
                     blobs.setdefault(row["bucket"], []).append(row["data"])
         found = []
@@ -99,12 +100,17 @@ class Stream:
             judge = self._judge(bucket)
             for pdf in judge.handleInputRows((bucket,), iter([pd.DataFrame({"data": data})]), Times(watermark)):
                 packed = pa.RecordBatch.from_pandas(pdf[["data"]])
-                found += [row for batch in buckets.unpack(iter([packed])) for row in batch.to_pylist()]
+                found += [row for batch in packing.unpack(iter([packed])) for row in batch.to_pylist()]
         for bucket, handle in self.handles.items():
             for at in sorted(t for t in handle.timers if t <= watermark // 1000):
                 assert not list(self._judge(bucket).handleExpiredTimer((bucket,), Times(watermark), None))
                 handle.timers.discard(at)
         return found
+
+    def count(self, number: int) -> None:
+        """What a micro-batch says beside its rows: how many buckets there are."""
+        rows = iter([pd.DataFrame({"data": [str(number).encode()] * 3})])
+        assert not list(self._judge(packing.NO_KEYS).handleInputRows((packing.NO_KEYS,), rows, Times(0)))
 
     def _judge(self, bucket: int) -> Judge:
         judge = Judge(self.plan)
@@ -129,7 +135,7 @@ class HoldingStream:
 
     def run(self, rows: pa.Table, watermark: int) -> list[dict[str, Any]]:
         blobs: dict[int, list[bytes]] = {}
-        for packed in buckets.PACKER.pack(iter(rows.to_batches(max_chunksize=7))):
+        for packed in packing.packer().pack(iter(rows.to_batches(max_chunksize=7))):
             for row in packed.to_pylist():
                 blobs.setdefault(row["bucket"], []).append(row["data"])
         found = []
@@ -147,7 +153,7 @@ class HoldingStream:
             for counts in pdf["counts"]:
                 self.counts.update(dict(zip(self.plan.counts, counts, strict=True)))
             packed = pa.RecordBatch.from_pydict({"data": pa.array(pdf["data"], pa.binary())})
-            found += [row for batch in buckets.unpack(iter([packed])) for row in batch.to_pylist()]
+            found += [row for batch in packing.unpack(iter([packed])) for row in batch.to_pylist()]
         return found
 
     def _hold(self, bucket: int) -> Any:

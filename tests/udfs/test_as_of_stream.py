@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from support.micro_batches import KEYS, MOMENT, STEP, MeetingStream, cut_up, moment
 
-from streamtime.sql.stream.buckets import ASIDE, PLACE
 from streamtime.sql.stream.meeting import Meets
+from streamtime.sql.stream.packing import ASIDE, PLACE
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.as_of_stream import Meetings
 

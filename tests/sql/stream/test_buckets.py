@@ -19,8 +19,9 @@ from support import TESTS, reference
 from support.micro_batches import KEYS, MOMENT, STEP, Stream, moment, plan, some_stream, table
 
 from streamtime.sql.rows.frame import LEFT_OUT
-from streamtime.sql.stream import buckets
-from streamtime.sql.stream.buckets import ASIDE, CLOCK, PLACE, REASON
+from streamtime.sql.stream import buckets, packing
+from streamtime.sql.stream.buckets import CLOCK, REASON
+from streamtime.sql.stream.packing import ASIDE, PLACE
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.ordering import By, ordinals, sorted_rows
 from streamtime.udfs.deduplicate import Deduplicate
@@ -129,6 +130,32 @@ def test_state_is_refused_when_an_option_changed_and_the_error_says_which() -> N
         buckets.StateError, match=r"F: the query's checkpoint was written with other options: within was 0:00:10 and is 0:00:20\."
     ):
         stream.run(table([{"k": "a", "t": 0, "id": 0}]), 0)
+
+
+@pytest.mark.parametrize(("partitions", "number"), [(1, 16), (3, 16), (4, 16), (5, 32), (200, 1024), (1024, 4096), (10_000, 4096)])
+def test_there_are_four_buckets_for_each_partition_of_the_state_and_a_power_of_two(partitions: int, number: int) -> None:
+    assert packing.for_partitions(partitions) == number
+
+
+@pytest.mark.parametrize("number", [1, 2, 16, 256, 4096])
+def test_each_row_is_in_the_bucket_of_its_keys_upper_bits_and_the_first_blob_says_how_many_there_are(number: int) -> None:
+    places = [-(2**63), 2**63 - 1, -1, 0, 1, *(random.Random(number).randrange(-(2**63), 2**63) for _ in range(500))]
+    rows = pa.table({PLACE: pa.array(places, pa.int64())})
+    packed = [row for batch in packing.packer(number).pack(iter(rows.to_batches(max_chunksize=100))) for row in batch.to_pylist()]
+    found = {row["bucket"]: pa.ipc.open_stream(row["data"]).read_all().column(PLACE).to_pylist() for row in packed}
+    assert sorted(place for rows in found.values() for place in rows) == sorted(places)
+    assert all((place % 2**64) * number >> 64 == bucket for bucket, rows in found.items() for place in rows)
+    assert [row["buckets"] for row in packed] == [str(number).encode(), *[None] * (len(packed) - 1)]
+
+
+def test_a_checkpoint_with_another_number_of_buckets_is_refused_with_what_to_say() -> None:
+    stream = Stream(plan(Deduplicate(within=10 * STEP), results=("kept",)))
+    stream.count(256)
+    stream.count(256)
+    with pytest.raises(
+        buckets.StateError, match=r"F: the query's checkpoint was written with 256 buckets of keys, and this run has 1024\. Run SET s"
+    ):
+        stream.count(1024)
 
 
 def test_slices_stay_few_and_hold_each_key_once_or_so() -> None:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, moment
 
-from streamtime.sql.stream.buckets import ASIDE, CLOCK, PLACE, REASON, Holding
+from streamtime.sql.stream.buckets import CLOCK, REASON, Holding
+from streamtime.sql.stream.packing import ASIDE, PLACE
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.changes.joined import JoinedChanges, Report
 from streamtime.udfs.changes.latest import Log

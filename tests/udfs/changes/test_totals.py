@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, moment
 
-from streamtime.sql.stream.buckets import ASIDE, PLACE, Holding
+from streamtime.sql.stream.buckets import Holding
+from streamtime.sql.stream.packing import ASIDE, PLACE
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.changes.latest import Log
 from streamtime.udfs.changes.replaced import Replaced

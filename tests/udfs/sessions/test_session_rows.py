@@ -14,7 +14,8 @@ import pytest
 from support import reference, reference_sessionize
 from support.micro_batches import KEYS, STEP, HoldingStream, Stream, cut_up, moment, plan, table
 
-from streamtime.sql.stream.buckets import ASIDE, CLOCK, REASON, Holding
+from streamtime.sql.stream.buckets import CLOCK, REASON, Holding
+from streamtime.sql.stream.packing import ASIDE
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.sessions.steps import EDGES, SessionSteps
 from streamtime.udfs.sessions.waiting_rows import SessionRows

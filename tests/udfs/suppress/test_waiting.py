@@ -16,7 +16,8 @@ from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, mom
 from support.reference_suppress import Full
 from support.reference_suppress import Suppress as Reference
 
-from streamtime.sql.stream.buckets import ASIDE, CLOCK, PLACE, REASON, Holding
+from streamtime.sql.stream.buckets import CLOCK, REASON, Holding
+from streamtime.sql.stream.packing import ASIDE, PLACE
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.suppress.bounded import BoundedBuffer

@@ -20,7 +20,8 @@ from support.micro_batches import KEYS, STEP, HoldingStream, some_stream, table
 from support.reference import BEFORE, in_micro_batches
 from support.updates_rows import some_rows
 
-from streamtime.sql.stream.buckets import ASIDE, Holding
+from streamtime.sql.stream.buckets import Holding
+from streamtime.sql.stream.packing import ASIDE
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.updates import in_batch
 from streamtime.udfs.updates.aggregates import aggregate

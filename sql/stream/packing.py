@@ -1,0 +1,81 @@
+"""Rows of a stream travel to the functions that hold state as blobs: Arrow batches of one bucket of keys each.
+
+Spark hands rows to a stateful Python function one by one, which costs more than all else. So a bucket's rows come together, and its state
+is a few blobs too. There are four buckets for each partition of the state, so that partitions have about as much to do as
+each other. Spark keeps the number of partitions in the query's checkpoint, and tells every task.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import types as T
+
+from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.blobs import Packer, encoded
+from streamtime.udfs.arrays.ordering import one
+
+PLACE = "__streamtime_place"  # a hash of the key, for nothing but its bucket
+ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; above: it is dropped, for that reason
+TAKES_PART = -1
+NO_KEYS = -1  # the bucket of no key, to which only the number of buckets comes
+SETTING = "streamtime.buckets"
+FEWEST, MOST = 16, 4096
+FOR_A_PARTITION = 4
+# what Spark 4.1 and later, and what earlier ones take from the checkpoint; the last is Spark's own default
+PARTITIONS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
+SPARKS_OWN = 200
+PACKED = T.StructType().add("bucket", T.IntegerType()).add("data", T.BinaryType()).add("buckets", T.BinaryType())
+
+
+@dataclass(frozen=True)
+class ByBucket:
+    """Rows bucket by bucket, one blob of each; the first says how many buckets there are. A bucket: the upper bits of the key's hash."""
+
+    asked: int | None  # how many buckets; None: as Spark's partitions say
+
+    def __call__(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Rows in, blobs out."""
+        number = self.asked or for_partitions(partitions())
+        bits = number.bit_length() - 1
+        bucket = (groups.as_ints(one(table, PLACE)) >> (64 - bits)) & (number - 1) if bits else np.zeros(table.num_rows, np.int64)
+        order = np.argsort(bucket.astype(np.uint16), kind="stable")
+        (batch,) = table.take(pa.array(order)).combine_chunks().to_batches()
+        edges = np.searchsorted(bucket[order], np.arange(number + 1)).tolist()
+        filled = [(place, start, stop) for place, (start, stop) in enumerate(itertools.pairwise(edges)) if start < stop]
+        for at in range(0, len(filled), 32):
+            some = filled[at : at + 32]
+            data = [encoded(batch.slice(start, stop - start)) for _, start, stop in some]
+            said = [None if at or i else str(number).encode() for i in range(len(some))]
+            columns = [pa.array([place for place, _, _ in some], pa.int32()), pa.array(data, pa.binary()), pa.array(said, pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, PACKED.names)
+
+
+def packer(asked: int | None = None) -> Packer:
+    """Packs a stream's rows by bucket."""
+    return Packer(ByBucket(asked), rows=1 << 20, size=1 << 26)
+
+
+def for_partitions(number: int) -> int:
+    """How many buckets there are for so many partitions of the state: a power of two."""
+    return min(max(1 << (FOR_A_PARTITION * number - 1).bit_length(), FEWEST), MOST)
+
+
+def partitions() -> int:
+    """How many partitions the state of the query has that this task belongs to."""
+    task = TaskContext.get()
+    told = [task.getLocalProperty(name) for name in PARTITIONS] if task is not None else []
+    return int(next(filter(None, told), SPARKS_OWN))
+
+
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Blobs in, rows out."""
+    for batch in batches:
+        for data in batch.column("data"):
+            if data.is_valid:
+                yield from pa.ipc.open_stream(data.as_buffer())
