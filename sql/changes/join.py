@@ -147,10 +147,15 @@ def resolves(call: Bound, place: int) -> bool:
     return True
 
 
+def comparable(one: T.DataType, other: T.DataType) -> bool:
+    """Whether columns of these types are compared, and can be one column."""
+    return one == other or (isinstance(one, NUMBERS) and isinstance(other, NUMBERS))
+
+
 def check_types(call: Bound, role: str, left: Sequence[Ref], right: Sequence[Ref]) -> None:
     """Columns of both sides that are compared."""
     for a, b in zip(left, right, strict=True):
-        if a.type != b.type and not (isinstance(a.type, NUMBERS) and isinstance(b.type, NUMBERS)):
+        if not comparable(a.type, b.type):
             kinds = f"`{a.text}` ({a.type.simpleString().upper()}) and `{b.text}` ({b.type.simpleString().upper()})"
             raise call.refuse(role, f"{kinds} have different types", "Cast one of them.")
 

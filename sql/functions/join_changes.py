@@ -43,7 +43,7 @@ Event time is the first `ORDER BY` expression unless `time` names another, which
 `output => 'dropped'` has the changes that were ignored, `'all'` all of them: key, ORDER BY columns, the time, the columns of both sides,
 those of the other side null, then `side` and the reason. `output => 'explain'` says in a sentence what each change did. It `joined`;
 stands `alone` (its row has no match, or lost it); `withdrew` the join's row; `waits` for the other side; changed `nothing`; or was
-ignored, and why.
+ignored, and why. With `on` these have the right side's keys, too, and a change of the right side tells how many left rows it changed.
 
 ## Nulls, ties, late rows, empty input
 
@@ -105,6 +105,7 @@ from streamtime.sql.call.errors import did_you_mean
 from streamtime.sql.call.kinds import Choice, Text, Texts
 from streamtime.sql.call.spec import FOLLOWS_CLOCK, INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec
 from streamtime.sql.changes import foreign
+from streamtime.sql.changes.foreign_told import told
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
 from streamtime.sql.changes.join import APPLIED, BEFORE, NEWEST, NOW, SIDE, SIDES, Joined, changes, resolves, there, time_of, value
 from streamtime.sql.changes.join import TIME as OF_CHANGE
@@ -160,8 +161,6 @@ def check(call: Bound) -> None:
         raise call.refuse(
             "`join_type`", "'outer' is not possible with `on`: its rows have the left side's key (J8)", "Write 'inner' or 'left'."
         )
-    if call["on"] and call["output"] == "explain":
-        raise call.refuse("`output`", "'explain' is not possible with `on` yet", "Look at the rows of output => 'all'.")
 
 
 def plan(call: Bound) -> DataFrame:
@@ -190,8 +189,10 @@ def _by_foreign_key(call: Bound) -> DataFrame:
     if call["output"] == "rows":
         return foreign.changes(call, both)
     left_out = F.when(~both.frame.has_time, "null_time").when(named(OF_CHANGE).isNull(), "null_key")
-    reason = F.coalesce(left_out, F.when(named(OLD), "too_old").when(~named(APPLIED), "out_of_order"))
-    return outcome(call, both.frame, reason, named(CLOCK), REASONS, {}, {})
+    ignored = F.when(named(OLD), "too_old").when(~named(APPLIED), "out_of_order")
+    if call["output"] == "explain":
+        return told(call, both, left_out, ignored)
+    return outcome(call, both.frame, F.coalesce(left_out, ignored), named(CLOCK), REASONS, {}, {})
 
 
 def _explained(call: Bound, frame: Frame, reason: Column, has: Column, had: Column) -> DataFrame:
@@ -293,6 +294,17 @@ SPEC = Spec(
             "    PARTITION BY product ORDER BY offset,\n"
             "  time => 'ts', versioned => ARRAY('right'), deleted => 'amount IS NULL', output => 'explain') ORDER BY offset",
             "Number 4 is a price that comes late. Prices are a side whose newest time counts. What each change did:",
+        ),
+        Example(
+            "CREATE OR REPLACE TEMP VIEW lines AS SELECT offset, line, timestamp_seconds(offset) AS ts, product FROM VALUES\n"
+            "  (2, 'a', 'tea'), (3, 'b', 'tea'), (5, 'a', 'milk'), (6, 'c', NULL) AS t(offset, line, product);\n"
+            "\n"
+            "CREATE OR REPLACE TEMP VIEW goods AS SELECT offset, id, timestamp_seconds(offset) AS ts, name FROM VALUES\n"
+            "  (1, 'tea', 'black'), (4, 'tea', 'green'), (7, 'tea', NULL) AS t(offset, id, name)",
+            "SELECT offset, side, line, id, outcome, explanation FROM JOIN_CHANGES(TABLE(lines) PARTITION BY line ORDER BY offset,\n"
+            "  TABLE(goods) PARTITION BY id ORDER BY offset, on => 'l.product', time => 'ts', deleted => 'name IS NULL',\n"
+            "  output => 'explain') ORDER BY offset",
+            "A foreign key: lines name a product. A change of a product changes all lines that name it:",
         ),
     ),
 )
