@@ -117,7 +117,8 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Both:
     columns, originals = tuple(refs[n] for n, _ in shown), tuple(o for _, o in shown)
     order = tuple(Order(refs[n], True, True) for n in ordered)
     frame = Frame(df, columns, originals, (), order, refs[OF_ROW], {}, call.kernels)
-    df = applied(frame, both, apart.rowsBetween(Window.unboundedPreceding, -1))
+    before, accepted = apart.rowsBetween(Window.unboundedPreceding, -1), named(TIME).isNotNull() & ~named(OLD)
+    df = applied(df, both, before, accepted, [F.when(named(SIDE) == side, named(TIME)) for side in SIDES])
     frame = frame.with_df(df.withColumn(PLACE, F.struct(named(EQUAL), F.row_number().over(apart).alias("copy"))))
     return Both(frame, keys, foreign, ordered, own)  # type: ignore[arg-type]
 
