@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SIDES = ("left", "right")
 SIDE, TIME, OF_ROW = (f"{PREFIX}{n}" for n in ("side", "time", "of_row"))
 NEWEST, APPLIED, ACCEPTED = (f"{PREFIX}{n}" for n in ("newest", "applied", "accepted"))
-ROWS, LAST = (tuple(f"{PREFIX}{word}_{side}" for side in SIDES) for word in ("row", "last"))
+ROWS, LAST, BY_TIME = (tuple(f"{PREFIX}{word}_{side}" for side in SIDES) for word in ("row", "last", "by_time"))
 NUMBERS = (T.NumericType,)
 
 
@@ -78,6 +78,11 @@ class Joined:
         """The time of a change."""
         return F.coalesce(*(self.here(place, self.times[place]) for place in (0, 1)))
 
+    def compares(self, place: int) -> bool:
+        """Whether changes of this side compare as they sort: their order goes up, and ends with their struct."""
+        order = self.frame.order
+        return all(o.ascending and o.nulls_first for o in order if o.ref.name not in ROWS) and any(o.ref.name == ROWS[place] for o in order)
+
     def there(self, place: int, *, now: bool) -> Column:
         """Whether a side has a row, after the change or before it."""
         return F.coalesce(self.now(place, ALIVE) if now else self.before(place, ALIVE), F.lit(False))
@@ -101,13 +106,35 @@ def changes(call: Bound) -> Joined:
     before = joined.runs.each().rowsBetween(Window.unboundedPreceding, -1)
     accepted = F.lit(True) if call["output"] == "rows" else named(ACCEPTED)
     times = [joined.here(place, field) for place, field in enumerate(joined.times)]
-    df = applied(joined.runs.df, both, before, accepted, times)
-    last = {name: F.last(F.when(named(APPLIED), named(row)), ignorenulls=True).over(before) for name, row in zip(LAST, ROWS, strict=True)}
-    df = df.withColumns(last)
+    if all(not side.versioned or joined.compares(place) for place, side in enumerate(both)):
+        df = _newest(joined, both, before, accepted)
+    else:
+        df = applied(joined.runs.df, both, before, accepted, times)
+        df = df.withColumns({LAST[i]: F.last(F.when(named(APPLIED), named(ROWS[i])), ignorenulls=True).over(before) for i in (0, 1)})
     if call["output"] != "rows":
         df = df.withColumns({name: joined.here(*place) for name, place in joined.own.items()})
         df = df.withColumn(SIDE, F.when(joined.of(0), SIDES[0]).otherwise(SIDES[1]))
     return replace(joined, frame=joined.frame.with_df(df))
+
+
+def _newest(joined: Joined, both: tuple[Side, Side], before: WindowSpec, accepted: Column) -> DataFrame:
+    """The changes with `APPLIED` and `LAST`, by one window: what a versioned side has is the largest of its changes, by time and then in
+    order.
+    """
+    found, newest = {}, F.lit(None).cast(both[0].frame.time.type)
+    order = [o.ref.column for o in joined.frame.order if o.ref.name not in ROWS]
+    for place, side in enumerate(both):
+        row = named(ROWS[place])
+        if side.versioned:
+            time = joined.here(place, joined.times[place])
+            by_time = F.struct(time.alias("time"), *order, row.alias("row"))
+            found[BY_TIME[place]] = F.max(F.when(accepted & joined.of(place), by_time)).over(before)
+            newest = F.when(joined.of(place), expression(f"{quoted(BY_TIME[place])}.time")).otherwise(newest)
+        else:
+            found[LAST[place]] = F.last(F.when(accepted, row), ignorenulls=True).over(before)
+    df = joined.runs.df.withColumns(found).withColumn(NEWEST, newest)
+    last = {LAST[i]: expression(f"{quoted(BY_TIME[i])}.row") for i, side in enumerate(both) if side.versioned}
+    return df.withColumns({**last, APPLIED: accepted & is_newest(joined.time(), named(NEWEST))})
 
 
 def applied(df: DataFrame, both: tuple[Side, Side], before: WindowSpec, accepted: Column, times: Sequence[Column]) -> DataFrame:
