@@ -239,20 +239,19 @@ MUTATIONS = [
     ),
     Mutation(
         "J7: a deletion moves the newest time of its key", "sql/changes/join.py",
-        "accepted = named(TIME).isNotNull() & ~named(OLD)", "accepted = named(TIME).isNotNull() & ~named(OLD) & named(ALIVE)", JOINED,
+        "times = [joined.here(place, field) for", "times = [F.when(joined.alive(), joined.here(place, field)) for", JOINED,
     ),
     Mutation(
         "J7: a delete leaves only where the join had a row", "sql/functions/join_changes.py",
-        'F.when(has, "upsert").when(had, "delete")', 'F.when(has, "upsert").otherwise("delete")', JOINED,
+        '.when(_present(call, joined, now=False), "delete")', '.otherwise("delete")', JOINED,
     ),
     Mutation(
         "J7: change_time is the larger of the row's time and the other side's", "sql/functions/join_changes.py",
-        "AT: F.greatest(named(OF_CHANGE), other)", "AT: named(OF_CHANGE)", JOINED,
+        "AT: F.greatest(joined.time(), _time_of_other(joined))", "AT: joined.time()", JOINED,
     ),
     Mutation(
         "J7: of equal places in the order the left row is first", "sql/changes/join.py",
-        "order += [Order(refs[n], True, True) for n in (SIDE, *ties)", "order += [Order(refs[n], n != SIDE, True) for n in (SIDE, *ties)",
-        JOINED,
+        "order += [Order(refs[ties[0]], True, False)", "order += [Order(refs[ties[0]], True, True)", JOINED,
     ),
     Mutation(
         "V2: a change of a versioned side that is as old as retention allows is taken", "sql/changes/given.py",
@@ -280,7 +279,7 @@ MUTATIONS = [
     ),
     Mutation(
         "J9: a row that moves leaves its old group", "sql/changes/aggregate.py",
-        "F.filter(F.array(part(False), part(True))", "F.filter(F.array(part(True))", TOTALS,
+        "F.explode(F.array(part(False), part(True)))", "F.explode(F.array(part(True)))", TOTALS,
     ),
     Mutation(
         "J9: a null group is no group", "sql/changes/aggregate.py",

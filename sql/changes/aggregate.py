@@ -11,10 +11,12 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, MADE_ANEW, OLD, changes_of, is_newest, names_of, of_order, refuse_computed
+from streamtime.sql.changes.runs import in_runs
 from streamtime.sql.plain.extremes import Extreme, with_extremes
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
+from streamtime.sql.rows.sorting import LOWER_HALF
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Asked, arguments, parse, types
 from streamtime.udfs.taken_back import TakenBack
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 KNOWN = ("count", "sum", "avg", "min", "max")
 NEWEST, APPLIED, BEFORE, ROW, HAD, HAS, SAME = (f"{PREFIX}{n}" for n in ("newest", "applied", "before", "row", "had", "has", "same"))
 PART, COMES, LAST, MOVED, ROWS, SUM = (f"{PREFIX}{n}" for n in ("part", "comes", "last", "moved", "rows", "sum"))
-AT = f"{PREFIX}at"
+AT, NUMBER = f"{PREFIX}at", f"{PREFIX}number"
+SMALL = (T.ByteType, T.ShortType, T.IntegerType)  # their sums are BIGINT, whatever number of rows a table has
 COMPARED = (T.NumericType, T.StringType, T.BinaryType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
@@ -80,14 +83,16 @@ def needs_kernel(one: Asked, ref: Ref | None) -> bool:
 
 
 def _replacing(call: Bound, frame: Frame, groups: tuple[Ref, ...], given: list[Ref]) -> Frame:
-    key = Window.partitionBy(*(k.column for k in frame.keys)).orderBy(*frame.sort())
+    runs = in_runs(frame.df, frame.keys, frame.order, frame.tie_breaks())
+    key = runs.each()
     before = key.rowsBetween(Window.unboundedPreceding, -1)
     accepted = frame.left_out.isNull() & ~named(OLD)
     newest = F.max(F.when(accepted, frame.time.column)).over(before) if call["versioned"] else F.lit(None).cast(frame.time.type)
-    df = frame.df.withColumn(NEWEST, newest)
-    df = df.withColumns({APPLIED: accepted & is_newest(frame.time.column, named(NEWEST)), ROW: F.row_number().over(key)})
+    df = runs.df.withColumn(NEWEST, newest)
+    df = df.withColumn(APPLIED, accepted & is_newest(frame.time.column, named(NEWEST)))
     row = F.struct(named(ALIVE), *(r.column for r in dict.fromkeys((*groups, *given))))
-    df = df.withColumn(BEFORE, F.last(F.when(named(APPLIED), row), ignorenulls=True).over(before))
+    last = F.last(F.when(named(APPLIED), row), ignorenulls=True).over(before)
+    df = df.withColumns({BEFORE: last, ROW: F.row_number().over(key)})
     here = expression(" AND ".join([quoted(ALIVE), *(f"{quoted(g.name)} IS NOT NULL" for g in groups)]))
     was = [f"{quoted(BEFORE)}.{quoted(g.name)}" for g in groups]
     there = expression(" AND ".join([f"coalesce({quoted(BEFORE)}.{quoted(ALIVE)}, false)", *(f"{w} IS NOT NULL" for w in was)]))
@@ -103,35 +108,36 @@ def changes(call: Bound, judged: Judged) -> DataFrame:
     kinds = dict(zip((one.name for one in judged.asked), zip(judged.asked, judged.given, strict=True), strict=True))
     df = frame.df
     hard = {name: (one, ref) for name, (one, ref) in kinds.items() if ref is not None and needs_kernel(one, ref)}
-    if hard and call.kernels:
-        df = frame.by_key(identity, frame.sort())
-    elif hard:
+    if hard and not call.kernels:
         extremes = {f"{SUM}_{name}": Extreme(_argument(ref), one.function == "max") for name, (one, ref) in hard.items()}
-        df = with_extremes(df, identity, frame.sort(), COMES, extremes)
-    for name, (one, ref) in hard.items() if call.kernels else ():
-        function, kind = ("sum", T.DoubleType()) if one.function in ("sum", "avg") else (one.function, ref.type)
-        columns = [named(COMES), named(_argument(ref)).cast(kind), *map(named, identity)]
-        df = kernels.with_column(df, f"{SUM}_{name}", TakenBack(function), columns, kind)
-    so_far = Window.partitionBy(*map(named, identity)).orderBy(*frame.sort()).rowsBetween(Window.unboundedPreceding, 0)
+        frame = frame.with_df(with_extremes(frame.df, identity, frame.sort(), COMES, extremes))
+    runs = in_runs(frame.df, [Ref(n, frame.df.schema[n].dataType, n) for n in identity], frame.order)
+    so_far = runs.each().rowsBetween(Window.unboundedPreceding, 0)
     sign = F.when(named(COMES), 1).otherwise(-1)
-    df = df.withColumns({ROWS: F.sum(sign).over(so_far), AT: F.max(frame.time.column).over(so_far)})
     counted = {
         f"{ROWS}_{name}": F.sum(F.when(named(_argument(ref)).isNotNull(), sign).otherwise(0)).over(so_far)
         for name, (_, ref) in kinds.items()
         if ref is not None
     }
     sums = {
-        f"{SUM}_{name}": _exact(named(_argument(ref)), ref.type, so_far)
+        f"{SUM}_{name}": _exact(_argument(ref), ref.type, so_far, averaged=one.function == "avg")
         for name, (one, ref) in kinds.items()
         if ref is not None and one.function in ("sum", "avg") and name not in hard
     }
-    df = df.withColumns({**counted, **sums}).where(named(LAST))
+    df = runs.df.withColumns({ROWS: F.sum(sign).over(so_far), AT: F.max(frame.time.column).over(so_far), **counted, **sums})
+    again = _again(call, shown)
+    same_place = runs.each_place([o.ref.name for o in frame.order if o.ref.name not in again])
+    number = F.sum(F.when(named(LAST), 1).otherwise(0)).over(same_place.rowsBetween(Window.unboundedPreceding, 0)) - 1
+    df = df.withColumn(NUMBER, number)
+    for name, (one, ref) in hard.items() if call.kernels else ():  # no window comes after them: Spark forgets how their rows are shuffled
+        function, kind = ("sum", T.DoubleType()) if one.function in ("sum", "avg") else (one.function, ref.type)
+        columns = [named(COMES), named(_argument(ref)).cast(kind), *map(named, identity)]
+        df = kernels.with_column(df, f"{SUM}_{name}", TakenBack(function), columns, kind)
+    df = df.where(named(LAST))
     there = named(ROWS) > 0
     values = [F.when(there, result(call, one, ref)).alias(name) for name, (one, ref) in kinds.items()]
     upsert = F.when(there, "upsert").otherwise("delete").alias("change_type")
-    same_place = Window.partitionBy(*map(named, identity), *(o.ref.column for o in frame.order if o.ref.name not in _again(call, shown)))
-    number = F.row_number().over(same_place.orderBy(*frame.sort())) - 1
-    seq = (2 * number + F.when(named(MOVED) & named(COMES), 1).otherwise(0)).cast("bigint").alias("change_seq")
+    seq = (2 * named(NUMBER) + F.when(named(MOVED) & named(COMES), 1).otherwise(0)).cast("bigint").alias("change_seq")
     kept = [(n, o) for n, o in shown if not call.names.among(o, MADE_ANEW)]
     if twice := call.names.twice([*(o for _, o in kept), *kinds, "change_type", "change_time", "change_seq"]):
         raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Rename one of them.")
@@ -169,8 +175,8 @@ def _parts(call: Bound, judged: Judged) -> tuple[Frame, list[tuple[str, str]]]:
         named(ROW),
         named(SAME),
         (named(HAD) & named(HAS) & ~named(SAME)).alias(MOVED),
-        F.explode(F.filter(F.array(part(False), part(True)), lambda p: p.isNotNull())).alias(PART),
-    )
+        F.explode(F.array(part(False), part(True))).alias(PART),
+    ).where(named(PART).isNotNull())
     fields = [COMES, *by.values(), *map(_argument, given)]
     df = df.select("*", *(expression(f"{quoted(PART)}.{quoted(f)}").alias(f) for f in fields))
     df = df.withColumn(LAST, named(COMES) | ~named(SAME)).drop(PART)
@@ -185,11 +191,23 @@ def _parts(call: Bound, judged: Judged) -> tuple[Frame, list[tuple[str, str]]]:
     return parts, [(n, o) for o, n in shown.items()]
 
 
-def _exact(value: Column, kind: T.DataType, so_far: WindowSpec) -> Column:
-    """The sum of what is there, of a type that can be taken back."""
-    wide = kind if isinstance(kind, T.DecimalType) else T.DecimalType(20, 0)
-    value = value.cast(wide)
-    return F.sum(F.when(named(COMES), value).otherwise(-value)).over(so_far)
+def _exact(value: str, kind: T.DataType, so_far: WindowSpec, *, averaged: bool) -> Column:
+    """The sum of what is there, of a type that can be taken back. That of BIGINTs is two, of their upper and lower halves, so that only
+    what they come to can be too large; where it is averaged, even that may be.
+    """
+
+    def summed(part: Column) -> Column:
+        return F.sum(F.when(named(COMES), part).otherwise(-part)).over(so_far)
+
+    if isinstance(kind, SMALL):
+        return summed(named(value).cast("bigint"))
+    if not isinstance(kind, T.LongType) or averaged:
+        return summed(named(value).cast(kind if isinstance(kind, T.DecimalType) else T.DecimalType(20, 0)))
+    low = summed(named(value).bitwiseAND(F.lit(LOWER_HALF)))
+    high = summed(F.shiftright(named(value), 32)) + F.shiftright(low, 32)
+    low = low.bitwiseAND(F.lit(LOWER_HALF))
+    whole = (high.cast("decimal(20,0)") * F.lit(LOWER_HALF + 1) + low).cast("bigint")  # an error, as its sum is in Spark
+    return F.when(high.between(-(2**31), 2**31 - 1), F.shiftleft(high, 32).bitwiseOR(low)).otherwise(whole)
 
 
 def result(call: Bound, one: Asked, ref: Ref | None) -> Column:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import sqlglot
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from sqlglot.errors import SqlglotError
 
 from streamtime.sql.as_of.sides import clock_keys
 from streamtime.sql.call.names import plain
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, names_of, of_order
-from streamtime.sql.changes.join import APPLIED, OF_ROW, SIDE, SIDES, TIME, applied, check_order, check_types, prepared, side_of
+from streamtime.sql.changes.join import APPLIED, OF_ROW, SIDE, SIDES, TIME, applied, check_order, check_types, comparable, prepared, side_of
 from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.syntax.text import quoted
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.changes.join import Side
 
+TOLD = ("dropped", "all", "explain")  # outputs with rows of both sides, which have the right side's keys
 EQUAL, PLACE, END, RANK, MATCH, HAS, HAD, BEFORE = (
     f"{PREFIX}{n}" for n in ("equal", "place", "end", "rank", "match", "has", "had", "time_before")
 )
-LEFT_TIME, RIGHT_TIME, AT, TYPE = (f"{PREFIX}{n}" for n in ("left_time", "right_time", "at", "type"))
+LEFT_TIME, RIGHT_TIME, AT, TYPE, BY_RIGHT = (f"{PREFIX}{n}" for n in ("left_time", "right_time", "at", "type", "by_right"))
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,19 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Both:
         rows.append(df.select(*picked, *[c.alias(n) for n, c in flags.items()], frame.time.column.alias(OF_ROW)))
     df = rows[0].unionAll(rows[1])
     df = df.withColumn(EQUAL, F.struct(*map(named, ordered), (named(SIDE) == SIDES[1]).alias("second"), *map(named, ties)))
-    refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
     apart = Window.partitionBy(*map(named, (SIDE, *keys[0], *keys[1]))).orderBy(named(EQUAL))
     shown = _shown(call, both, keys, ordered, own)
+    if call["output"] in TOLD:
+        shown, of_either = _with_right_keys(call, both, shown, keys[1], df.schema)
+        df = df.withColumns({n: F.coalesce(*map(named, pair)) for n, pair in of_either.items()})
+    if twice := call.names.twice([o for _, o in shown]):
+        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Give one of them another name in its side's query.")
+    refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
     columns, originals = tuple(refs[n] for n, _ in shown), tuple(o for _, o in shown)
     order = tuple(Order(refs[n], True, True) for n in ordered)
     frame = Frame(df, columns, originals, (), order, refs[OF_ROW], {}, call.kernels)
-    df = applied(frame, both, apart.rowsBetween(Window.unboundedPreceding, -1))
+    before, accepted = apart.rowsBetween(Window.unboundedPreceding, -1), named(TIME).isNotNull() & ~named(OLD)
+    df = applied(df, both, before, accepted, [F.when(named(SIDE) == side, named(TIME)) for side in SIDES])
     frame = frame.with_df(df.withColumn(PLACE, F.struct(named(EQUAL), F.row_number().over(apart).alias("copy"))))
     return Both(frame, keys, foreign, ordered, own)  # type: ignore[arg-type]
 
@@ -118,40 +126,52 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Both:
 def _shown(
     call: Bound, both: tuple[Side, Side], keys: tuple[list[str], ...], ordered: list[str], own: tuple[list[str], ...]
 ) -> list[tuple[str, str]]:
-    """The columns of the result, in the frame and by their names; where rows of both sides are told of, with the right side's keys."""
-    left, right = (side.frame for side in both)
+    """The columns of the result, in the frame and by their names."""
+    left = both[0].frame
     shared = dict(zip(names_of(left, (*left.keys, *of_order(left.order))), [*keys[0], *ordered], strict=True))
-    told = call["output"] in ("dropped", "all")
+    told = call["output"] in TOLD
     if told and left.time.name in {c.name for c in left.columns}:
         shared.setdefault(names_of(left, (left.time,))[0], OF_ROW)
     shown = [(n, o) for o, n in shared.items() if not call.names.among(o, MADE_ANEW)]
-    shown += [(n, o) for n, (_, o) in zip(own[0], both[0].own, strict=True)]
-    if told:
-        taken = [o for _, o in shown]
-        shown += [(n, o) for n, o in zip(keys[1], names_of(right, right.keys), strict=True) if not call.names.among(o, taken)]
-    shown += [(n, o) for n, (_, o) in zip(own[1], both[1].own, strict=True)]
-    shown += [(SIDE, "side")] if told else []
-    if twice := call.names.twice([o for _, o in shown]):
-        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Give one of them another name in its side's query.")
-    return shown
+    shown += [(n, o) for names, side in zip(own, both, strict=True) for n, (_, o) in zip(names, side.own, strict=True)]
+    return [*shown, (SIDE, "side")] if told else shown
+
+
+def _with_right_keys(
+    call: Bound, both: tuple[Side, Side], shown: list[tuple[str, str]], keys: list[str], schema: T.StructType
+) -> tuple[list[tuple[str, str]], dict[str, tuple[str, str]]]:
+    """The columns where rows of both sides are told of: the right side's keys, too, before its other columns.
+
+    One that is called as a column of the left side is told of in that column, which then is of either side: the pairs by their new names.
+    """
+    right, end = both[1].frame, len(shown) - len(both[1].own) - 1
+    of_left, more, of_either = shown[:end], [], {}
+    of_right = {f"{PREFIX}o{i}": o.ref.name for i, o in enumerate(right.order)} | {OF_ROW: right.time.name}  # what they are of right rows
+    for name, key, original in zip(keys, right.keys, names_of(right, right.keys), strict=True):
+        place = next(iter(call.names.among(original, [o for _, o in of_left])), None)
+        column, called = of_left[place] if place is not None else (name, original)
+        if place is None or of_right.get(column, key.name) != key.name or not comparable(schema[column].dataType, key.type):
+            more.append((name, original))
+        elif column not in of_right:
+            of_left[place] = (f"{name}_or_left", called)
+            of_either[f"{name}_or_left"] = (column, name)
+    return [*of_left, *more, *shown[end:]], of_either
 
 
 def changes(call: Bound, both: Both) -> DataFrame:
     """What each change does to the rows of the join, of which there is one at most for each key of the left side."""
-    events = _events(both)
     keys = [named(k) for k in both.keys[0]]
-    by_key = Window.partitionBy(*keys).orderBy(named(PLACE), named(RANK))
-    events = events.withColumn(END, F.lead(named(PLACE)).over(by_key)).where(named(END).isNull() | (named(END) != named(PLACE)))
-    events = events.withColumn(HAS, named(ALIVE) & (named(MATCH) if call["join_type"] == "inner" else F.lit(True)))
-    met = F.when(named(MATCH), named(RIGHT_TIME))
-    events = events.withColumns({HAD: F.lag(named(HAS), 1, False).over(by_key), BEFORE: F.lag(met).over(by_key)})
     late = F.when(~named(ALIVE), named(BEFORE))  # what a deletion withdraws
-    events = events.withColumns(
-        {
-            TYPE: F.when(named(HAS), "upsert").when(named(HAD), "delete"),
-            AT: F.greatest(named(LEFT_TIME), named(RIGHT_TIME), late),
-        }
-    ).where(named(TYPE).isNotNull())
+    events = (
+        touched(call, both)
+        .withColumns(
+            {
+                TYPE: F.when(named(HAS), "upsert").when(named(HAD), "delete"),
+                AT: F.greatest(named(LEFT_TIME), named(RIGHT_TIME), late),
+            }
+        )
+        .where(named(TYPE).isNotNull())
+    )
     columns = list(zip(both.frame.columns, both.frame.originals, strict=True))
     counted = [c.column for c, o in columns if c.name in both.ordered and not call.names.among(o, MADE_ANEW)]
     number = F.row_number().over(Window.partitionBy(*keys, *counted).orderBy(named(PLACE), named(RANK)))
@@ -161,6 +181,18 @@ def changes(call: Bound, both: Both) -> DataFrame:
     return events.select(
         *shown, named(TYPE).alias("change_type"), named(AT).alias("change_time"), (number - 1).cast("bigint").alias("change_seq")
     )
+
+
+def touched(call: Bound, both: Both) -> DataFrame:
+    """Each left row that a change touches, its own or one that names it: whether the join has a row of it then (`HAS`), and had one before
+    (`HAD`), which met a row of that time (`BEFORE`).
+    """
+    events = _events(both)
+    by_key = Window.partitionBy(*map(named, both.keys[0])).orderBy(named(PLACE), named(RANK))
+    events = events.withColumn(END, F.lead(named(PLACE)).over(by_key)).where(named(END).isNull() | (named(END) != named(PLACE)))
+    events = events.withColumn(HAS, named(ALIVE) & (named(MATCH) if call["join_type"] == "inner" else F.lit(True)))
+    met = F.when(named(MATCH), named(RIGHT_TIME))
+    return events.withColumns({HAD: F.lag(named(HAS), 1, False).over(by_key), BEFORE: F.lag(met).over(by_key)})
 
 
 def _versions(both: Both, place: int) -> DataFrame:
@@ -191,6 +223,7 @@ def _events(both: Both) -> DataFrame:
     later = [F.when(by_right, of("r", n)).otherwise(of("l", n)).alias(n) for n in (*both.ordered, PLACE)]
     return met.select(
         *(of("l", k) for k in both.keys[0]),
+        *(of("r", k) for k in both.keys[1]),
         *later,
         *(of("l", n) for n in both.own[0]),
         *(of("r", n) for n in both.own[1]),
@@ -198,5 +231,6 @@ def _events(both: Both) -> DataFrame:
         of("l", RANK),
         of("l", TIME).alias(LEFT_TIME),
         match.alias(MATCH),
+        by_right.alias(BY_RIGHT),
         F.when(by_right | match, of("r", TIME)).alias(RIGHT_TIME),
     )

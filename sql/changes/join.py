@@ -16,7 +16,8 @@ from streamtime.sql.as_of.sides import clock_keys
 from streamtime.sql.call.errors import CallError, unlogged
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, is_newest, names_of, of_order, refuse_computed
-from streamtime.sql.rows.columns import expression, named, tie_value
+from streamtime.sql.changes.runs import Runs, in_runs
+from streamtime.sql.rows.columns import expression, has_collation, named, orderable, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
 from streamtime.sql.syntax.text import quoted
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 SIDES = ("left", "right")
 SIDE, TIME, OF_ROW = (f"{PREFIX}{n}" for n in ("side", "time", "of_row"))
-NEWEST, APPLIED, NOW, BEFORE = (f"{PREFIX}{n}" for n in ("newest", "applied", "now", "before"))
+NEWEST, APPLIED, ACCEPTED = (f"{PREFIX}{n}" for n in ("newest", "applied", "accepted"))
+ROWS, LAST, BY_TIME = (tuple(f"{PREFIX}{word}_{side}" for side in SIDES) for word in ("row", "last", "by_time"))
 NUMBERS = (T.NumericType,)
 
 
@@ -42,16 +44,56 @@ class Side:
 
 @dataclass(frozen=True)
 class Joined:
-    """All changes in one frame, whose columns are those of the result, with what each changed."""
+    """All changes in one frame, whose columns are those of the result. A row has a struct for either side, of which it fills its own
+    (`ROWS`), and those of the last changes before it that applied (`LAST`).
+    """
 
     frame: Frame
-    own: tuple[list[str], list[str]]  # the left side's columns in the frame, and the right side's
-    keys: list[str]
+    own: dict[str, tuple[int, str]]  # the columns of the frame that one side has: which side, and the field of its struct
+    times: tuple[str, str]  # the field that is the time, of either side
     ordered: list[str]  # the ORDER BY columns, without a `change_seq` that is made anew (C10)
+    runs: Runs
+
+    def of(self, place: int) -> Column:
+        """Whether a change is one of this side."""
+        return named(ROWS[place]).isNotNull()
+
+    def before(self, place: int, field: str) -> Column:
+        """What a side's row was before the change."""
+        return expression(f"{quoted(LAST[place])}.{quoted(field)}")
+
+    def here(self, place: int, field: str) -> Column:
+        """What the change says; null where it is one of the other side."""
+        return expression(f"{quoted(ROWS[place])}.{quoted(field)}")
+
+    def now(self, place: int, field: str) -> Column:
+        """What a side's row is after a change that applies."""
+        return F.when(self.of(place), self.here(place, field)).otherwise(self.before(place, field))
+
+    def alive(self) -> Column:
+        """Whether a change leaves a row."""
+        return F.coalesce(*(self.here(place, ALIVE) for place in (0, 1)))
+
+    def time(self) -> Column:
+        """The time of a change."""
+        return F.coalesce(*(self.here(place, self.times[place]) for place in (0, 1)))
+
+    def compares(self, place: int) -> bool:
+        """Whether changes of this side compare as they sort: their order goes up, and ends with their struct."""
+        order = self.frame.order
+        return all(o.ascending and o.nulls_first for o in order if o.ref.name not in ROWS) and any(o.ref.name == ROWS[place] for o in order)
+
+    def there(self, place: int, *, now: bool) -> Column:
+        """Whether a side has a row, after the change or before it."""
+        return F.coalesce(self.now(place, ALIVE) if now else self.before(place, ALIVE), F.lit(False))
+
+    def time_of(self, place: int) -> Column:
+        """The time of the row that a side has now; null where it has none."""
+        return F.when(self.there(place, now=True), self.now(place, self.times[place]))
 
 
 def changes(call: Bound) -> Joined:
-    """The changes of both sides, each with NOW and BEFORE: what is there of either side after it, and before."""
+    """The changes of both sides, each with the last ones of either side before it."""
     frames = prepared(call, 0), prepared(call, 1)
     if len(frames[0].keys) != len(frames[1].keys):
         problem = f"the left side has {len(frames[0].keys)} keys, the right side {len(frames[1].keys)}"
@@ -61,50 +103,49 @@ def changes(call: Bound) -> Joined:
     clocks = clock_keys(call, frames[0])
     both = side_of(call, 0, frames[0], clocks), side_of(call, 1, frames[1], clocks)
     joined = _together(call, both)
-    frame = joined.frame
-    keys = [named(k) for k in joined.keys]
-    order = Window.partitionBy(*keys).orderBy(*(o.sort() for o in frame.order))
-    before, now = (order.rowsBetween(Window.unboundedPreceding, last) for last in (-1, 0))
-    df = applied(frame, both, before)
-    states = {NOW: (now, joined.own), BEFORE: (before, ([], []))}
-    df = df.withColumns({name: F.struct(*_states(span, own)) for name, (span, own) in states.items()})
-    return replace(joined, frame=frame.with_df(df))
+    before = joined.runs.each().rowsBetween(Window.unboundedPreceding, -1)
+    accepted = F.lit(True) if call["output"] == "rows" else named(ACCEPTED)
+    times = [joined.here(place, field) for place, field in enumerate(joined.times)]
+    if all(not side.versioned or joined.compares(place) for place, side in enumerate(both)):
+        df = _newest(joined, both, before, accepted)
+    else:
+        df = applied(joined.runs.df, both, before, accepted, times)
+        df = df.withColumns({LAST[i]: F.last(F.when(named(APPLIED), named(ROWS[i])), ignorenulls=True).over(before) for i in (0, 1)})
+    if call["output"] != "rows":
+        df = df.withColumns({name: joined.here(*place) for name, place in joined.own.items()})
+        df = df.withColumn(SIDE, F.when(joined.of(0), SIDES[0]).otherwise(SIDES[1]))
+    return replace(joined, frame=joined.frame.with_df(df))
 
 
-def applied(frame: Frame, both: tuple[Side, Side], before: WindowSpec) -> DataFrame:
-    """The changes, with whether they apply (`APPLIED`); `before` are those of the same key before one."""
-    accepted = named(TIME).isNotNull() & ~named(OLD)
-    newest = F.lit(None).cast(frame.time.type)
-    for name, side in zip(SIDES, both, strict=True):
+def _newest(joined: Joined, both: tuple[Side, Side], before: WindowSpec, accepted: Column) -> DataFrame:
+    """The changes with `APPLIED` and `LAST`, by one window: what a versioned side has is the largest of its changes, by time and then in
+    order.
+    """
+    found, newest = {}, F.lit(None).cast(both[0].frame.time.type)
+    order = [o.ref.column for o in joined.frame.order if o.ref.name not in ROWS]
+    for place, side in enumerate(both):
+        row = named(ROWS[place])
         if side.versioned:
-            largest = F.max(F.when(accepted & (named(SIDE) == name), named(TIME))).over(before)
-            newest = F.when(named(SIDE) == name, largest).otherwise(newest)
-    df = frame.df.withColumn(NEWEST, newest)
-    return df.withColumn(APPLIED, accepted & is_newest(named(TIME), named(NEWEST)))
+            time = joined.here(place, joined.times[place])
+            by_time = F.struct(time.alias("time"), *order, row.alias("row"))
+            found[BY_TIME[place]] = F.max(F.when(accepted & joined.of(place), by_time)).over(before)
+            newest = F.when(joined.of(place), expression(f"{quoted(BY_TIME[place])}.time")).otherwise(newest)
+        else:
+            found[LAST[place]] = F.last(F.when(accepted, row), ignorenulls=True).over(before)
+    df = joined.runs.df.withColumns(found).withColumn(NEWEST, newest)
+    last = {LAST[i]: expression(f"{quoted(BY_TIME[i])}.row") for i, side in enumerate(both) if side.versioned}
+    return df.withColumns({**last, APPLIED: accepted & is_newest(joined.time(), named(NEWEST))})
 
 
-def _states(span: WindowSpec, own: tuple[list[str], list[str]]) -> list[Column]:
-    """The last row of each side that was applied."""
-    found = []
-    for side, columns in zip(SIDES, own, strict=True):
-        row = F.struct(named(ALIVE), named(TIME), *map(named, columns))
-        found.append(F.last(F.when(named(APPLIED) & (named(SIDE) == side), row), ignorenulls=True).over(span).alias(side))
-    return found
-
-
-def there(state: str, side: str) -> Column:
-    """Whether a side has a row."""
-    return F.coalesce(expression(f"{quoted(state)}.{side}.{quoted(ALIVE)}"), F.lit(False))
-
-
-def time_of(side: str) -> Column:
-    """The time of the row that a side has now; null where it has none."""
-    return F.when(there(NOW, side), expression(f"{quoted(NOW)}.{side}.{quoted(TIME)}"))
-
-
-def value(side: str, name: str) -> Column:
-    """A column of the row that a side has now; null where it has none."""
-    return F.when(there(NOW, side), expression(f"{quoted(NOW)}.{side}.{quoted(name)}"))
+def applied(df: DataFrame, both: tuple[Side, Side], before: WindowSpec, accepted: Column, times: Sequence[Column]) -> DataFrame:
+    """The changes, with whether they apply (`APPLIED`). `before` are those of its key before one; `times` that of a change, by sides."""
+    newest = F.lit(None).cast(both[0].frame.time.type)
+    for side, time in zip(both, times, strict=True):
+        if side.versioned:
+            largest = F.max(F.when(accepted, time)).over(before)
+            newest = F.when(time.isNotNull(), largest).otherwise(newest)
+    df = df.withColumn(NEWEST, newest)
+    return df.withColumn(APPLIED, accepted & is_newest(F.coalesce(*times), named(NEWEST)))
 
 
 def prepared(call: Bound, place: int, **more: tuple[Expression, ...]) -> Frame:
@@ -147,10 +188,15 @@ def resolves(call: Bound, place: int) -> bool:
     return True
 
 
+def comparable(one: T.DataType, other: T.DataType) -> bool:
+    """Whether columns of these types are compared, and can be one column."""
+    return one == other or (isinstance(one, NUMBERS) and isinstance(other, NUMBERS))
+
+
 def check_types(call: Bound, role: str, left: Sequence[Ref], right: Sequence[Ref]) -> None:
     """Columns of both sides that are compared."""
     for a, b in zip(left, right, strict=True):
-        if a.type != b.type and not (isinstance(a.type, NUMBERS) and isinstance(b.type, NUMBERS)):
+        if not comparable(a.type, b.type):
             kinds = f"`{a.text}` ({a.type.simpleString().upper()}) and `{b.text}` ({b.type.simpleString().upper()})"
             raise call.refuse(role, f"{kinds} have different types", "Cast one of them.")
 
@@ -167,46 +213,63 @@ def check_order(call: Bound, left: Frame, right: Frame) -> None:
             raise call.refuse("ORDER BY", f"`{first.ref.text}` and `{other.ref.text}` go in different directions", "There is one order.")
 
 
-def _together(call: Bound, both: tuple[Side, ...]) -> Joined:
-    """The union: keys and ORDER BY columns once, named as on the left; then the columns of either side; then what is known of a row."""
+def _together(call: Bound, both: tuple[Side, Side]) -> Joined:
+    """The union: keys and ORDER BY columns once, named as on the left; a struct of all other columns for either side; what is known of a
+    change. Where only changes that apply are asked for, others are left out.
+    """
     left = both[0].frame
     keys, ordered = [f"{PREFIX}k{i}" for i in range(len(left.keys))], [f"{PREFIX}o{i}" for i in range(len(left.order))]
-    own = tuple([f"{PREFIX}{side}_{i}" for i in range(len(b.own))] for side, b in zip(SIDES, both, strict=True))
-    ties = [f"{PREFIX}{side}_ties" for side in SIDES]
     rows: list[DataFrame] = []
+    ties, times = [], []
+    own: dict[str, tuple[int, str]] = {}
     for place, side in enumerate(both):
         frame = side.frame
-        kinds = {c.name: c.type for c in frame.columns}
+        fields = _fields(frame)
+        own |= {f"{PREFIX}{SIDES[place]}_{i}": (place, fields[column]) for i, (column, _) in enumerate(side.own)}
+        times.append(fields.get(frame.time.name, TIME))
+        struct = [named(column).alias(field) for column, field in fields.items()]
+        struct += [frame.time.column.alias(TIME)] if frame.time.name not in fields else []
         picked = [r.column.alias(n) for r, n in zip((*frame.keys, *of_order(frame.order)), [*keys, *ordered], strict=True)]
-        for other, names in enumerate(own):
-            for name, (column, _) in zip(names, both[other].own, strict=True):
-                kind = both[other].frame.df.schema[column].dataType
-                picked.append((named(column) if other == place else F.lit(None).cast(kind)).alias(name))
-        for other, name in enumerate(ties):
-            mine = [tie_value(n, kinds[n]) for n in frame.ties()] if other == place else []
-            picked.append((F.struct(*mine) if mine else F.lit(None)).alias(name))
-        takes_part = F.when(frame.has_time & frame.has_key, frame.time.column)
-        flags = {SIDE: F.lit(SIDES[place]), TIME: takes_part, ALIVE: named(ALIVE), OLD: named(OLD), CLOCK: named(CLOCK)}
-        df = frame.df if call["output"] != "rows" else frame.df.where(frame.has_time & frame.has_key)
-        rows.append(df.select(*picked, *[c.alias(n) for n, c in flags.items()], frame.time.column.alias(OF_ROW)))
-    df = rows[0].unionAll(rows[1])
+        picked.append(F.struct(*struct, named(ALIVE)).alias(ROWS[place]))
+        kinds = {c.name: c.type for c in frame.columns}
+        if all(orderable(kinds[n]) and not has_collation(kinds[n]) for n in fields):
+            ties.append(ROWS[place])
+        else:
+            ties.append(f"{PREFIX}{SIDES[place]}_ties")
+            picked.append(F.struct(*(tie_value(n, kinds[n]) for n in frame.ties()), F.lit(True)).alias(ties[place]))
+        accepted = frame.has_time & frame.has_key & ~named(OLD)
+        if call["output"] == "rows":
+            rows.append(frame.df.where(accepted).select(*picked))
+        else:
+            flags = {ACCEPTED: accepted, OLD: named(OLD), CLOCK: named(CLOCK), OF_ROW: frame.time.column}
+            rows.append(frame.df.select(*picked, *[c.alias(n) for n, c in flags.items()]))
+    df = rows[0].unionByName(rows[1], allowMissingColumns=True)
     refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
+    refs |= {n: Ref(n, refs[ROWS[place]].type[field].dataType, n) for n, (place, field) in own.items()}  # type: ignore[index]
+    refs |= {SIDE: Ref(SIDE, T.StringType(), SIDE)}
     order = [Order(refs[n], o.ascending, o.nulls_first) for n, o in zip(ordered, left.order, strict=True)]
-    order += [Order(refs[n], True, True) for n in (SIDE, *ties) if n == SIDE or isinstance(refs[n].type, T.StructType)]
-    shown = _shown(call, both, keys, ordered, own)
+    order += [Order(refs[ties[0]], True, False), Order(refs[ties[1]], True, True)]  # the left side first: right rows have none of it
+    names = tuple([n for n, (of, _) in own.items() if of == place] for place in (0, 1))
+    shown = _shown(call, both, keys, ordered, names)
     frame = Frame(
         df,
         tuple(refs[n] for n, _ in shown),
         tuple(o for _, o in shown),
         tuple(refs[n] for n in keys),
         tuple(order),
-        refs[OF_ROW],
+        refs.get(OF_ROW, left.time),
         {},
         call.kernels,
     )
     again = [o for o in names_of(left, of_order(left.order)) if call.names.among(o, MADE_ANEW)]
     counted = [n for n, o in zip(ordered, names_of(left, of_order(left.order)), strict=True) if o not in again]
-    return Joined(frame, own, keys, counted)  # type: ignore[arg-type]
+    return Joined(frame, own, (times[0], times[1]), counted, in_runs(df, frame.keys, order))
+
+
+def _fields(frame: Frame) -> dict[str, str]:
+    """The fields of a side's struct, by the columns that they are: in the order in which they break ties (C4)."""
+    done = {r.name for r in (*frame.keys, *of_order(frame.order))}
+    return {c.name: f"c{i}" for i, c in enumerate(c for c in frame.columns if c.name not in done)}
 
 
 def _shown(call: Bound, both: tuple[Side, ...], keys: list[str], ordered: list[str], own: tuple[list[str], ...]) -> list[tuple[str, str]]:

@@ -83,6 +83,7 @@ from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, WATERM
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, names_of, of_order, refuse_computed, refuse_no_condition
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
+from streamtime.sql.changes.runs import Runs, in_runs
 from streamtime.sql.changes.stream import filtered, over_streams
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.rows.columns import named
@@ -119,26 +120,25 @@ def plan(call: Bound) -> DataFrame:
     frame = changes_of(call, frame, bool(call["versioned"]), frame.extras.get("clock_by", ()))
     applies = frame.left_out.isNull() & ~named(OLD)
     passes = applies & named(ALIVE) & F.coalesce(frame.extras["condition"][0].column, F.lit(False))
-    key = Window.partitionBy(*(k.column for k in frame.keys)).orderBy(*frame.sort())
     df = frame.df.withColumn(PASSES, passes)
     if streaming:
         return filtered(call, frame.with_df(df), PASSES, REASONS)
-    last = F.last(F.when(applies, named(PASSES)), ignorenulls=True).over(key.rowsBetween(Window.unboundedPreceding, -1))
-    df = df.withColumn(HAD, F.lit(True) if call["versioned"] else F.coalesce(last, F.lit(False)))
+    runs = in_runs(df, frame.keys, frame.order, frame.tie_breaks())
+    last = F.last(F.when(applies, named(PASSES)), ignorenulls=True).over(runs.each().rowsBetween(Window.unboundedPreceding, -1))
+    df = runs.df.withColumn(HAD, F.lit(True) if call["versioned"] else F.coalesce(last, F.lit(False)))
     frame = frame.with_df(df.withColumn(TYPE, F.when(applies, F.when(named(PASSES), "upsert").when(named(HAD), "delete"))))
     if call["output"] == "rows":
-        return _changes(call, frame)
+        return _changes(call, frame, runs)
     reason = F.coalesce(frame.left_out, F.when(named(OLD), "too_old"))
     return _explained(call, frame, reason) if call["output"] == "explain" else outcome(call, frame, reason, named(CLOCK), REASONS, {}, {})
 
 
-def _changes(call: Bound, frame: Frame) -> DataFrame:
+def _changes(call: Bound, frame: Frame, runs: Runs) -> DataFrame:
     shared = {r.name for r in (*frame.keys, *of_order(frame.order), frame.time)}
     shown = [(c, o) for c, o in zip(frame.columns, frame.originals, strict=True) if not call.names.among(o, MADE_ANEW)]
     columns = [(c.column if c.name in shared else F.when(named(PASSES), c.column)).alias(o) for c, o in shown]
     order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
-    place = [r.column for r, o in order if not call.names.among(o, MADE_ANEW)]
-    number = F.row_number().over(Window.partitionBy(*(k.column for k in frame.keys), *place).orderBy(*frame.sort()))
+    number = F.row_number().over(runs.each_place([r.name for r, o in order if not call.names.among(o, MADE_ANEW)]))
     made = [named(TYPE).alias("change_type"), frame.time.column.alias("change_time"), (number - 1).cast("bigint").alias("change_seq")]
     return frame.df.where(named(TYPE).isNotNull()).select(*columns, *made)
 

@@ -43,7 +43,7 @@ Event time is the first `ORDER BY` expression unless `time` names another, which
 `output => 'dropped'` has the changes that were ignored, `'all'` all of them: key, ORDER BY columns, the time, the columns of both sides,
 those of the other side null, then `side` and the reason. `output => 'explain'` says in a sentence what each change did. It `joined`;
 stands `alone` (its row has no match, or lost it); `withdrew` the join's row; `waits` for the other side; changed `nothing`; or was
-ignored, and why.
+ignored, and why. With `on` these have the right side's keys, too, and a change of the right side tells how many left rows it changed.
 
 ## Nulls, ties, late rows, empty input
 
@@ -87,10 +87,11 @@ tables as they are in the end. Changes that gave a change, changes that did not,
 
 ## Memory and state
 
-Spark's own windows over each key, in one shuffle and one sort, which spill to disk; no Python. With `on`, both sides are shuffled by
-their keys, joined, and the result by the left key; each pair of a left row and a right row of one name is looked at. Where `time` is not
-the first ORDER BY expression, `retention` costs another shuffle and sort of each versioned side for its stream time, and so do the
-outputs other than `'rows'`.
+Spark's own windows over each key, in one shuffle; no Python. Changes are sorted before it and merged behind it, both of which spill to
+disk. With `on`, both sides are shuffled by their keys, joined, and the result by the left key; each pair of a left row and a right row of
+one name is looked at; `'explain'` brings what each change did back to its row by one more join. Where `time` is not the first ORDER BY
+expression, `retention` costs another shuffle and sort of each versioned side for its stream time, and so do the outputs other than
+`'rows'`.
 """
 
 from __future__ import annotations
@@ -98,15 +99,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.errors import did_you_mean
 from streamtime.sql.call.kinds import Choice, Text, Texts
 from streamtime.sql.call.spec import FOLLOWS_CLOCK, INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec
 from streamtime.sql.changes import foreign
-from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
-from streamtime.sql.changes.join import APPLIED, BEFORE, NEWEST, NOW, SIDE, SIDES, Joined, changes, resolves, there, time_of, value
+from streamtime.sql.changes.foreign_told import told
+from streamtime.sql.changes.given import CLOCK, OLD, REASONS
+from streamtime.sql.changes.join import APPLIED, NEWEST, SIDES, Joined, changes, resolves
 from streamtime.sql.changes.join import TIME as OF_CHANGE
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
 from streamtime.sql.changes.stream import joined as on_streams
@@ -123,7 +124,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
-    from streamtime.sql.rows.frame import Frame
 
 TYPE, AT = f"{PREFIX}type", f"{PREFIX}at"
 JOIN_TYPE = Option(
@@ -160,8 +160,6 @@ def check(call: Bound) -> None:
         raise call.refuse(
             "`join_type`", "'outer' is not possible with `on`: its rows have the left side's key (J8)", "Write 'inner' or 'left'."
         )
-    if call["on"] and call["output"] == "explain":
-        raise call.refuse("`output`", "'explain' is not possible with `on` yet", "Look at the rows of output => 'all'.")
 
 
 def plan(call: Bound) -> DataFrame:
@@ -174,14 +172,13 @@ def plan(call: Bound) -> DataFrame:
     if call["on"]:
         return _by_foreign_key(call)
     joined = changes(call)
-    has, had = _present(call, NOW), _present(call, BEFORE)
     frame = joined.frame
     if call["output"] == "rows":
-        return _changed(joined, has, had)
+        return _changed(call, joined)
     ordered = F.when(named(OLD), "too_old").when(~named(APPLIED), "out_of_order")
     reason = F.coalesce(frame.left_out, ordered)
     if call["output"] == "explain":
-        return _explained(call, frame, reason, has, had)
+        return _explained(call, joined, reason)
     return outcome(call, frame, reason, named(CLOCK), REASONS, {}, {})
 
 
@@ -190,18 +187,21 @@ def _by_foreign_key(call: Bound) -> DataFrame:
     if call["output"] == "rows":
         return foreign.changes(call, both)
     left_out = F.when(~both.frame.has_time, "null_time").when(named(OF_CHANGE).isNull(), "null_key")
-    reason = F.coalesce(left_out, F.when(named(OLD), "too_old").when(~named(APPLIED), "out_of_order"))
-    return outcome(call, both.frame, reason, named(CLOCK), REASONS, {}, {})
+    ignored = F.when(named(OLD), "too_old").when(~named(APPLIED), "out_of_order")
+    if call["output"] == "explain":
+        return told(call, both, left_out, ignored)
+    return outcome(call, both.frame, F.coalesce(left_out, ignored), named(CLOCK), REASONS, {}, {})
 
 
-def _explained(call: Bound, frame: Frame, reason: Column, has: Column, had: Column) -> DataFrame:
-    left = named(SIDE) == SIDES[0]
-    other, time = F.when(left, SIDES[1]).otherwise(SIDES[0]), F.when(left, time_of(SIDES[1])).otherwise(time_of(SIDES[0]))
-    did = F.when(has & there(NOW, SIDES[0]) & there(NOW, SIDES[1]), "joined").when(has, "alone").when(had, "withdrew")
-    did = did.when(named(ALIVE), "waits").otherwise("nothing")
+def _explained(call: Bound, joined: Joined, reason: Column) -> DataFrame:
+    frame, alive = joined.frame, joined.alive()
+    has, had = (_present(call, joined, now=now) for now in (True, False))
+    other, time = F.when(joined.of(0), SIDES[1]).otherwise(SIDES[0]), _time_of_other(joined)
+    did = F.when(has & joined.there(0, now=True) & joined.there(1, now=True), "joined").when(has, "alone").when(had, "withdrew")
+    did = did.when(alive, "waits").otherwise("nothing")
     sentences: dict[str, list[Column | str]] = {
         "joined": ["Upsert: its row and that of the ", other, " side, of ", time, ", are the row of the join now."],
-        "alone": [F.when(named(ALIVE), "Upsert: its row stands without one of the ").otherwise("Upsert: it leaves alone the row of the "),
+        "alone": [F.when(alive, "Upsert: its row stands without one of the ").otherwise("Upsert: it leaves alone the row of the "),
                   other, " side."],
         "withdrew": ["Delete: the join had a row of this key, and has none now."],
         "waits": ["No change: the ", other, " side has no row of this key."],
@@ -212,26 +212,32 @@ def _explained(call: Bound, frame: Frame, reason: Column, has: Column, had: Colu
     return explained(call, frame, named(CLOCK), frame.left_out, F.coalesce(reason, did), {}, sentences)
 
 
-def _present(call: Bound, state: str) -> Column:
-    """Whether the join has a row."""
-    left, right = (there(state, side) for side in SIDES)
+def _present(call: Bound, joined: Joined, *, now: bool) -> Column:
+    """Whether the join has a row, after a change or before it."""
+    left, right = (joined.there(place, now=now) for place in (0, 1))
     return {"inner": left & right, "left": left, "outer": left | right}[call["join_type"]]
 
 
-def _changed(joined: Joined, has: Column, had: Column) -> DataFrame:
-    frame = joined.frame
-    other = F.when(named(SIDE) == SIDES[0], time_of(SIDES[1])).otherwise(time_of(SIDES[0]))
-    kept = frame.df.withColumns({TYPE: F.when(has, "upsert").when(had, "delete"), AT: F.greatest(named(OF_CHANGE), other)})
+def _time_of_other(joined: Joined) -> Column:
+    return F.when(joined.of(0), joined.time_of(1)).otherwise(joined.time_of(0))
+
+
+def _changed(call: Bound, joined: Joined) -> DataFrame:
+    frame, own = joined.frame, joined.own
+    kind = F.when(_present(call, joined, now=True), "upsert").when(_present(call, joined, now=False), "delete")
+    kept = frame.df.withColumns({TYPE: kind, AT: F.greatest(joined.time(), _time_of_other(joined))})
     kept = kept.where(named(APPLIED) & named(TYPE).isNotNull())
-    one = Window.partitionBy(*map(named, (*joined.keys, *joined.ordered))).orderBy(*(o.sort() for o in frame.order))
-    side_of = {name: side for side, names in zip(SIDES, joined.own, strict=True) for name in names}
     upsert = named(TYPE) == "upsert"
     columns = [
-        (F.when(upsert, value(side_of[c.name], c.name)) if c.name in side_of else c.column).alias(original)
+        (_value(joined, upsert, *own[c.name]) if c.name in own else c.column).alias(original)
         for c, original in zip(frame.columns, frame.originals, strict=True)
     ]
-    seq = (F.row_number().over(one) - 1).cast("bigint").alias("change_seq")
+    seq = (F.row_number().over(joined.runs.each_place(joined.ordered)) - 1).cast("bigint").alias("change_seq")
     return kept.select(*columns, named(TYPE).alias("change_type"), named(AT).alias("change_time"), seq)
+
+
+def _value(joined: Joined, upsert: Column, place: int, field: str) -> Column:
+    return F.when(upsert & joined.there(place, now=True), joined.now(place, field))
 
 
 def apart_of(given: Mapping[str, Any], _in_time_order: bool) -> str:
@@ -293,6 +299,17 @@ SPEC = Spec(
             "    PARTITION BY product ORDER BY offset,\n"
             "  time => 'ts', versioned => ARRAY('right'), deleted => 'amount IS NULL', output => 'explain') ORDER BY offset",
             "Number 4 is a price that comes late. Prices are a side whose newest time counts. What each change did:",
+        ),
+        Example(
+            "CREATE OR REPLACE TEMP VIEW lines AS SELECT offset, line, timestamp_seconds(offset) AS ts, product FROM VALUES\n"
+            "  (2, 'a', 'tea'), (3, 'b', 'tea'), (5, 'a', 'milk'), (6, 'c', NULL) AS t(offset, line, product);\n"
+            "\n"
+            "CREATE OR REPLACE TEMP VIEW goods AS SELECT offset, id, timestamp_seconds(offset) AS ts, name FROM VALUES\n"
+            "  (1, 'tea', 'black'), (4, 'tea', 'green'), (7, 'tea', NULL) AS t(offset, id, name)",
+            "SELECT offset, side, line, id, outcome, explanation FROM JOIN_CHANGES(TABLE(lines) PARTITION BY line ORDER BY offset,\n"
+            "  TABLE(goods) PARTITION BY id ORDER BY offset, on => 'l.product', time => 'ts', deleted => 'name IS NULL',\n"
+            "  output => 'explain') ORDER BY offset",
+            "A foreign key: lines name a product. A change of a product changes all lines that name it:",
         ),
     ),
 )

@@ -100,8 +100,12 @@ class Frame:
 
     def sort(self, *, within_key: bool = True, reverse: bool = False) -> list[Column]:
         """The total order of rows: ORDER BY, then every other orderable column (rule C4); `reverse` turns all of it round."""
+        return [o.sort(reverse) for o in self.order] + self.tie_breaks(within_key, reverse)
+
+    def tie_breaks(self, within_key: bool = True, reverse: bool = False) -> list[Column]:
+        """The part of that order behind ORDER BY."""
         kinds = {c.name: c.type for c in self.columns}
-        return [o.sort(reverse) for o in self.order] + [tie_break(n, kinds[n], reverse) for n in self.ties(within_key)]
+        return [tie_break(n, kinds[n], reverse) for n in self.ties(within_key)]
 
     def place(self) -> Column | None:
         """The place of a row in the total order, as a value that compares as rows sort; None: its order goes down, or has nulls last."""

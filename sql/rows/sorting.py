@@ -29,14 +29,16 @@ def hash_of(identity: Sequence[str]) -> Column:
     return expression(_hash(identity))
 
 
-def sorted_runs(df: DataFrame, identity: Sequence[str], rising: str, kind: T.DataType, hashed: str) -> DataFrame:
+def sorted_runs(df: DataFrame, identity: Sequence[str], rising: str | None, kind: T.DataType, hashed: str) -> DataFrame:
     """The rows of each key together in one task, in one run for each task that they come from, sorted by key's hash, which is added as the
-    column `hashed`, and coarse time. `identity` are column names; without them there is one task, and no such column.
+    column `hashed`, and a coarse form of what rises, if anything does. `identity` are column names; without them there is one task, and no
+    such column.
     """
     if not identity:
-        return df.sortWithinPartitions(expression(coarse(rising, kind))).repartition(1)
+        return df.sortWithinPartitions(expression("0L" if rising is None else coarse(rising, kind))).repartition(1)
     df = df.withColumn(hashed, hash_of(identity))
-    return df.sortWithinPartitions(_number(quoted(hashed), coarse(rising, kind))).repartition(*map(quoted, identity))
+    lower = "0L" if rising is None else coarse(rising, kind)
+    return df.sortWithinPartitions(_number(quoted(hashed), lower)).repartition(*map(quoted, identity))
 
 
 def prefix(identity: Sequence[str], rising: str, kind: T.DataType, reverse: bool = False) -> Column:
@@ -58,9 +60,13 @@ def _number(upper: str, lower: str) -> Column:
 
 
 def coarse(name: str, kind: T.DataType) -> str:
-    """A time as a number of 32 bits that never falls where the time rises, as SQL text; 0 where it is null."""
+    """A time, or a whole number, as a number of 32 bits that never falls where it rises, as SQL text; 0 where it is null."""
     time = quoted(name)
-    if isinstance(kind, T.TimestampType):
+    if isinstance(kind, T.IntegralType):
+        number = f"CAST({time} AS BIGINT)"
+    elif not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType)):
+        return "0L"
+    elif isinstance(kind, T.TimestampType):
         number = f"unix_seconds({time}) + {SINCE_1950}"
     elif isinstance(kind, T.TimestampNTZType):  # by the hour: no function counts its seconds without asking for a time zone
         number = f"unix_date(CAST({time} AS DATE)) * 24L + hour({time}) + {2**31}"

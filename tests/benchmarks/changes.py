@@ -2,7 +2,8 @@
 
 Half of the rows are changes of the left side, half of the right one, or all of them changes of one table; one in ten deletes. Bare is
 Spark's shuffle by key and sort by key and order of the same columns. Each round runs bare and every call, one after the other, in an order
-of its own; a ratio is the median of those of the rounds. Results of other sizes stay in changes.json.
+of its own; a ratio is the median of those of the rounds. Beside seconds it counts those of the processor, of this process and all that it
+started, which say the same on a busy machine. Results of other sizes stay in changes.json.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import random
 import statistics
 import tempfile
 import time
+from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -53,9 +55,10 @@ def main() -> None:
             BARE_TOTALS: "SELECT k, n, ts, v, g, gone FROM t",
         }
         seconds: dict[str, list[float]] = {name: [] for name in (*bare, *CALLS)}
+        cpu: dict[str, list[float]] = {name: [] for name in seconds}
         for number in range(options.rounds + 1):
             for name in random.sample(list(seconds), len(seconds)):
-                began = time.perf_counter()
+                used, began = cpu_seconds(), time.perf_counter()
                 if name in bare:
                     df = spark.sql(bare[name]).repartition(4, "k").sortWithinPartitions("k", "n")
                 else:
@@ -63,10 +66,11 @@ def main() -> None:
                 df.write.format("noop").mode("overwrite").save()
                 if number:  # the first round warms up
                     seconds[name].append(time.perf_counter() - began)
+                    cpu[name].append(cpu_seconds() - used)
             print(f"[round {number} of {options.rounds} ..]", flush=True)
     lines: list[dict[str, Any]] = []
     for name, (against, _) in CALLS.items():
-        ratios = [one / other for one, other in zip(seconds[name], seconds[against], strict=True)]
+        ratios, of_cpu = ([one / other for one, other in zip(of[name], of[against], strict=True)] for of in (seconds, cpu))
         lines.append(
             {
                 "call": name,
@@ -76,6 +80,8 @@ def main() -> None:
                 "ratio": round(statistics.median(ratios), 2),
                 "ratios from": round(min(ratios), 2),
                 "to": round(max(ratios), 2),
+                "cpu seconds": round(statistics.median(cpu[name]), 2),
+                "cpu ratio": round(statistics.median(of_cpu), 2),
             }
         )
     print(tabulate(lines, headers="keys", floatfmt=".2f", intfmt=","))
@@ -88,6 +94,24 @@ def main() -> None:
         "lines": sorted([*others, *lines], key=lambda line: line["rows"]),
     }
     results.write_text(json.dumps(written, indent=1) + "\n")
+
+
+def cpu_seconds() -> float:
+    """Seconds of the processor that this process used, and all that it started."""
+    used, children = {}, defaultdict(list)
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        children[int(fields[1])].append(int(process.name))
+        used[int(process.name)] = sum(map(int, fields[11:15]))  # its own, and of those of its children that have ended
+    mine, found = [os.getpid()], 0
+    while mine:
+        process_id = mine.pop()
+        found += used.get(process_id, 0)
+        mine += children[process_id]
+    return found / os.sysconf("SC_CLK_TCK")
 
 
 def made(spark: SparkSession, folder: str, rows: int) -> None:

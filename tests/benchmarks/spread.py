@@ -35,6 +35,10 @@ WINDOWS = (
     "WINDOW_UPDATES(" + FIELDS + ", size => INTERVAL 1 HOUR, grace => INTERVAL 10 MINUTES, aggregates => 'count(*) AS c, sum(v) AS s'{o})"
 )
 SESSIONS = "SESSION_UPDATES(" + FIELDS + ", gap => INTERVAL 1 HOUR, grace => INTERVAL 10 MINUTES, aggregates => 'count(*) AS c'{o})"
+JOIN = (
+    "JOIN_CHANGES(TABLE({{t}}) PARTITION BY {key} ORDER BY n,"
+    " TABLE(SELECT k, unix_micros(at) div 100000 AS n, at AS ts, price FROM r) PARTITION BY k ORDER BY n, time => 'ts'{o})"
+)
 REPORTS = ("dropped", "all", "metrics")
 CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "DEDUPLICATE, event order": ("DEDUPLICATE(TABLE({t}) PARTITION BY k ORDER BY ts, within => INTERVAL 6 HOURS{o})", REPORTS),
@@ -59,11 +63,14 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "VERSIONS, event order": ("VERSIONS(TABLE({t}) PARTITION BY k ORDER BY ts{o})", REPORTS),
     "VERSIONS, arrival order": ("VERSIONS(" + FIELDS + ", grace => INTERVAL 10 MINUTES{o})", REPORTS),
     "AS_OF_JOIN": ("AS_OF_JOIN(TABLE({t}) PARTITION BY k ORDER BY ts, TABLE(r) PARTITION BY k ORDER BY at{o})", ()),
-    "JOIN_CHANGES": (
-        "JOIN_CHANGES(" + FIELDS.replace(", time => 'ts'", "") + ", TABLE(SELECT k, unix_micros(at) div 100000 AS n, at AS ts FROM r)"
-        " PARTITION BY k ORDER BY n, time => 'ts'{o})",
-        (),
+    "JOIN_CHANGES": (JOIN.format(key="k", o="{o}"), ("explain",)),
+    "JOIN_CHANGES, versioned": (JOIN.format(key="k", o=", versioned => ARRAY('left', 'right'){o}"), ()),
+    "JOIN_CHANGES, versioned with retention": (
+        JOIN.format(key="k", o=", versioned => ARRAY('left', 'right'), retention => INTERVAL 1 DAY{o}"),
+        REPORTS,
     ),
+    "JOIN_CHANGES, foreign key": (JOIN.format(key="n", o=", on => 'k'{o}"), (*REPORTS, "explain")),
+    "FILTER_CHANGES": ("FILTER_CHANGES(" + FIELDS + ", condition => 'v > 50'{o})", ("explain",)),
     "AGGREGATE_CHANGES": (
         "AGGREGATE_CHANGES(TABLE(SELECT n, ts, k % 1000 AS g, v, k FROM {t}) PARTITION BY k ORDER BY n, time => 'ts', group_by => ARRAY('g'),"
         " aggregates => 'count(*) AS c, sum(v) AS s, max(v) AS m'{o})",

@@ -29,6 +29,12 @@ CREATE OR REPLACE TEMP VIEW towns AS SELECT offset, name, timestamp_seconds(s) A
 CREATE OR REPLACE TEMP VIEW bought AS SELECT * FROM JOIN_CHANGES(TABLE(orders) PARTITION BY name ORDER BY offset, TABLE(towns) PARTITION BY name ORDER BY offset, time => 'ts', deleted => 'amount IS NULL');
 SELECT offset, name, amount, town, change_type FROM bought ORDER BY offset;
 SELECT offset, town, people, total, change_type FROM AGGREGATE_CHANGES(TABLE(bought) PARTITION BY name ORDER BY (offset, change_seq), time => 'change_time', group_by => ARRAY('town'), aggregates => 'count(*) AS people, sum(amount) AS total') ORDER BY offset, change_seq;
+-- a foreign key: lines name a product, so a change of a product changes all lines that name it
+CREATE OR REPLACE TEMP VIEW lines AS SELECT n, id AS line, timestamp_seconds(n) AS ts, product, product = -1 AS gone FROM VALUES (2, 'a', 7), (3, 'b', 7), (5, 'a', 8), (6, 'c', NULL), (9, 'b', -1) AS t(n, id, product);
+CREATE OR REPLACE TEMP VIEW goods AS SELECT n, id AS product, timestamp_seconds(s) AS ts, name, name IS NULL AS gone FROM VALUES (1, 7, 1, 'tea'), (4, 7, 4, 'green tea'), (7, 7, 2, 'old tea'), (8, 7, 8, NULL), (10, 9, 10, NULL) AS t(n, id, s, name);
+SELECT n, line, product, name, change_type FROM JOIN_CHANGES(TABLE(lines) PARTITION BY line ORDER BY n, TABLE(goods) PARTITION BY product ORDER BY n, on => 'product', time => 'ts', versioned => ARRAY('right'), join_type => 'left', deleted => 'gone') ORDER BY n, line;
+SELECT n, side, line, product, outcome, explanation FROM JOIN_CHANGES(TABLE(lines) PARTITION BY line ORDER BY n, TABLE(goods) PARTITION BY product ORDER BY n, on => 'product', time => 'ts', versioned => ARRAY('right'), join_type => 'left', deleted => 'gone', output => 'explain') ORDER BY n;
+SELECT n, side, line, product, outcome, explanation FROM JOIN_CHANGES(TABLE(lines) PARTITION BY line ORDER BY n, TABLE(goods) PARTITION BY product ORDER BY n, on => 'product', time => 'ts', versioned => ARRAY('right'), deleted => 'gone', output => 'explain') ORDER BY n;
 -- wrong calls
 SELECT * FROM JOIN_CHANGES(TABLE(orders) PARTITION BY name ORDER BY offset);
 SELECT * FROM JOIN_CHANGES(TABLE(orders) PARTITION BY name ORDER BY offset, TABLE(towns) PARTITION BY name ORDER BY offset);

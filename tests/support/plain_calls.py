@@ -203,7 +203,7 @@ CHANGELOGS = [
     f"JOIN_CHANGES({LEFT}, {OTHER}, time => 't', deleted => 'gone', versioned => ARRAY('right'), output => 'explain')",
     *(
         f"JOIN_CHANGES({LEFT}, {OTHER}, on => 'l.s, k', time => 't', deleted => 'gone', join_type => 'left', {VERSIONED}, output => '{o}')"
-        for o in ("rows", "all")
+        for o in ("rows", "all", "explain")
     ),
     f"FILTER_CHANGES({ARRIVAL}, condition => 'v > 0', deleted => 'gone')",
     *(

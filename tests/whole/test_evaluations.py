@@ -44,6 +44,8 @@ CALLS = {
     f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', versioned => ARRAY('left'))": 2,  # as above
     f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', versioned => ARRAY('left'), retention => INTERVAL 1 DAY)": 2,
     f"JOIN_CHANGES(TABLE(dear) PARTITION BY n ORDER BY n, {OTHER}, time => 'ts', on => 'k')": 2,
+    f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', output => 'explain')": 2,
+    f"JOIN_CHANGES(TABLE(dear) PARTITION BY n ORDER BY n, {OTHER}, time => 'ts', on => 'k', output => 'explain')": 2,
     f"FILTER_CHANGES({ARRIVAL}, condition => 'v > 3')": 1,
     f"FILTER_CHANGES({ARRIVAL}, condition => 'v > 3', versioned => true, retention => INTERVAL 1 DAY)": 2,
     f"AGGREGATE_CHANGES({ARRIVAL}, {TOTALS}, versioned => true)": 1,

@@ -201,6 +201,25 @@ def test_random_changelogs_are_joined_as_defined(spark: SparkSession, seed: int)
     assert sum(map(len, got.values())) > 100
 
 
+def test_rows_that_cannot_be_compared_and_an_order_that_goes_down(spark: SparkSession) -> None:
+    """A map on the left side; or places that fall as the other way round they rise. Both sides are versioned."""
+    rng = random.Random(7)
+    scenarios = {f"s{i}": drawn(rng, f"s{i}") for i in range(80)}
+    rows = [row for changes in scenarios.values() for row in changes]
+    for falls in (False, True):
+        given(spark, [(s, side, k, n if n is None or not falls else -n, t, v) for s, side, k, n, t, v in rows])
+        join = JOIN.replace("ORDER BY n", "ORDER BY n DESC NULLS LAST") if falls else JOIN.replace("v AS l,", "v AS l, map(n, v) AS m,")
+        query = f"SELECT scenario, abs(n), k, l, r, change_type, unix_millis(change_time), change_seq FROM {join}"
+        got = defaultdict(list)
+        for row in spark.sql(
+            query.format("outer", options(("left", "right"), 5), "").replace("map(n, v)", "map(coalesce(n, 0), v)")
+        ).collect():
+            got[row.scenario].append(tuple(row)[1:])
+        for scenario, changes in scenarios.items():
+            expected = slow([row[1:] for row in changes], "outer", ("left", "right"), 5)
+            assert sorted(got[scenario], key=lambda c: (c[0], c[1], c[6])) == expected, scenario
+
+
 def test_every_change_is_told_of_once(spark: SparkSession) -> None:
     """What is told of all changes by 'all', of ignored ones by 'dropped', in words by 'explain' and in sums by 'metrics' is one thing."""
     rng = random.Random(11)

@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections import Counter, defaultdict
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -54,13 +55,17 @@ def place(row: Row) -> Any:
     return n, side, (k or "").encode(), t, v is not None, v or "", fk is not None, (fk or "").encode(), gone
 
 
-def slow(rows: list[Row], join: str, versioned: tuple[str, ...], retention: int | None) -> list[tuple[Any, ...]]:
-    """One scenario by the letter of J8, change by change."""
+def slow(
+    rows: list[Row], join: str, versioned: tuple[str, ...], retention: int | None, told: list[tuple[Any, ...]] | None = None
+) -> list[tuple[Any, ...]]:
+    """One scenario by the letter of J8, change by change. `told` gets each row, what became of it, and what its sentence has to say."""
     lefts: dict[str, tuple[int, str | None, str | None]] = {}
     rights: dict[str, tuple[int, str | None]] = {}
     newest: dict[Any, int] = {}
     clock: dict[str, int] = {}
     emitted: list[tuple[Any, ...]] = []
+    told = [] if told is None else told
+    told += [(row, "null_time" if None in row[2:4] else "null_key", "") for row in rows if None in row[1:4]]
 
     def joined(k: str) -> tuple[Any, ...] | None:
         if k not in lefts:
@@ -79,9 +84,11 @@ def slow(rows: list[Row], join: str, versioned: tuple[str, ...], retention: int 
     for side, k, n, t, v, fk, gone in sorted((row for row in rows if None not in row[1:4]), key=place):
         if side in versioned:
             if retention is not None and side in clock and t < clock[side] - retention:
+                told.append(((side, k, n, t, v, fk, gone), "too_old", ""))
                 continue
             clock[side] = max(t, clock.get(side, t))
             if t < newest.get((side, k), t):
+                told.append(((side, k, n, t, v, fk, gone), "out_of_order", newest[side, k]))
                 continue
             newest[side, k] = t
         if side == "left":
@@ -92,6 +99,10 @@ def slow(rows: list[Row], join: str, versioned: tuple[str, ...], retention: int 
                 lefts[k] = (t, v, fk)
             match = old if gone else rights.get(fk) if fk is not None else None
             emit(n, k, before, [t, *([match[0]] if match else [])])
+            after, waits = joined(k), "names no row" if fk is None else "that it names"
+            did = "alone" if after else "withdrew" if before else "nothing" if gone else "waits"
+            did = "joined" if after and match else did
+            told.append(((side, k, n, t, v, fk, gone), did, {"joined": match and match[0], "waits": waits}.get(did, "")))
         else:
             touched = [key for key, row in lefts.items() if row[2] == k]
             was = {key: joined(key) for key in touched}
@@ -100,6 +111,9 @@ def slow(rows: list[Row], join: str, versioned: tuple[str, ...], retention: int 
                 rights[k] = (t, v)
             for key in touched:
                 emit(n, key, was[key], [t, lefts[key][0]])
+            emits = [key for key in touched if was[key] or joined(key)]
+            did = ("joined" if not gone else "alone" if join == "left" else "withdrew") if emits else "nothing" if gone else "waits"
+            told.append(((side, k, n, t, v, fk, gone), did, f": {len(emits)}." if emits else ""))
     return sorted(emitted, key=lambda c: c[:3])
 
 
@@ -196,6 +210,61 @@ def test_every_ignored_change_is_told_of(spark: SparkSession) -> None:
     assert {f"{reason}_drop_total": float(n) for reason, n in reasons.items() if reason}.items() <= metrics.items()
 
 
+@pytest.mark.parametrize("join", ["inner", "left"])
+def test_every_change_is_told_in_words(spark: SparkSession, join: str) -> None:
+    rng = random.Random(12)
+    versioned, retention = ("left", "right"), 5
+    scenarios = {f"s{i}": drawn(rng) for i in range(120)}
+    given(spark, scenarios)
+    more = options(versioned, retention) + ", output => 'explain'"
+    got = spark.sql(f"SELECT * FROM {JOIN.format(join, more)}").collect()
+    assert list(got[0].asDict()) == ["scenario", "k", "n", "ts", "l", "fk", "id", "r", "side", "outcome", "stream_time", "explanation"]
+    told: dict[tuple[Any, ...], tuple[str, Any]] = {}
+    for scenario, rows in scenarios.items():
+        seen: list[tuple[Any, ...]] = []
+        slow(rows, join, versioned, retention, seen)
+        told |= {(scenario, row[0], row[4]): (did, says) for row, did, says in seen}  # a value is of one row
+    assert len(told) == len(got) == sum(map(len, scenarios.values()))
+    for row in got:
+        did, says = told[row.scenario, row.side, row.l or row.r]
+        assert row.outcome == did, row
+        if isinstance(says, int):
+            says = spark_time(says)
+        assert says in row.explanation, (row, says)
+    words = {"joined", "withdrew", "waits", "nothing", "too_old", "out_of_order", "null_time", "null_key"}
+    assert {row.outcome for row in got} == words | ({"alone"} if join == "left" else set())
+    both = {(side, did) for side in ("left", "right") for did in ("joined", "nothing")}
+    assert {(row.side, row.outcome) for row in got} >= both | {("right", "waits"), ("left", "waits" if join == "inner" else "alone")}
+
+
+def test_a_right_row_that_is_told_of_has_its_key_whatever_it_is_called(spark: SparkSession) -> None:
+    """As the left side's key in other letters, with another number's type; as its foreign key; as ORDER BY. Else it is refused."""
+    spark.sql("CREATE OR REPLACE TEMP VIEW lines AS SELECT 1 AS id, 2 AS of, 'x' AS `ö x`, 5 AS n, TIMESTAMP '0001-02-01' AS ts")
+    spark.sql("CREATE OR REPLACE TEMP VIEW goods AS SELECT 2L AS ID, 'x' AS `ö x`, 4 AS n, TIMESTAMP '9999-01-01' AS ts, 'r' AS r")
+
+    def asked(right: str, on: str, of_left: str) -> list[Any]:
+        sides = f"TABLE(SELECT {of_left} FROM lines) PARTITION BY id ORDER BY n, "
+        sides += f"TABLE(SELECT {right}, n, ts, r FROM goods) PARTITION BY {right} ORDER BY n".replace("n, n", "n")
+        return spark.sql(f"SELECT * FROM JOIN_CHANGES({sides}, on => {on!r}, time => 'ts', output => 'explain') ORDER BY n").collect()
+
+    for right, on, of_left, name, keys in (
+        ("ID", "of", "id, of, n, ts", "id", (2, 1)),
+        ("`ö x`", "l.`ö x`", "*", "ö x", ("x", "x")),
+        ("n", "of", "id, of, n, ts", "n", (4, 5)),
+    ):
+        goods, line = asked(right, on, of_left)
+        assert (goods[name], line[name]) == keys
+        assert (goods.side, goods.outcome, line.outcome) == ("right", "waits", "waits" if name == "n" else "joined")
+    with pytest.raises(AnalysisException, match="two columns `ö x`"):
+        asked("`ö x`", "name", "id, n, ts, `ö x` AS name, 1 AS `ö x`")
+
+
+def spark_time(milliseconds: int) -> str:
+    """As Spark writes a TIMESTAMP of these tests."""
+    time = datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)
+    return time.isoformat(" ").rstrip("0") if milliseconds % 1000 else time.isoformat(" ")
+
+
 def test_the_last_changes_are_sparks_own_join(spark: SparkSession) -> None:
     """A hot foreign key, keys of two types, several columns in `on`."""
     spark.sql(
@@ -237,7 +306,6 @@ WRONG = {
     "on => 'fk, n'": "`on`: names 2 columns, and the key of the right side has 1",
     "on => 'n'": "`on`: `n` (BIGINT) and `id` (STRING) have different types",
     "on => 'fk', join_type => 'outer'": "`join_type`: 'outer' is not possible with `on`",
-    "on => 'fk', output => 'explain'": "`output`: 'explain' is not possible with `on` yet",
 }
 
 

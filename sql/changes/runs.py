@@ -1,0 +1,53 @@
+"""Changes of each key together and in order, with one sort for all windows over them.
+
+They are sorted before the shuffle, by one number of the key's hash and the first ORDER BY expression (`streamtime.sql.rows.sorting`); the
+first window's own sort then has runs to merge. What divides by the place in ORDER BY, too, is in that order already, where it goes up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+
+from streamtime.sql.rows.columns import direct, named
+from streamtime.sql.rows.frame import PREFIX, Order, Ref
+from streamtime.sql.rows.sorting import sorted_runs
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, WindowSpec
+
+HASH = f"{PREFIX}hash"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The rows, and how windows over them are said."""
+
+    df: DataFrame
+    within: tuple[str, ...]  # what a window over a key divides by
+    order: tuple[Order, ...]
+    ties: tuple[Column, ...]
+
+    def each(self) -> WindowSpec:
+        """The changes of each key, in order."""
+        return Window.partitionBy(*map(named, self.within)).orderBy(*(o.sort() for o in self.order), *self.ties)
+
+    def each_place(self, places: Collection[str]) -> WindowSpec:
+        """Those of them that are equal in these columns of the order, in order."""
+        at = [o for o in self.order if o.ref.name in places]
+        up = all(o.ascending and o.nulls_first for o in at)
+        rest = [o.sort() for o in self.order if not (up and o in at)]
+        return Window.partitionBy(*map(named, (*self.within, *(o.ref.name for o in at)))).orderBy(*rest, *self.ties)
+
+
+def in_runs(df: DataFrame, keys: Sequence[Ref], order: Sequence[Order], ties: Sequence[Column] = ()) -> Runs:
+    """These rows. Keys that only Spark can compare are left to the window's sort alone."""
+    names = tuple(dict.fromkeys(k.name for k in keys))
+    if not all(direct(k.type) for k in keys):
+        return Runs(df, names, tuple(order), tuple(ties))
+    first = order[0]
+    rising = first.ref.name if first.ascending and first.nulls_first else None
+    return Runs(sorted_runs(df, names, rising, first.ref.type, HASH), (HASH, *names), tuple(order), tuple(ties))
