@@ -128,15 +128,13 @@ def aligned(table: Table) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
-def page(spec: Spec, names: Sequence[str] = (), picture: str | None = None) -> str:
-    """The Markdown reference page. `names` are those of all functions, which become links; `picture` is its path, if there is one."""
+def page(spec: Spec, names: Sequence[str] = (), pictures: Sequence[tuple[str, str]] = ()) -> str:
+    """The Markdown reference page. `names` are those of all functions, which become links; of pictures, their paths and what they show."""
     first, *more = [_example(example, table) for example, table in shown(spec)]
     texts = written(spec)
     made = {EXAMPLE: first, MAIN: _listed(mains(spec)), DOES: "\n\n".join([texts[DOES], *more])}
-    if picture:
-        rows_of_it = picture.removesuffix("svg") + "sql"
-        drawn = f"![{spec.name}]({picture})\n\nDrawn by [`streamtime.plot`](../pictures.md) from [rows of its own]({rows_of_it})."
-        made[PICTURE] = "\n\n".join(filter(None, [drawn, texts.get(PICTURE)]))
+    if pictures:
+        made[PICTURE] = "\n\n".join([*(_drawn(spec, *picture) for picture in pictures), *filter(None, [texts.get(PICTURE)])])
     if spec.options:
         rows = [[f"`{o.name}`", o.kind.sql, o.allowed, _bold(o), o.help] for o in spec.options]
         made[OPTIONS] = _table(["option", "type", "allowed values", "default", "meaning"], rows)
@@ -146,6 +144,11 @@ def page(spec: Spec, names: Sequence[str] = (), picture: str | None = None) -> s
     parts += [f"Rules: {spec.rules}. This page is generated from `{spec.name.lower()}.py`; its examples are run by the tests."]
     others = [name for name in names if name != spec.name]
     return f"# {spec.name}\n\n" + linked("\n\n".join(parts), others) + "\n"
+
+
+def _drawn(spec: Spec, path: str, caption: str) -> str:
+    rows_of_it = path.removesuffix("svg") + "sql"
+    return f"![{spec.name}]({path})\n\n{caption}. Drawn by [`streamtime.plot`](../pictures.md) from [rows of its own]({rows_of_it})."
 
 
 def linked(markdown: str, names: Sequence[str] = ()) -> str:

@@ -30,17 +30,23 @@ def found(spark: SparkSession) -> dict[str, list[Table]]:
 
 
 def pages(pictures: Path | None = None) -> dict[str, str]:
-    """File name to text. A page has the picture of its function's name, if that folder has one."""
+    """File name to text. A page has the pictures of that folder that have its function's name, alone or with another word behind it."""
 
-    def picture(name: str) -> str | None:
-        return f"../pictures/{name}.svg" if pictures and (pictures / f"{name}.svg").exists() else None
+    def drawn(name: str) -> list[tuple[str, str]]:
+        found = sorted([*pictures.glob(f"{name}.svg"), *pictures.glob(f"{name}.*.svg")], key=lambda p: len(p.name)) if pictures else []
+        return [(f"../pictures/{path.name}", caption(path.with_suffix(".sql"))) for path in found]
 
     names = [s.name for s in FUNCTIONS]
-    made = {f"{s.name.lower()}.md": page(s, names, picture(s.name.lower())) for s in FUNCTIONS}
+    made = {f"{s.name.lower()}.md": page(s, names, drawn(s.name.lower())) for s in FUNCTIONS}
     listed = [f"- [{s.name}]({s.name.lower()}.md): {s.summary}" for s in FUNCTIONS]
     head = "# Reference\n\nOne page for each function. The rules that they keep, by number: [semantics](../semantics.md)."
     made["README.md"] = f"{head}\n\n" + "\n".join(listed) + "\n"
     return made
+
+
+def caption(rows: Path) -> str:
+    """What a picture shows: its text begins with that."""
+    return rows.read_text(encoding="utf-8").splitlines()[0].removeprefix("-- ")
 
 
 if __name__ == "__main__":

@@ -179,6 +179,8 @@ MUTATIONS = [
     Mutation("V2: a put at stream time less grace is accepted", "udfs/versions.py", "time < minus(stream_time, grace)", "time <= minus(stream_time, grace)", "tests/udfs/test_as_of_kernel.py"),
     Mutation("V3: a lookup at stream time less retention is served", "udfs/versions.py", "at < minus(stream_time, retention)", "at <= minus(stream_time, retention)", "tests/udfs/test_as_of_kernel.py"),
     Mutation("V3: the current version never expires", "udfs/as_of_join.py", "(valid_from < newest) & (found >= 0)", "(valid_from <= newest) & (found >= 0)", "tests/udfs/test_as_of_kernel.py"),
+    Mutation("V3: the current version never expires, whatever rows of other keys its batch has", "udfs/as_of_join.py", "min([times.min(), *before.times[:1]])", "times.min()", "tests/udfs/test_as_of_kernel.py"),
+    Mutation("J4: without `allow_exact` nothing lies before the smallest time", "udfs/as_of_join.py", "timed & (times > groups.LOWEST)", "timed", "tests/udfs/test_as_of_kernel.py"),
     Mutation("J4: without `allow_exact` an equal time does not count", "udfs/as_of_join.py", "asked = times if self.exact else groups.minus(times, 1)", "asked = times", "tests/udfs/test_as_of_kernel.py"),
     Mutation("J4: tolerance is inclusive", "sql/as_of/lookup.py", '_distance(time, MATCH, right) <= call["tolerance"]', '_distance(time, MATCH, right) < call["tolerance"]', "tests/sql/functions/test_as_of_join.py -k boundaries_by_name"),
     Mutation("J4: of two at one distance the earlier is taken", "sql/as_of/lookup.py", "(_distance(time, AFTER, right) < _distance(time, BEFORE, right))", "(_distance(time, AFTER, right) <= _distance(time, BEFORE, right))", "tests/sql/functions/test_as_of_join.py -k boundaries_by_name"),

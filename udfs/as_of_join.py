@@ -69,13 +69,16 @@ class KnownAsOf:
             now, began = groups.micros(clock), groups.valid([clock], length)
             accepted &= ~(began & refused(times, now, self.retention))
             late = began & expired(times, now, self.retention)
+        if not self.exact:
+            timed = timed & (times > groups.LOWEST)  # nothing lies before the smallest time
         asked = times if self.exact else groups.minus(times, 1)
         asked = np.where(right, times, asked)
         hit = _newest_known(group, first, asked, accepted)
         found = np.where(hit >= 0, ordinals[hit], NO_MATCH)
         valid_from = np.where(hit >= 0, times[hit], groups.LOWEST)
         gone = np.where(hit >= 0, deleted[hit], False)
-        newest = groups.running_max(group, np.where(accepted, times, times.min() - 1))
+        least = min([times.min(), *before.times[:1]])  # no version begins before it: where none is known, none is newer than another
+        newest = groups.running_max(group, np.where(accepted, times, least))
         if len(before.times):
             same = np.flatnonzero(group == 0)
             at = np.searchsorted(before.times, asked[same], side="right") - 1

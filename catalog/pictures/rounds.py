@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wcwidth import wcswidth
-
 from streamtime.pictures.drawing import figures
 from streamtime.sql.call.errors import echoed
+from streamtime.widths import displayed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +51,7 @@ def lines(cells: Iterable[Cell], kind: str, width: int) -> list[str]:
     signs = {STANDBY: "+", WARMUP: "~"}
     held = {(t, r): " ".join(signs.get(c.role, "") + c.member for c in cells if (c.task, c.at) == (t, r)) for t in tasks for r in at}
     columns = [[kind, *tasks], *([str(r), *(held[t, r] for t in tasks)] for r in at)]
-    widths = [max(map(wcswidth, map(echoed, column))) for column in columns]
+    widths = [max(map(displayed, map(echoed, column))) for column in columns]
     shown = next((n for n in range(len(columns), 1, -1) if sum(widths[:n]) + 2 * (n - 1) <= width), 1)
     said = [
         "  ".join(padded(column[row], size) for column, size in zip(columns[:shown], widths, strict=False)) for row in range(len(tasks) + 1)
@@ -66,7 +65,7 @@ def lines(cells: Iterable[Cell], kind: str, width: int) -> list[str]:
 def padded(text: str, size: int) -> str:
     """Text in so many columns of a terminal."""
     text = echoed(text)
-    return text + " " * (size - wcswidth(text))
+    return text + " " * (size - displayed(text))
 
 
 def _of_rounds(rows: list[tuple[Any, ...]]) -> list[Cell]:

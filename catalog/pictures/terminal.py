@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wcwidth import wcswidth, wcwidth
-
 from streamtime.pictures.meanings import DROPPED
 from streamtime.sql.call.errors import echoed
+from streamtime.widths import displayed, fitted
 
 if TYPE_CHECKING:
     from streamtime.pictures.meanings import Seen
@@ -38,8 +37,8 @@ def lines(picture: Picture, rows: Sequence[tuple[Seen, str]], width: int, *, asc
     """The picture, its legend, and a sentence for each row that was dropped."""
     width = max(width, NARROWEST)
     plain = 1 if ascii_only else 0
-    names = [_fitted(echoed(_ascii(lane) if ascii_only else lane), min(LANE, width // 3)) for lane in picture.lanes]
-    beside = max((wcswidth(name) for name in names), default=0) + 2
+    names = [fitted(echoed(_ascii(lane) if ascii_only else lane), min(LANE, width // 3)) for lane in picture.lanes]
+    beside = max((displayed(name) for name in names), default=0) + 2
     room = width - beside
     low, high = picture.span
 
@@ -51,7 +50,7 @@ def lines(picture: Picture, rows: Sequence[tuple[Seen, str]], width: int, *, asc
     for n, name in enumerate(names):
         cells, crowded = _marks([m for m in picture.marks if m.lane == n], column, room, plain)
         many |= crowded
-        said.append(f"{name}{' ' * (beside - wcswidth(name))}{cells}")
+        said.append(f"{name}{' ' * (beside - displayed(name))}{cells}")
         bars = [[b for b in picture.bars if (b.lane, b.level) == (n, level)] for level in range(picture.levels[n])]
         said += [" " * beside + _bars(level, column, room, plain) for level in bars]
     said += _axis(picture, beside, room, column)
@@ -126,28 +125,16 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
     """Lines of words that take no more columns than that; textwrap would count characters."""
     found, line = [], ""
     for word in text.split(" "):
-        while wcswidth(f"{line} {word}" if line.strip() else line + word) > width:
+        while displayed(f"{line} {word}" if line.strip() else line + word) > width:
             if line.strip():
                 found.append(line)
             else:  # a word that is longer than a line
-                head = _fitted(word, width - len(line))[:-1]
+                head = fitted(word, width - len(line))[:-1]
                 found.append(line + head)
                 word = word[len(head) :]
             line = indent
         line = f"{line} {word}" if line.strip() else line + word
     return [*found, line]
-
-
-def _fitted(text: str, most: int) -> str:
-    if wcswidth(text) <= most:
-        return text
-    kept, used = "", 0
-    for character in text:
-        used += max(wcwidth(character), 0)
-        if used > most - 1:
-            break
-        kept += character
-    return kept + "…"
 
 
 if TYPE_CHECKING:

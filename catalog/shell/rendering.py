@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tabulate import tabulate
-from wcwidth import wcswidth, wcwidth
 
 from streamtime.sql.call.errors import CONTROLS
+from streamtime.widths import displayed, fitted
 
 FORMATS = ("table", "vertical", "csv", "json", "markdown")
 STREAMED = ("csv", "json")  # formats that need no row but the one at hand
@@ -59,16 +59,16 @@ def table(result: Result, width: int | None = None) -> Iterator[str]:
     names = [_cell(name) for name in result.names]
     cells = [["NULL" if cell is None else _cell(cell) for cell in row] for row in rows]
     widths = [max(map(displayed, column)) for column in zip(names, *cells, strict=True)]
-    fitted = widths if width is None else _fit(widths, [result.right(i) for i in range(len(names))], width)
-    if fitted is None:
+    fits = widths if width is None else _fit(widths, [result.right(i) for i in range(len(names))], width)
+    if fits is None:
         yield from vertical(Result(result.names, rows))
         yield "-- written row by row, as the table is wider than the terminal"
         return
-    if fitted != widths:
-        names = [_cut(name, most) for name, most in zip(names, fitted, strict=True)]
-        cells = [[_cut(cell, most) for cell, most in zip(row, fitted, strict=True)] for row in cells]
+    if fits != widths:
+        names = [fitted(name, most) for name, most in zip(names, fits, strict=True)]
+        cells = [[fitted(cell, most) for cell, most in zip(row, fits, strict=True)] for row in cells]
     yield from _tabulated(result, names, cells, "simple")
-    if fitted != widths:
+    if fits != widths:
         yield "-- what ends in … is cut to the terminal's width; the format `vertical` shows it whole"
 
 
@@ -105,12 +105,6 @@ def json_lines(result: Result) -> Iterator[str]:
         yield json.dumps(dict(zip(result.names, row, strict=True)), ensure_ascii=False)
 
 
-def displayed(text: str) -> int:
-    """The columns that a text takes in a terminal; wide characters take two."""
-    width = wcswidth(text)
-    return width if width >= 0 else len(text)
-
-
 def _cell(text: str) -> str:
     return text.translate(CONTROLS)
 
@@ -142,19 +136,7 @@ def _fit(widths: Sequence[int], numeric: Sequence[bool], width: int) -> list[int
     """The widths at which a table fits: the widest texts give way first, numbers never. None where it cannot fit."""
     room = width - GAP * (len(widths) - 1)
     for most in range(max(widths), NARROWEST - 1, -1):
-        fitted = [w if number else min(w, most) for w, number in zip(widths, numeric, strict=True)]
-        if sum(fitted) <= room:
-            return fitted
+        fits = [w if number else min(w, most) for w, number in zip(widths, numeric, strict=True)]
+        if sum(fits) <= room:
+            return fits
     return list(widths) if sum(widths) <= room else None
-
-
-def _cut(text: str, most: int) -> str:
-    if displayed(text) <= most:
-        return text
-    kept, used = "", 0
-    for character in text:
-        used += max(wcwidth(character), 0)
-        if used > most - 1:
-            break
-        kept += character
-    return kept + "…"

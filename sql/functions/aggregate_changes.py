@@ -47,22 +47,30 @@ what each did: its row was `added`, `changed` within its group, `moved` to anoth
 
 ## On a stream
 
-The same call over a stream of changes. A micro-batch's changes are taken in `ORDER BY` order, micro-batches as they come; the changes of
-groups leave with the micro-batch that brought them. If micro-batches arrive in processing order, the result is that of batch (C5). Stream
-time is the watermark under which a micro-batch runs (C3): `watermark` sets its delay; without it the input's own counts, else one without
-delay.
+```text
+what comes                               what leaves at once
+micro-batch 1: order 7 in Rome           Rome n = 1
+micro-batch 2: order 8 in Rome           Rome n = 2
+micro-batch 3: order 7 now in Oslo       Rome n = 1, Oslo n = 1
+```
 
-- **State** Two, one behind the other. The first has each key's row, its group and what is added up of it, as long as it is there; a
-  deletion leaves it once stream time has passed it (with `versioned`, by `retention`; without `retention`, never). The second has each
-  group: an exact sum, or for `min` and `max` the distinct values with how often each is there, which are written anew with each
-  micro-batch that changes the group. A group without rows leaves it once stream time has passed its `change_time`.
-- `change_seq` goes on where a group's changes of one place come in several micro-batches.
-- A result is the input of another call in the same query, as in batch. `change_time` may lie behind the watermark, so a window aggregate
-  that follows is refused by Spark.
+The same call works where the table is a stream of changes. Spark reads a stream in micro-batches: some new rows at a time. The changes
+of groups leave with the micro-batch that brought them. Nothing waits.
 
-`clock_by`, `output => 'metrics'` and `'explain'`, keys and groups with a collation and columns of year-month intervals are errors. Metrics
-are in `observedMetrics` of the query's progress, those of the second state under the call's name and `_groups`. An option changed on an old
-checkpoint is an error that names it.
+- **In which order**: the changes of one micro-batch are taken in the order of `ORDER BY`, micro-batches as they come. If they come in that
+  order, too, the result is that of batch (C5).
+- **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
+  delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
+- **What is remembered of a key**: its row, and so its group and what is added up of it, as long as the row is there. A deletion is
+  forgotten once stream time has passed it; with `versioned`, once it has passed it by `retention`; without `retention`, never.
+- **What is remembered of a group**: an exact sum; for `min` and `max`, each value with how often it is there. All of these are written
+  anew with each micro-batch that changes the group. A group without rows is forgotten once stream time has passed its `change_time`.
+- **Numbers go on**: `change_seq` counts a group's changes of one place on, if they come in several micro-batches.
+- **What follows**: another call in the same query can take the result, as in batch. A window aggregate of Spark cannot, and says so:
+  `change_time` may lie behind the watermark.
+- **Metrics** are in `observedMetrics` of the query's progress. Those of the groups stand under the call's name with `_groups` behind it.
+- **Errors**: `clock_by`, `output => 'metrics'` and `'explain'`, keys and groups with a collation, columns of year-month intervals, and an
+  option that is not what it was when the checkpoint was made: the error names it.
 
 ## Guarantees
 

@@ -18,7 +18,7 @@ key is a duplicate exactly if its time lies within `within` of the kept row's ti
   minutes, the third passes again. `refresh => true` measures from the last duplicate instead: then a key that keeps coming passes once.
 - **A burst that never pauses** need not be silent for ever: with `refresh => true`, `at_most => INTERVAL 1 HOUR` lets a row pass again that
   lies more than an hour past the row that passed, and counts anew from there (D10). A row exactly an hour past it is still a duplicate.
-  `at_most` must be longer than `within`, since otherwise `refresh` would change nothing.
+  `at_most` must be longer than `within`: a row up to `within` past the row that passed is a duplicate anyway (D1).
 - **What a duplicate is** says `PARTITION BY` (D3). `PARTITION BY id` is one row for each id, `PARTITION BY (user_id, id)` one for each
   user and id, `PARTITION BY (user_id, day)` one for each user and day. Without it, all rows are duplicates of each other.
 - **Which row is kept** says `keep` (D8). `'last'` is the same read backwards, from the end of the table. `'unique'` passes only rows that
@@ -131,8 +131,8 @@ def check(call: Bound) -> None:
         problem = "goes with refresh => true only: without it no duplicate prolongs the wait (D10)"
         raise call.refuse("`at_most`", problem, "Add refresh => true, or leave it out.")
     if call["at_most"] is not None and call["at_most"] <= call["within"]:
-        problem = "must be longer than `within`: else no duplicate could prolong the wait (D10)"
-        raise call.refuse("`at_most`", problem, "Make it longer, or leave `refresh` and `at_most` out.")
+        problem = "must be longer than `within`: up to `within` past the row that passed, rows are duplicates anyway (D1, D10)"
+        raise call.refuse("`at_most`", problem, "Make it longer, or leave it out.")
     if call["offset"] and keep != "first":
         raise call.refuse("`offset`", f"does not go with keep => '{keep}': redelivery (D7) is about the first row", "Leave one out.")
 

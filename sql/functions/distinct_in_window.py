@@ -20,9 +20,10 @@ taken in the order of `ORDER BY`.
   hours, days at midnight UTC. The start is in the window, `window_end` is not: a row at 11:00:00 is in the window that begins then (W1).
 - **Overlapping windows**: `slide => INTERVAL 10 MINUTES` beside `size` begins one every ten minutes. A row lies in several of them, is
   judged in each, and comes back once for each window that it is the first of.
-- **Visits**: `gap => INTERVAL 30 MINUTES` in place of `size` makes a window of rows that follow each other within `gap`, that distance
-  included. `window_start` and `window_end` are its first and last time as they stood when the row passed. So for a row that passes they
-  are its own time (W2).
+- **Visits**: with `gap => INTERVAL 30 MINUTES` in place of `size`, rows of 10:00, 10:20 and 10:50 are one visit: each follows the one
+  before within `gap`, that distance included (W2). The row of 10:00 passes. Its `window_start` and `window_end` are both 10:00: the
+  bounds of a visit are those that it has when the row is judged, and a row that passes is the first of its visit. SESSIONIZE gives the
+  bounds of the whole visit.
 - **When a window closes**: when stream time, the largest event time seen so far, reaches `window_end` plus `grace` (W1). A row for a
   closed window is dropped as `late`. A visit is closed when stream time is past its end plus `gap` plus `grace`; a later row never joins
   it (W3). Without `grace` there is no patience (W7).

@@ -40,18 +40,30 @@ what each did: it `passed`, `withdrew` the row of its key, or changed `nothing`.
 
 ## On a stream
 
-The same call over a stream of changes. A micro-batch's changes are taken in `ORDER BY` order, micro-batches as they come; each leaves with
-the micro-batch that brought it. If micro-batches arrive in processing order, the result is that of batch (C5). Stream time is the
-watermark under which a micro-batch runs (C3): `watermark` sets its delay; without it the input's own counts, else one without delay.
+```text
+condition => 'amount > 0'
 
-- **State** Which keys have a row that passes, 64 bytes for each: a filter that deletes what no longer passes must know whether
-  it did. With `versioned`, when all that do not pass leave as deletes, nobody asks for that, and a key is held only until stream time
-  has passed its change (and `retention`): as long as another change of the same place may come, whose `change_seq` goes on.
-- A result is the input of another call in the same query, as in batch. `change_time` may lie behind the watermark, so a window aggregate
-  that follows is refused by Spark.
+what comes                what leaves at once
+micro-batch 1: tea 5      tea 5, an upsert
+micro-batch 2: milk 0     nothing: milk was not there
+micro-batch 3: tea 0      a delete of tea
+```
 
-`clock_by`, `output => 'metrics'` and `'explain'`, keys with a collation and columns of year-month intervals are errors. Metrics are in
-`observedMetrics` of the query's progress. An option changed on an old checkpoint is an error that names it.
+The same call works where the table is a stream of changes. Spark reads a stream in micro-batches: some new rows at a time. Each change
+leaves with the micro-batch that brought it. Nothing waits.
+
+- **In which order**: the changes of one micro-batch are taken in the order of `ORDER BY`, micro-batches as they come. If they come in that
+  order, too, the result is that of batch (C5).
+- **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
+  delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
+- **What is remembered**: which keys have a row that passes, 64 bytes for each. Without that, nobody would know whether a row that does
+  not pass must be deleted. With `versioned` all that do not pass leave as deletes, so nobody asks. A key is then remembered only until
+  stream time has passed its change (and `retention`): so long, another change of the same place may come, whose `change_seq` goes on.
+- **What follows**: another call in the same query can take the result, as in batch. A window aggregate of Spark cannot, and says so:
+  `change_time` may lie behind the watermark.
+- **Metrics** are in `observedMetrics` of the query's progress.
+- **Errors**: `clock_by`, `output => 'metrics'` and `'explain'`, keys with a collation, columns of year-month intervals, and an option
+  that is not what it was when the checkpoint was made: the error names it.
 
 ## Guarantees
 

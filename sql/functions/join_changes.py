@@ -54,21 +54,31 @@ ignored, and why. With `on` these have the right side's keys, too, and a change 
 
 ## On a stream
 
-The same call over two streams, both of changes (a table is no side of it: read its change feed as a stream). A micro-batch's changes are
-taken in `ORDER BY` order, micro-batches as they come; each change leaves with the micro-batch that brought it, and nothing waits for
-the watermark. If micro-batches arrive in processing order, the result is that of batch (C5); else a change applies when it comes, and of
-a versioned side it is `out_of_order` or `too_old`. Stream time is the query's watermark, which follows the side that is furthest behind, so
-no change is `too_old` because the other side is ahead; `watermark` sets the delay of sides that have no watermark of their own.
+```text
+what comes                            what leaves at once
+micro-batch 1: an order of 3 tea      nothing, with an inner join: tea has no price yet
+micro-batch 2: tea costs 2.50         3 tea at 2.50
+micro-batch 3: the order is of 5      5 tea at 2.50
+```
 
-- **State** RocksDB holds each key's row of either side for as long as it is there: a table of live keys grows with them, whatever
-  `retention` is. A deletion leaves the state once stream time has passed its time; on a versioned side, once it has passed it by
+The same call works where both tables are streams of changes. A table as it stands cannot be a side: read its change feed as a stream.
+Spark reads streams in micro-batches: some new rows at a time. Each change leaves with the micro-batch that brought it. Nothing waits.
+
+- **In which order**: the changes of one micro-batch are taken in the order of `ORDER BY`, micro-batches as they come. If they come in that
+  order, too, the result is that of batch (C5). If not, a change applies when it comes; of a versioned side it may then be dropped as
+  `out_of_order` or `too_old`.
+- **Stream time** is the watermark: how far all earlier micro-batches came, less a delay. There is one for both sides, that of the side
+  that is further behind. So no change is `too_old` because the other side is ahead. `watermark => INTERVAL 5 MINUTES` sets the delay of
+  sides that have no watermark of their own.
+- **What is remembered**: each key's row of either side, in RocksDB, as long as the row is there, whatever `retention` is. So the state
+  grows with the number of keys. A deletion is forgotten once stream time has passed it; on a versioned side, once it has passed it by
   `retention`; without `retention`, never, since an older change may always come.
-- `change_seq` goes on where a key's changes of one place come in several micro-batches.
-- A result is a side of another call in the same query, as in batch. `change_time` may lie behind the watermark, so a window aggregate that
-  follows is refused by Spark.
-
-`on`, `clock_by`, `output => 'metrics'` and `'explain'`, keys with a collation and columns of year-month intervals are errors. Metrics
-are in `observedMetrics` of the query's progress. An option changed on an old checkpoint is an error that names it; so are other columns.
+- **Numbers go on**: `change_seq` counts a key's changes of one place on, if they come in several micro-batches.
+- **What follows**: another call in the same query can take the result as a side, as in batch. A window aggregate of Spark cannot, and
+  says so: `change_time` may lie behind the watermark.
+- **Metrics** are in `observedMetrics` of the query's progress.
+- **Errors**: `on`, `clock_by`, `output => 'metrics'` and `'explain'`, keys with a collation, columns of year-month intervals, an option,
+  which the error names, or columns that are not what they were when the checkpoint was made.
 
 ## Guarantees
 

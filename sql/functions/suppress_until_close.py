@@ -22,20 +22,20 @@ once.
   `window_end` plus `gap` plus `grace` (S2). If changes of one window say different things, the newest counts.
 - **Stream time** decides: the largest event time seen so far, in rows of any key. The row that brings it to the close lets the result
   out. `clock_by` runs stream time apart for each value of some columns.
-- **A result at once, corrected later**: with `until => 'end'` the newest change comes out when stream time reaches the window's end
-  (`window_end`, for sessions plus `gap` and a microsecond). Each change of that window that comes after that passes as it comes, with the
-  stream time of then as `emit_time` (S12). So readers need not wait for `grace`, and take the newest row of each key and window. Deletions
-  pass then, too, whether or not a result came before; one that is still held at the end is dropped as `tombstone`: there is none yet.
-  `emit_reason` is `window_end` for all of them. `grace` is refused: what makes the changes has it, and what it drops as late does not come
-  here. `window_end` is needed, since `window_close` has the grace in it. What holds back and bounds rows is as without it.
+- **A result at once, corrected later**: with `until => 'end'` the count of 10:00 to 10:10 comes out when stream time reaches 10:10. A
+  change of it that comes at 10:13 passes as it comes, with 10:13 as `emit_time` (S12). So readers need not wait for `grace`; they take the
+  newest row of each key and window. The end is `window_end`, for sessions `gap` and a microsecond later. Deletions that come after the
+  end pass, too, whether or not a result came before. One that is held when the end comes is dropped as `tombstone`: there is no result
+  yet. `emit_reason` is `window_end` for all that comes out. `grace` is refused: what makes the changes has it, and what it drops as late
+  does not come here. `window_end` is needed, since `window_close` has the grace in it. What holds back and bounds rows is as without it.
 - **The result keeps its own time**: that of the newest change. `emit_time` is the stream time that let it out (S4). Of results that come
   out together, the one that closed first is first; then they come by key (S5).
 - **Nothing comes out early**: `when_full` can be `'fail'` or `'spill'` only (S6). `max_records` and `max_bytes` bound what is held back:
   it is too much when there are more of them, which is looked at after each row. `'fail'` then ends the query, with an error that names
   the bound. `'spill'` keeps the rest in files.
-- **Nothing is late here**: a change whose window is closed already comes out at once (S7). So a window has exactly one final row only if
-  what made the changes was not more patient than this call: its `grace` was not larger. Where the input has `window_close`, a smaller
-  `grace` is refused.
+- **Two final rows of a window**: say what makes the changes has a `grace` of ten minutes, and this call one of two. A change that comes
+  five minutes after its window's end finds the final row gone, and comes out at once: nothing is late here (S7). So give this call a
+  `grace` that is as large, or larger. Then a window has one final row. Where the input has `window_close`, a smaller `grace` is refused.
 - **Deletions** are rows that `deleted` marks; without it, those whose `change_type`, or Delta's `_change_type`, is `'delete'`. If the
   newest change is a deletion, it is dropped when its time comes, as `tombstone`. Rows of Delta's `update_preimage` are no changes, and
   are left out first (C10).
@@ -81,10 +81,10 @@ first, whether or not new rows of its key come. Then the rows of the micro-batch
 
 ## Guarantees
 
-There is one row for each key and window that closed, if its newest change is no deletion and no change came after that (S7), unless `until`
-is `'end'`: then there may be several, of which the newest counts (S12). The result depends on the rows alone (C4). What comes out and what
-is dropped are together exactly the input (C6). `emit_time` says in which order rows came out; those of one buffer also come in it, and no
-table promises more.
+Each key and window that closed has one row. It has none if its newest change was a deletion. It has several if changes came after the
+close (S7), and may have with `until => 'end'` (S12): then the newest counts. The result depends on the rows alone (C4). What comes out and
+what is dropped are together exactly the input (C6). `emit_time` says in which order rows came out; those of one buffer also come in it, and
+no table promises more.
 
 ## Related functions, and the same thing elsewhere
 
@@ -161,16 +161,17 @@ def check(call: Bound) -> None:
     if call["when_full"] == "emit_early":
         problem = "'emit_early' is not possible: a result that comes out before its window closes is not final (S2)"
         raise call.refuse("`when_full`", problem, "Use 'fail' or 'spill', or SUPPRESS_UNTIL_TIME_LIMIT.")
+    if call["until"] == "end" and call["window_end"] is None:
+        problem = f"'end' needs `window_end`: `{CLOSE}` has the grace in it, for which nothing waits (S12)"
+        without = "" if call["grace"] is None else ", and leave grace out"
+        raise call.refuse("`until`", problem, f"Add window_end => 'window_end' (for sessions also their gap){without}.")
+    if call["until"] == "end" and call["grace"] is not None:
+        problem = "does not go with until => 'end': nothing waits for it; what makes the changes says how long corrections come (S12)"
+        raise call.refuse("`grace`", problem, "Leave one out.")
     for option in ("grace", "gap"):
         if call[option] is not None and call["window_end"] is None:
             fix = f"Add window_end => 'window_end', or leave {option} out where the input has a column `{CLOSE}`."
             raise call.refuse(f"`{option}`", "needs `window_end`, to which it is added", fix)
-    if call["until"] == "end" and call["window_end"] is None:
-        problem = f"'end' needs `window_end`: `{CLOSE}` has the grace in it, for which nothing waits (S12)"
-        raise call.refuse("`until`", problem, "Add window_end => 'window_end' (for sessions also their gap).")
-    if call["until"] == "end" and call["grace"] is not None:
-        problem = "does not go with until => 'end': nothing waits for it; what makes the changes says how long corrections come (S12)"
-        raise call.refuse("`grace`", problem, "Leave one out.")
 
 
 def plan(call: Bound) -> DataFrame:

@@ -37,9 +37,10 @@ Each row belongs to one or more windows. A window adds up its rows with `aggrega
 - **Two orders**: `ORDER BY ts` takes rows by their time, so none is late. `ORDER BY offset, time => 'ts'` takes them as they arrived, and
   says exactly which ones were late.
 - **Changes can be fed** into another function, with `ORDER BY (offset, change_seq), time => 'change_time'` (C10). `change_time` is the
-  largest event time in the window so far. `change_seq` numbers the changes of one key that share the ORDER BY columns, from 0; on a
-  stream, those of one micro-batch; in final rows, those of one input row. Keys and ORDER BY must be columns of the input, since the
-  result has them.
+  largest event time in the window so far. `change_seq` tells apart changes that have the same ORDER BY columns: a row that lies in three
+  overlapping windows gives three changes, with 0, 1 and 2. It counts on over all rows of a key that have equal ORDER BY columns; on a
+  stream, over those of one micro-batch. A final row has the number of its newest change among those of one input row. Keys and ORDER BY
+  must be columns of the input, since the result has them.
 
 ## Nulls, ties, late rows, empty input
 

@@ -74,6 +74,8 @@ SELECT offset, k, outcome, decided_by, explanation FROM SUPPRESS_UNTIL_CLOSE(TAB
 SELECT metric, value, unit FROM SUPPRESS_UNTIL_CLOSE(TABLE(corrected) PARTITION BY (k, window_start) ORDER BY offset, time => 'ts',
   window_end => 'window_start + INTERVAL 10 MINUTES', until => 'end', deleted => 'deleted', output => 'metrics');
 SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(t) PARTITION BY k ORDER BY ts, until => 'end');
+SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(t) PARTITION BY k ORDER BY ts, until => 'end', gap => INTERVAL 1 DAY);
+SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(t) PARTITION BY k ORDER BY ts, until => 'end', grace => INTERVAL 1 DAY);
 SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(t) PARTITION BY k ORDER BY ts, window_end => 'ts', until => 'end', grace => INTERVAL 1 DAY);
 SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(t) PARTITION BY k ORDER BY ts, window_end => 'ts', until => 'start');
 SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(t) PARTITION BY k ORDER BY ts, window_end => 'ts', until => 'end', max_records => 10, when_full => 'emit_early');

@@ -1,7 +1,7 @@
 """Lookups by order of arrival, without Spark, against the slow definition: any input, cut into batches anywhere.
 
 Catches: a version that arrived later, a refused version that comes back, a tombstone passed over, an expired lookup that is answered,
-a version lost where a batch ends.
+a version lost where a batch ends, or called old there because of a row of another key; the ends of time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from support import reference_as_of as slow
 
+from streamtime.udfs.arrays import groups
 from streamtime.udfs.as_of_join import EXPIRED, NO_MATCH, KnownAsOf
 
 MOMENT = pa.timestamp("us")
@@ -22,10 +23,11 @@ def test_each_row_sees_what_had_arrived(seed: int) -> None:
     random_ = random.Random(seed)
     count, spread = random_.choice([1, 2, 10, 60]), random_.choice([3, 10, 40])
     retention, exact = random_.choice([None, None, 0, 2, 10]), random_.choice([True, True, False])
+    first = random_.choice([0, 0, groups.LOWEST, groups.HIGHEST - spread])
     rows = [
         {
             "k": random_.choice("aab"),
-            "t": random_.randrange(spread),
+            "t": first + random_.randrange(spread),
             "o": o,
             "gone": random_.random() < 0.2,
             "right": random_.random() < 0.6,

@@ -10,7 +10,7 @@ import pytest
 from support import ROOT
 
 # A folder, and the folders that it may import, imports for type checkers included. Each imports what stands below it; only `catalog` has both the
-# front (api, session, pages) and what all of catalog stands on (shelf, sparks, java, describe, version, workers).
+# front (api, session, pages) and what all of catalog stands on (shelf, sparks, java, describe, version, widths, workers).
 ROOMS = {
     "catalog/shell": "catalog, catalog/maintained, catalog/explore, catalog/plain, catalog/statements, sql/call, sql/syntax, catalog/server, catalog/dbt",
     "catalog/maintained": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables",
