@@ -180,8 +180,8 @@ def test_what_a_review_found(spark: SparkSession, schema: str) -> None:
 
 
 LOOKED = (
-    "SELECT c.y, s.id, b.n FROM DEDUPLICATE(TABLE({s}.c) PARTITION BY y ORDER BY (ts, id), within => INTERVAL 1 DAY) AS c "
-    "JOIN (SELECT id, z, x FROM {s}.a) AS s ON s.z = c.z LEFT JOIN {s}.b AS b ON s.x = b.x AND c.y = b.y"
+    "SELECT c.y, count(*) AS found, count(b.n) AS partners FROM DEDUPLICATE(TABLE({s}.c) PARTITION BY y ORDER BY (ts, id), within => INTERVAL 1 DAY) AS c "
+    "JOIN (SELECT id, z, x FROM {s}.a) AS s ON s.z = c.z LEFT JOIN {s}.b AS b ON s.x = b.x AND c.y = b.y GROUP BY c.y"
 )
 
 
@@ -208,7 +208,10 @@ def test_what_random_queries_found(spark: SparkSession, schema: str) -> None:
         "zero": ("SELECT id, w FROM {s}.a", "id"),
         "star": ("SELECT * FROM {s}.a AS `a.a`", None),
         "looked": (LOOKED, None),
-        "where": ("SELECT b.n, count(1) AS n, sum(c.id) AS ids FROM {s}.a, {s}.b, {s}.c WHERE a.x = b.x AND b.y = c.y GROUP BY b.n", None),
+        "where": (
+            "SELECT b.n, count(1) AS found, sum(c.id) AS ids FROM {s}.a, {s}.b, {s}.c WHERE a.x = b.x AND b.y = c.y GROUP BY b.n",
+            None,
+        ),
     }
     for name, (text, key) in texts.items():
         streamtime.maintain(spark, f"{schema}.{name}", text.format(s=schema), key=key)
