@@ -60,27 +60,19 @@ def main() -> None:
             measured = rounds(spark, name, rows, rates, options.rounds)
             lines += (found := [summed(name, rate, [m for m in measured if m["rate"] == rate]) for rate in rates])
             crosses[name] = crossing([(line["rate"], line["ratio"]) for line in found if line["rate"]])
-            written(options, lines, crosses)  # of what is done, however long the rest takes
     print(tabulate([{**line, "rate": f"{line['rate']:.2%}" if line["rate"] else ONE_ROW} for line in lines], headers="keys"))
-    print(f"crosses: {crosses}; auto chose the cheaper way {of_all(lines, 'auto right')} of {of_all(lines, 'asked')} times")
-
-
-def written(options: argparse.Namespace, lines: list[dict[str, Any]], crosses: dict[str, float | None]) -> None:
-    """The results beside this file."""
-    found = {
+    asked, right = (sum(line[name] for line in lines) for name in ("asked", "auto right"))
+    print(f"crosses: {crosses}; auto chose the cheaper way {right} of {asked} times")
+    written = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
-        "rows": int(options.rows),
+        "rows": rows,
         "rounds": options.rounds,
-        "auto": {"asked": of_all(lines, "asked"), "right": of_all(lines, "auto right")},
+        "auto": {"asked": asked, "right": right},
         "crosses": crosses,
         "lines": lines,
     }
-    Path(__file__).with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-
-
-def of_all(lines: list[dict[str, Any]], name: str) -> int:
-    return sum(line[name] for line in lines)
+    Path(__file__).with_suffix(".json").write_text(json.dumps(written, indent=1) + "\n")
 
 
 def made(spark: SparkSession, rows: int) -> None:
