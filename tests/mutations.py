@@ -24,6 +24,7 @@ FILTERED, BY_NAME = "tests/sql/functions/test_filter_changes.py", "tests/sql/fun
 CHANGELOGS = f"{JOINED} {TOTALS}"
 STREAMED = "tests/udfs/changes"
 ADDED = "tests/catalog/maintained/test_additive.py"
+FOUND = "tests/catalog/maintained/test_maintaining.py::test_what_random_queries_found"
 DRAWN = "tests/catalog/pictures/test_pictures.py"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
@@ -359,6 +360,18 @@ MUTATIONS = [
     Mutation(
         "maintain: a null among the units is named by the condition", "catalog/maintained/target.py",
         "if len(known) < len(values) else conditions", "if not known else conditions", f"{ADDED}::test_a_condition_names_units_whatever_they_are",
+    ),
+    Mutation(
+        "maintain: a group that makes several rows is put in its place whole", "catalog/maintained/maintaining.py",
+        "root.grouped is None or root.spread", "root.grouped is None", FOUND,
+    ),
+    Mutation(
+        "maintain: -0.0 is written in the place of 0.0", "catalog/maintained/target.py",
+        "NOT (CAST({old} AS STRING) <=> CAST({new} AS STRING))", "NOT ({old} <=> {new})", FOUND,
+    ),
+    Mutation(
+        "maintain: rows that have no partner on the null side are looked up too", "catalog/maintained/units.py",
+        " and not (edge.outer and forward)", "", FOUND,
     ),
 ]  # fmt: skip
 

@@ -193,7 +193,9 @@ class _Run:
         root = self.query.root
         if self.key is not None:
             return True
-        return isinstance(root, Block) and root.grouped is not None and root.whole and len(self.units) == len(root.grouped)
+        if not isinstance(root, Block) or root.grouped is None or root.spread:
+            return False
+        return root.whole and len(self.units) == len(root.grouped)
 
     # -- the way
 

@@ -11,6 +11,8 @@ from sqlglot.errors import SqlglotError
 from streamtime.maintained.nodes import Call, Item, Name, Node, Total, Unreadable
 from streamtime.sql.syntax.tokens import Source, Span
 
+SPREADING = {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"}
+
 
 class Names:
     """Which source a column belongs to."""
@@ -38,6 +40,20 @@ class Names:
             return None
         first = next(side for side, columns in node.sides.items() if name in lower(columns))
         return (alias, name) if first == table else (alias, f"{table}.{name}")
+
+    def equal(self, condition: exp.Expr | None) -> Iterator[tuple[Name, Name]]:
+        """The columns that are equal wherever a condition holds."""
+        for part in condition.flatten() if isinstance(condition, exp.And) else [condition] if condition is not None else []:
+            part = part.unnest()
+            if isinstance(part, exp.EQ):
+                one, other = self.of(part.left), self.of(part.right)
+                if one is not None and other is not None:
+                    yield one, other
+
+    def shown(self, alias: str, name: str) -> str:
+        """How a column is spelled in a result. One of a later side has its table's name before it, to tell it apart."""
+        spelled = {c.lower(): c for c in self.sources[alias].columns}
+        return spelled[name] if name in spelled else spelled[name.partition(".")[2]]
 
     def star(self, alias: str | None) -> Iterator[Name]:
         """The columns of a star, in Spark's order: those of USING first."""
@@ -81,6 +97,12 @@ def own(tree: exp.Select, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:
             yield node
 
 
+def spread(tree: exp.Select) -> bool:
+    """Whether an item makes several rows of one."""
+    unknown = (call.name.lower() for call in own(tree, exp.Anonymous))
+    return any(own(tree, exp.UDTF)) or any(name in SPREADING for name in unknown)
+
+
 def groups(tree: exp.Select, items: Sequence[Item], names: Names) -> tuple[frozenset[int] | None, bool]:
     """The items that are group keys, and whether these are all of them."""
     group = tree.args.get("group")
@@ -114,7 +136,7 @@ def groups(tree: exp.Select, items: Sequence[Item], names: Names) -> tuple[froze
 
 def total(item: exp.Expr, source: Source) -> Total | None:
     """What an item is, without its alias, where it is an aggregate that what changes can be added to."""
-    if isinstance(item, exp.Count) and isinstance(item.this, exp.Star):
+    if isinstance(item, exp.Count) and isinstance(item.this, exp.Star | exp.Literal):
         return Total("rows")
     if not isinstance(item, exp.Count | exp.Sum | exp.Min | exp.Max) or not any(item.find_all(exp.Column)):
         return None

@@ -110,6 +110,7 @@ class Block:
     whole: bool  # whether these are all of the group keys
     units: frozenset[str]
     filtered: bool = False  # whether groups are left out, by HAVING, or rows put in order
+    spread: bool = False  # whether an item makes several rows of one, as explode() does
 
     @property
     def added(self) -> bool:

@@ -16,7 +16,7 @@ from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
 from streamtime.maintained.calls import SPECS, CallReader
-from streamtime.maintained.names import Names, groups, lower, own, total, written
+from streamtime.maintained.names import Names, groups, lower, own, spread, total, written
 from streamtime.maintained.nodes import (
     Block,
     Call,
@@ -193,7 +193,17 @@ class _Reader(CallReader):
         twice = {c.lower() for c in columns if [d.lower() for d in columns].count(c.lower()) > 1}
         left_out = any(tree.args.get(a) is not None for a in ("having", "order", "sort", "distinct")) or any(own(tree, exp.Window))
         return Block(
-            spans, sources, frozenset(optional), tuple(edges), tuple(items), columns, grouped, whole, frozenset(units - twice), left_out
+            spans,
+            sources,
+            frozenset(optional),
+            tuple(edges),
+            tuple(items),
+            columns,
+            grouped,
+            whole,
+            frozenset(units - twice),
+            left_out,
+            spread(tree),
         )
 
     def sources(
@@ -207,7 +217,7 @@ class _Reader(CallReader):
         edges: list[Edge] = []
         using: list[str] = []
         has_star = any(isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)) for e in tree.expressions)
-        turned = False
+        turned, crossed = False, list[str]()
         self.source(start.this, sources, spans, ctes)
         joins = [*(start.this.args.get("joins") or ()), *(tree.args.get("joins") or ())]
         for join in joins:
@@ -215,7 +225,7 @@ class _Reader(CallReader):
             self.source(join.this, sources, spans, ctes)
             (added,) = [a for a in sources if a not in before]
             side, kind = (join.side or "").upper(), (join.kind or "").upper()
-            if side == "FULL" or kind in ("CROSS", "SEMI", "ANTI") or join.method or side in ("SEMI", "ANTI"):
+            if side == "FULL" or kind in ("SEMI", "ANTI") or join.method or side in ("SEMI", "ANTI"):
                 raise Unreadable(f"{' '.join(filter(None, (join.method, side, kind)))} JOIN is not understood")
             if join.args.get("using") and (side == "RIGHT" or turned or (using and has_star)):
                 raise Unreadable("USING beside a RIGHT JOIN, or two of them beside *, is not understood: write ON")
@@ -225,13 +235,27 @@ class _Reader(CallReader):
             if side == "RIGHT":
                 optional.update(before)
             pairs = list(self.equalities(join, sources, before, added, using))
-            if not pairs:
+            if not pairs and kind != "CROSS":
                 raise Unreadable(f"the join with `{added}` has no equality of columns in ON")
-            outer = side in ("LEFT", "RIGHT")
-            for one, other in pairs if side != "RIGHT" else [pair[::-1] for pair in pairs]:
-                same = self.kinds(sources[one[0]]).get(one[1]) == self.kinds(sources[other[0]]).get(other[1])
-                edges.append(Edge(one, other, outer, same))
+            crossed += [added] if kind == "CROSS" else []
+            turned_pairs = pairs if side != "RIGHT" else [pair[::-1] for pair in pairs]
+            edges += [self.edge(one, other, side in ("LEFT", "RIGHT"), sources) for one, other in turned_pairs]
+        edges += self.filtered(tree, sources, using)
+        for alias in crossed:
+            if not any(alias in (edge.one[0], edge.other[0]) for edge in edges):
+                raise Unreadable(f"no equality of columns, in ON or WHERE, joins `{alias}` with what stands before it")
         return sources, optional, edges, using
+
+    def filtered(self, tree: exp.Select, sources: dict[str, Node], using: list[str]) -> Iterator[Edge]:
+        """The equalities of WHERE. They hold in all rows of the result, so of outer joins too they say which rows meet."""
+        names, where = Names(sources, using), tree.args.get("where")
+        for one, other in names.equal(where.this) if where is not None else ():
+            if one[0] != other[0]:
+                yield self.edge(one, other, False, sources)
+
+    def edge(self, one: Name, other: Name, outer: bool, sources: dict[str, Node]) -> Edge:
+        same = self.kinds(sources[one[0]]).get(one[1]) == self.kinds(sources[other[0]]).get(other[1])
+        return Edge(one, other, outer, same)
 
     def equalities(
         self, join: exp.Join, sources: dict[str, Node], before: list[str], added: str, using: list[str]
@@ -244,14 +268,9 @@ class _Reader(CallReader):
                 raise Unreadable(f"USING ({name}) names a column that no source has")
             using.append(name)
             yield (owner, name), (added, name)
-        names = Names(sources, using)
-        condition = join.args.get("on")
-        for part in condition.flatten() if isinstance(condition, exp.And) else [condition] if condition is not None else []:
-            part = part.unnest()
-            if isinstance(part, exp.EQ) and isinstance(part.left, exp.Column) and isinstance(part.right, exp.Column):
-                one, other = names.of(part.left), names.of(part.right)
-                if one is not None and other is not None and (one[0] == added) != (other[0] == added):
-                    yield (other, one) if one[0] == added else (one, other)
+        for one, other in Names(sources, using).equal(join.args.get("on")):
+            if (one[0] == added) != (other[0] == added):
+                yield (other, one) if one[0] == added else (one, other)
 
     def source(self, relation: exp.Expr, sources: dict[str, Node], spans: tuple[Span, ...], ctes: dict[str, exp.CTE]) -> None:
         alias = relation.alias_or_name.lower()
@@ -299,7 +318,7 @@ class _Reader(CallReader):
                 if any(star.args.get(a) for a in ("except_", "except", "replace", "rename")):
                     raise Unreadable("* EXCEPT is not understood")
                 for alias, column in names.star(expression.table.lower() if isinstance(expression, exp.Column) else None):
-                    shown = next(c for c in names.sources[alias].columns if c.lower() == column.rpartition(".")[2])
+                    shown = names.shown(alias, column)
                     fixed = comparable(self.kinds(names.sources[alias]).get(column, ""))
                     yield Item(shown, frozenset({(alias, column)}), (alias, column), quoted(shown), fixed)
                 continue

@@ -32,6 +32,7 @@ ASKED = ("version", "operation", "operationMetrics", "userMetadata", "unix_micro
 OP = "streamtime_op"  # of a row of the source of a MERGE: 1 puts a row, 0 removes those of a unit
 RECENT = 20  # commits that are read at first: those since the last run are nearly always among them
 FEW = 2_000  # units that a condition can name: it stands in the commit, and of 20,000 it took longer than a MERGE
+FLOATING = (T.FloatType, T.DoubleType)
 REPEATED = "Another run of maintain did it at the same time."
 
 
@@ -206,22 +207,33 @@ def difference(schema: T.StructType, gone: Column) -> Column:
     `there`."""
     differs = F.lit(False)
     for i, f in enumerate(schema.fields):
-        differs |= ~F.col(f"o{i}").eqNullSafe(F.col(f"c{i}")) if _told_apart(f.dataType) else F.lit(True)
+        differs |= F.expr(_other(f"o{i}", f"c{i}", f.dataType))
     there = F.col("there").isNotNull()
     return F.when(gone & there, "removed").when(gone, None).when(~there, "inserted").when(differs, "updated")
 
 
-def _told_apart(kind: T.DataType) -> bool:
-    """Whether values that `<=>` calls equal are the same; under a collation they need not be."""
-    return orderable(kind) and not has_collation(kind)
+def _other(old: str, new: str, kind: T.DataType) -> str:
+    """The condition that a value is another than before. Where `<=>` calls values equal that are not the same, it is always so: under a
+    collation, and in what has a -0.0 within."""
+    if isinstance(kind, FLOATING):
+        return f"NOT (CAST({old} AS STRING) <=> CAST({new} AS STRING))"
+    if not orderable(kind) or has_collation(kind) or _has_floating(kind):
+        return "true"
+    return f"NOT ({old} <=> {new})"
+
+
+def _has_floating(kind: T.DataType) -> bool:
+    if isinstance(kind, T.StructType):
+        return any(_has_floating(f.dataType) for f in kind.fields)
+    return _has_floating(kind.elementType) if isinstance(kind, T.ArrayType) else isinstance(kind, FLOATING)
 
 
 def _update(fresh: DataFrame, units: Sequence[str]) -> str:
     """The clause that updates a row where it differs."""
-    rest = [f for f in fresh.schema.fields if f.name not in units]
+    rest = [f for f in fresh.schema.fields if f.name not in units or isinstance(f.dataType, FLOATING)]
     if not rest:
         return ""
-    differs = [f"NOT (t.{quoted(f.name)} <=> s.{quoted(f.name)})" if _told_apart(f.dataType) else "true" for f in rest]
+    differs = [_other(f"t.{quoted(f.name)}", f"s.{quoted(f.name)}", f.dataType) for f in rest]
     sets = ", ".join(f"t.{quoted(f.name)} = s.{quoted(f.name)}" for f in rest)
     return f"WHEN MATCHED AND s.{OP} = 1 AND ({' OR '.join(differs)}) THEN UPDATE SET {sets}"
 

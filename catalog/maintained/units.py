@@ -12,6 +12,7 @@ depend on those rows of the tables alone that lead to its values. So two questio
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -153,7 +154,7 @@ class Evaluation:
             return None
         for beside, cut in given.items():
             other = node.sources[beside]
-            pairs = _joined(node, beside, alias)
+            pairs = _joined(node, beside, alias, forward=True)
             if isinstance(other, Leaf) and pairs and all(b in below.units for _, b in pairs):
                 names = {c.lower(): c for c in other.columns}
                 keys = cut.keep(self.at(other, old)).select(*[F.col(quoted(names[a])).alias(f"u{i}") for i, (a, _) in enumerate(pairs)])
@@ -236,12 +237,11 @@ class Evaluation:
     def _computed_units(self, node: Block, df: DataFrame, aliases: Collection[str], items: Sequence[Any]) -> DataFrame:
         """Expressions over several sources, each a struct under its alias, so that names mean what they mean in the text; and so do
         names alone of columns that one source has."""
-        structs, names = [], [c for alias in aliases for c in df.columns if c.startswith(f"{alias}.")]
-        plain = [n.partition(".")[2] for n in names]
-        alone = [F.col(quoted(n)).alias(p) for n, p in zip(names, plain, strict=True) if plain.count(p) == 1 and p not in aliases]
-        for alias in aliases:
-            own = [n for n in names if n.startswith(f"{alias}.")]
-            structs.append(F.struct(*[F.col(quoted(n)).alias(n[len(alias) + 1 :]) for n in own]).alias(alias))
+        own = {alias: [c for c in df.columns if c.startswith(f"{alias}.")] for alias in aliases}
+        plain = [(n, n[len(alias) + 1 :]) for alias, names in own.items() for n in names]
+        once = Counter(p for _, p in plain)
+        alone = [F.col(quoted(n)).alias(p) for n, p in plain if once[p] == 1 and p not in aliases]
+        structs = [F.struct(*[F.col(quoted(n)).alias(n[len(alias) + 1 :]) for n in names]).alias(alias) for alias, names in own.items()]
         texts = [item.text if item.plain is None else ".".join(map(quoted, item.plain)) for item in items]
         return df.select(*structs, *alone).select(*[F.expr(t).alias(f"u{i}") for i, t in enumerate(texts)])
 
@@ -348,13 +348,13 @@ def _computed(node: Block, cut: Cut, alias: str) -> dict[str, str]:
     return {n: i.text for n, i in items.items() if i.plain is None and i.text and {a for a, _ in i.of} == {alias}}
 
 
-def _joined(node: Block, one: str, other: str) -> list[tuple[str, str]]:
-    """The columns by which two sources are joined directly."""
+def _joined(node: Block, one: str, other: str, forward: bool = False) -> list[tuple[str, str]]:
+    """The columns by which two sources are joined directly. `forward`: as of `_reached`."""
     pairs = []
     for edge in node.edges:
         if (edge.one[0], edge.other[0]) == (one, other):
             pairs.append((edge.one[1], edge.other[1]))
-        elif (edge.other[0], edge.one[0]) == (one, other):
+        elif (edge.other[0], edge.one[0]) == (one, other) and not (edge.outer and forward):
             pairs.append((edge.other[1], edge.one[1]))
     return pairs
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Mapping
+from functools import reduce
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import streamtime
 from streamtime import Receipt
+from support import tpch
 
 FEED = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)"
 TABLES = {
@@ -16,6 +21,7 @@ TABLES = {
     "kinds": "kind STRING, name STRING",
     "prices": "item INT, ts TIMESTAMP, price INT, gone BOOLEAN",
 }
+KEYS = {"orders": "id", "items": "item", "kinds": "kind", "prices": "item"} | tpch.KEYS
 WHO = ["'ann'", "'bob'", "'hot'", "'hot'", "'hot'", "''", "NULL"]
 TIMES = [
     "NULL", "TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '9999-12-31 23:59:59.999999'", "TIMESTAMP '2024-03-31 01:30:00'",
@@ -82,47 +88,78 @@ QUERIES: dict[str, tuple[str, str | None, bool]] = {
         False,
     ),
     "newest": ("SELECT id, ts FROM {s}.orders ORDER BY ts DESC, id LIMIT 3", None, False),
-}
+    "kept": (
+        "SELECT * FROM DEDUPLICATE(TABLE({s}.orders) PARTITION BY `wh o` ORDER BY (ts, id, v, item, d), within => INTERVAL 10 MINUTES)",
+        None,
+        True,
+    ),
+    "final_by_key": (
+        "SELECT * FROM WINDOW_UPDATES(TABLE(SELECT id, `wh o` AS w, ts FROM {s}.orders) PARTITION BY w ORDER BY (ts, id), "
+        "size => INTERVAL 10 MINUTES, aggregates => 'count(*) AS n, max(id) AS last', emit => 'final', clock_by => ARRAY('w'))",
+        None,
+        True,
+    ),
+    "as_of_call": (
+        "SELECT `wh o` AS w, j.item, count(*) AS n, count(price) AS priced, max(price) AS most FROM AS_OF_JOIN(TABLE({s}.orders) PARTITION BY "
+        "item ORDER BY ts, TABLE(SELECT item AS thing, ts AS since, price, gone FROM {s}.prices) PARTITION BY thing ORDER BY (since, price), "
+        "deleted => 'gone', join_type => 'left') AS j GROUP BY `wh o`, j.item",
+        None,
+        True,
+    ),
+} | tpch.QUERIES
 
 
-def made(spark: SparkSession, schema: str) -> None:
+def made(spark: SparkSession, schema: str, tables: Mapping[str, str] = TABLES) -> None:
     """The tables, empty."""
-    for name, columns in TABLES.items():
+    for name, columns in tables.items():
         odd = ", delta.columnMapping.mode = 'name'"
         spark.sql(f"CREATE TABLE {schema}.{name} ({columns}) {FEED[:-1]}{odd})")
 
 
-def commit(spark: SparkSession, schema: str, random_: random.Random) -> str:
-    """One random commit to one of the tables. Gives what was done."""
-    table = random_.choice(["orders"] * 4 + ["items", "items", "kinds", "prices"])
-    full, key = f"{schema}.{table}", {"orders": "id", "items": "item", "kinds": "kind", "prices": "item"}[table]
-    some = f"hash({key}, {random_.randint(0, 9)}) % 4 = 0" if random_.random() < 0.8 else f"{key} IS NULL"
-    kind = random_.choices(["insert", "update", "move", "delete", "merge", "optimize"], [5, 3, 3, 2, 2, 1])[0]
-    if kind == "insert":
-        text = f"INSERT INTO {full} VALUES {', '.join(_row(table, random_) for _ in range(random_.choice([1, 2, 9])))}"
-    elif kind == "delete":
-        text = f"DELETE FROM {full} WHERE {some}"
-    elif kind == "optimize":
-        text = f"OPTIMIZE {full}"
-    elif kind == "merge":
-        names = [c.split("` ")[0] + "`" if c.startswith("`") else c.split(" ")[0] for c in TABLES[table].replace("(10, 2)", "").split(", ")]
-        text = (
-            f"MERGE INTO {full} t USING (SELECT * FROM VALUES {_row(table, random_)} AS s({', '.join(names)})) s ON t.{key} <=> s.{key} "
-            f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
-    else:
-        sets = {
-            "orders": {"update": "v = v + 1", "move": f"`wh o` = {random_.choice(WHO)}, item = {random_.randint(0, 3)}"},
-            "items": {"update": "`prïce 🍵` = -0.0", "move": f"kind = {random_.choice(WHO)}"},
-            "kinds": {"update": "name = concat(name, 'x')", "move": f"kind = {random_.choice(WHO)}"},
-            "prices": {"update": "price = price + 1", "move": f"ts = {random_.choice(TIMES)}, gone = NOT gone"},
-        }[table][kind]
-        text = f"UPDATE {full} SET {sets} WHERE {some}"
+def reads(query: str, table: str) -> bool:
+    """Whether a query reads a table."""
+    return re.search(rf"\{{s\}}\.{table}\b", QUERIES[query][0]) is not None
+
+
+def commit(spark: SparkSession, schema: str, random_: random.Random, table: str | None = None) -> str:
+    """One random commit, to one of the tables of orders where none is given. Gives what was done."""
+    text = drawn(schema, random_, table or random_.choice(["orders"] * 4 + ["items", "items", "kinds", "prices"]))
     spark.sql(text)
     return text
 
 
+def drawn(schema: str, random_: random.Random, table: str) -> str:
+    """A random statement that makes a commit of a table."""
+    full, key = f"{schema}.{table}", KEYS[table]
+    some = f"hash({key}, {random_.randint(0, 9)}) % 4 = 0" if random_.random() < 0.8 else f"{key} IS NULL"
+    kind = random_.choices(["insert", "update", "move", "delete", "merge", "optimize"], [5, 3, 3, 2, 2, 1])[0]
+    if kind == "insert":
+        return f"INSERT INTO {full} VALUES {', '.join(_row(table, random_) for _ in range(random_.choice([1, 2, 9])))}"
+    if kind == "delete":
+        return f"DELETE FROM {full} WHERE {some}"
+    if kind == "optimize":
+        return f"OPTIMIZE {full}"
+    if kind == "merge":
+        columns = re.sub(r"\(\d+, \d+\)", "", (TABLES | tpch.TABLES)[table]).split(", ")
+        names = [re.sub(r" [A-Z]+$", "", column) for column in columns]
+        return (
+            f"MERGE INTO {full} t USING (SELECT * FROM VALUES {_row(table, random_)} AS s({', '.join(names)})) s ON t.{key} <=> s.{key} "
+            f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+    if table in tpch.TABLES:
+        return f"UPDATE {full} SET {tpch.change(table, random_)} WHERE {some}"
+    sets = {
+        "orders": {"update": "v = v + 1", "move": f"`wh o` = {random_.choice(WHO)}, item = {random_.randint(0, 3)}"},
+        "items": {"update": "`prïce 🍵` = -0.0", "move": f"kind = {random_.choice(WHO)}"},
+        "kinds": {"update": "name = concat(name, 'x')", "move": f"kind = {random_.choice(WHO)}"},
+        "prices": {"update": "price = price + 1", "move": f"ts = {random_.choice(TIMES)}, gone = NOT gone"},
+    }[table][kind]
+    return f"UPDATE {full} SET {sets} WHERE {some}"
+
+
 def _row(table: str, random_: random.Random) -> str:
+    if table in tpch.TABLES:
+        return tpch.row(table, random_)
     who, at, item = random_.choice(WHO), random_.choice(TIMES), random_.choice(["0", "1", "2", "NULL"])
     if table == "orders":
         return (
@@ -141,12 +178,20 @@ def maintained(spark: SparkSession, schema: str, name: str, policy: str = "auto"
     return streamtime.maintain(spark, f"{schema}.m_{name}", text.format(s=schema), key=key, policy=policy)
 
 
-def differs(spark: SparkSession, schema: str, name: str) -> int:
-    """In how many rows the maintained table differs from its query, as rows of text, so that all types can be compared."""
-    fresh = streamtime.query(spark, QUERIES[name][0].format(s=schema))
-    kept = spark.table(f"{schema}.m_{name}")
-    assert [(f.name, f.dataType.simpleString()) for f in fresh.schema.fields] == [
-        (f.name, f.dataType.simpleString()) for f in kept.schema.fields
-    ]
-    one, other = (df.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) AS row") for df in (fresh, kept))
-    return one.exceptAll(other).count() + other.exceptAll(one).count()
+def differs(spark: SparkSession, schema: str, *names: str) -> dict[str, int]:
+    """How many rows of maintained tables are others than their queries say, by table, where any are."""
+    return differences(spark, {f"{schema}.m_{name}": QUERIES[name][0].format(s=schema) for name in names})
+
+
+def differences(spark: SparkSession, tables: Mapping[str, str]) -> dict[str, int]:
+    """The same of tables and their queries. All of them by one query, over rows as text: so all types can be compared, and -0.0 is not 0.0."""
+    signed = []
+    for name, text in tables.items():
+        fresh, kept = streamtime.query(spark, text), spark.table(name)
+        kinds = [[(f.name, f.dataType.simpleString()) for f in df.schema.fields] for df in (fresh, kept)]
+        assert kinds[0] == kinds[1], (name, kinds)
+        row = "to_json(struct(*), map('ignoreNullFields', 'false')) AS row"
+        signed += [df.selectExpr(f"'{name}' AS name", row, f"{sign} AS sign") for df, sign in ((fresh, 1), (kept, -1))]
+    sides = reduce(lambda one, other: one.unionAll(other), signed)
+    others = sides.groupBy("name", "row").agg(F.abs(F.sum("sign")).alias("others")).groupBy("name").agg(F.sum("others").alias("others"))
+    return {row.name: row.others for row in others.where("others > 0").collect()}
