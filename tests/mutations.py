@@ -359,6 +359,22 @@ MUTATIONS = [
         "maintain: a null among the units is named by the condition", "catalog/maintained/target.py",
         "if len(known) < len(values) else conditions", "if not known else conditions", f"{ADDED}::test_a_condition_names_units_whatever_they_are",
     ),
+    Mutation(
+        "dbt: what was kept in a run before holds back rows of the next", "catalog/dbt/package/macros/incremental/since_kept.sql",
+        ") where streamtime_newest = 1", ") where streamtime_newest = 0", "tests/catalog/dbt/test_incremental.py",
+    ),
+    Mutation(
+        "dbt: of each key the row that was kept last is looked at", "catalog/dbt/package/macros/incremental/since_kept.sql",
+        "order by {{ time }} desc) as streamtime_newest", "order by {{ time }}) as streamtime_newest", "tests/catalog/dbt/test_incremental.py",
+    ),
+    Mutation(
+        "dbt: a row that is `within` before the newest one may hold back what comes", "catalog/dbt/package/macros/incremental/since_kept.sql",
+        "{{ time }} >= (select max({{ time }}) from {{ this }}) - interval", "{{ time }} > (select max({{ time }}) from {{ this }})  + interval", "tests/catalog/dbt/test_incremental.py",
+    ),
+    Mutation(
+        "dbt: what is there is not appended again", "catalog/dbt/package/macros/incremental/only_new.sql",
+        "{{ time }} > (select max", "{{ time }} >= (select max", "tests/catalog/dbt/test_incremental.py",
+    ),
 ]  # fmt: skip
 
 
