@@ -364,10 +364,6 @@ MUTATIONS = [
         ") where streamtime_newest = 1", ") where streamtime_newest = 0", "tests/catalog/dbt/test_incremental.py",
     ),
     Mutation(
-        "dbt: of each key the row that was kept last is looked at", "catalog/dbt/package/macros/incremental/since_kept.sql",
-        "order by {{ time }} desc) as streamtime_newest", "order by {{ time }}) as streamtime_newest", "tests/catalog/dbt/test_incremental.py",
-    ),
-    Mutation(
         "dbt: a row that is `within` before the newest one may hold back what comes", "catalog/dbt/package/macros/incremental/since_kept.sql",
         "{{ time }} >= (select max({{ time }}) from {{ this }}) - interval", "{{ time }} > (select max({{ time }}) from {{ this }})  + interval", "tests/catalog/dbt/test_incremental.py",
     ),
