@@ -373,6 +373,18 @@ MUTATIONS = [
         "maintain: rows that have no partner on the null side are looked up too", "catalog/maintained/units.py",
         " and not (edge.outer and forward)", "", FOUND,
     ),
+    Mutation(
+        "dbt: what was kept in a run before holds back rows of the next", "catalog/dbt/package/macros/incremental/since_kept.sql",
+        ") where streamtime_newest = 1", ") where streamtime_newest = 0", "tests/catalog/dbt/test_incremental.py",
+    ),
+    Mutation(
+        "dbt: a row that is `within` before the newest one may hold back what comes", "catalog/dbt/package/macros/incremental/since_kept.sql",
+        "{{ time }} >= (select max({{ time }}) from {{ this }}) - interval", "{{ time }} > (select max({{ time }}) from {{ this }})  + interval", "tests/catalog/dbt/test_incremental.py",
+    ),
+    Mutation(
+        "dbt: what is there is not appended again", "catalog/dbt/package/macros/incremental/only_new.sql",
+        "{{ time }} > (select max", "{{ time }} >= (select max", "tests/catalog/dbt/test_incremental.py",
+    ),
 ]  # fmt: skip
 
 

@@ -29,7 +29,9 @@ from streamtime.session import cache_folder, lasting, session
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call.errors import CallError
 
-OURS = re.compile(rf"\b(?:{'|'.join(s.name for s in FUNCTIONS)})(?:, [^\n]+?)?: [^\n]*?; line \d+ pos \d+")
+NAMES = "|".join(["versioned table", *(s.name for s in FUNCTIONS)])
+OURS = re.compile(rf"\b(?:{NAMES})(?:, [^\n]+?)?: [^\n]*?; line \d+ pos \d+")
+STRING_TIME = re.compile(r"(?:as event time|a column of TIMESTAMP, TIMESTAMP_NTZ or DATE), got STRING\b")
 SEED = " A seed's column gets its type in dbt_project.yml, seeds: {+column_types: {ts: timestamp}}; then build with --full-refresh."
 
 
@@ -143,7 +145,7 @@ def said(message: str) -> str:
     """The one line of a wrong call, wherever it comes from; with what a seed needs, where a time is a STRING."""
     found = OURS.search(message)
     line = found[0] if found else message
-    return line + SEED if "as event time, got STRING" in line else line
+    return line + SEED if STRING_TIME.search(line) else line
 
 
 def _start(credentials: Credentials) -> None:

@@ -16,7 +16,9 @@ from pathlib import Path
 from dbt.cli.main import dbtRunner
 
 PROJECT = Path(__file__).parent
-DAYS = ("2013-01-16", "2013-02-01")  # until when flights are there, at the first run and at the second
+# Until when flights are there, at the first run and at the second. A page at JFK two minutes before the cut holds back an alert after it:
+# who looks at the new rows alone raises a page too many
+DAYS = ("2013-01-14", "2013-02-01")
 
 
 def main() -> int:

@@ -60,6 +60,12 @@ def test_a_time_that_is_a_string_gets_the_hint_for_seeds() -> None:
     line = "DEDUPLICATE, ORDER BY: expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got STRING (`ts`). CAST it.; line 1 pos 14"
     assert said(THRIFT.format(line)).startswith(line)
     assert "column_types" in said(line)
+    line = (
+        "AS_OF_JOIN, property `streamtime.time` of t: expected a column of TIMESTAMP, TIMESTAMP_NTZ or DATE, got {} (`v`).; line 1 pos 14"
+    )
+    assert said(THRIFT.format(line.format("STRING"))).startswith(line.format("STRING"))
+    assert "column_types" in said(THRIFT.format(line.format("STRING")))
+    assert said(THRIFT.format(line.format("INT"))) == line.format("INT")
 
 
 @pytest.mark.parametrize(
