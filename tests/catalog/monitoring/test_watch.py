@@ -155,7 +155,9 @@ def test_queries_are_watched_while_they_run_fail_and_start_again(
     assert all(len(r.state) == 2 and r.milliseconds["triggerExecution"] > 0 for r in batches)
     assert [record.levelname for record in caplog.records if "cannot be written" in record.getMessage()] == ["ERROR"]
     assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR" and "fails failed" in r.getMessage()] != []
-    assert any("WINDOW_UPDATES(PARTITION BY k ORDER BY ts) dropped 1 late" in r.getMessage() for r in caplog.records if r.levelname == "WARNING")
+    assert any(
+        "WINDOW_UPDATES(PARTITION BY k ORDER BY ts) dropped 1 late" in r.getMessage() for r in caplog.records if r.levelname == "WARNING"
+    )
 
 
 def test_a_table_that_is_something_else_is_left_alone(spark: SparkSession, schema: str) -> None:
