@@ -182,12 +182,9 @@ def many(suite: str, spark: SparkSession, folder: Path, rows: int, keys: int, co
     closer = questions.table([(questions.CLOSER, (1_700_000_000 + 2 * MONTH) * questions.SECOND, 0, 0.0)])
     arrived = pa.concat_tables([made.toArrow().cast(questions.SCHEMA), closer])
     batch = -(-rows // BATCHES // BLOCK) * BLOCK
-    laid_out(
-        arrived,
-        folder,
-        [min(batch, rows - start) for start in range(0, rows, batch)][:-1] + [rows - (rows - 1) // batch * batch + 1],
-        cores,
-    )
+    sizes = [min(batch, rows - start) for start in range(0, rows, batch)]
+    sizes[-1] += 1  # the closer
+    laid_out(arrived, folder, sizes, cores)
 
 
 def agreeing(contestants: dict[str, Runs], folder: Path, asked: str) -> None:
