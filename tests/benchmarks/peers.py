@@ -169,6 +169,7 @@ def laid_out(rows: pa.Table, folder: Path, sizes: list[int], slots: int) -> None
 
 def many(suite: str, spark: SparkSession, folder: Path, rows: int, keys: int, cores: int) -> None:
     if suite == "batch":
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # Polars reads the older type as nanoseconds
         data(spark, folder.parent, folder.name, rows, keys)
         return
     step = max(MONTH * 1000 // rows // 72, 1)  # milliseconds: ten hours in all
