@@ -31,6 +31,7 @@ def deduplicate(
     within: datetime.timedelta | None = None,
     keep: Literal["first", "last", "unique"] = "first",
     refresh: bool = False,
+    at_most: datetime.timedelta | None = None,
     offset: str | None = None,
     time: str | None = None,
     clock_by: str | Sequence[str] | None = None,
@@ -67,6 +68,8 @@ def deduplicate(
         keep: which one of several duplicates passes: the first, the last, or with 'unique' none of them. Default:
             'first'.
         refresh: whether a duplicate that is dropped begins `within` anew. Default: False.
+        at_most: with `refresh`: how far past the row that passed a row may be dropped, longer than `within`. Default:
+            for ever.
         offset: what tells apart the records of the source: one that is read again passes again. Default: none.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one
@@ -388,6 +391,7 @@ def suppress_until_close(
     order_by: str | Sequence[str],
     window_end: str | None = None,
     grace: datetime.timedelta | None = None,
+    until: Literal["close", "end"] = "close",
     gap: datetime.timedelta | None = None,
     deleted: str | None = None,
     max_records: int | None = None,
@@ -429,6 +433,8 @@ def suppress_until_close(
         order_by: the processing order.
         window_end: the end of a row's window. Default: none: the column `window_close` says when it closes.
         grace: how long past its end a window still accepts rows. Default: timedelta(0).
+        until: what lets the first result out: 'close', after which there is none, or 'end': then each correction passes
+            as it comes. Default: 'close'.
         gap: for sessions: the largest distance between neighbours in one. Default: none: time windows.
         deleted: marks deletions (tombstones): changes that remove the row of their key. Default: change_type = 'delete'
             or _change_type = 'delete', where such a column exists.
@@ -452,7 +458,7 @@ def suppress_until_close(
     Returns:
         By `output`:
         'rows': the input's columns, then `emit_time` (type of the event time: the stream time that released the row),
-            `emit_reason` STRING (`close`, `end`).
+            `emit_reason` STRING (`close`, `end`; with until => 'end' `window_end`, `end`).
         'dropped': the input's columns, then `reason` STRING (`null_time`, `replaced`, `tombstone`, `held`),
             `stream_time` (type of the event time; when the row came), `lateness` DOUBLE (seconds).
         'all': the input's columns, then `reason` (null: it came out), `stream_time`, `lateness`, `emit_time`,

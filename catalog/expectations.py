@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 NAME = "expectations"
 Columns = str | Sequence[str]  # as SQL has them, in backquotes where a name needs these
-WORDS = ("emit", "keep", "output")
+WORDS = ("emit", "keep", "output", "until")
 BATCH = "\0"  # stands for the batch until the braces of names are doubled, as Great Expectations wants them
 ONE_FOR_EACH_WINDOW = ("DISTINCT_IN_WINDOW", "SUPPRESS_UNTIL_CLOSE")
 PASSES_ROWS = ("DEDUPLICATE", "DISTINCT_IN_WINDOW", "SESSIONIZE")  # each row of the input, or not
@@ -96,7 +96,7 @@ def _of(spark: SparkSession, statement: Statement, call: Call, given: Mapping[st
     found = []
     if function == "VERSIONS":
         found.append(versions_do_not_overlap(keys))
-    if function in ONE_FOR_EACH_WINDOW or given.get("emit") == "final":
+    if (function in ONE_FOR_EACH_WINDOW and given.get("until") != "end") or given.get("emit") == "final":
         found.append(one_final_row_per_window(keys))
     order = [(statement.text[slice(*item.span)], item.ascending) for item in rows.order]
     order += [(item.expression.text, item.ascending) for item in map(Sort.parse, given.get("order_by") or ())]

@@ -1,4 +1,4 @@
-"""The state transition of DEDUPLICATE (rules D1 to D8) over Arrow batches, sorted by key and processing order.
+"""The state transition of DEDUPLICATE (rules D1 to D8, D10) over Arrow batches, sorted by key and processing order.
 
 One key's state is one number: the event time of its kept row. For a row with event time t, when stream time is s and the key's
 kept row lies at k (rule numbers in brackets):
@@ -10,6 +10,9 @@ kept row lies at k (rule numbers in brackets):
 Where a key's rows follow one clock, stream time only rises. Then, while k is live, t <= s <= k + within, so only the lower bound
 decides; and the first row with s > k + within ends its life. Hence each kept row has exactly one successor, which is found for all rows
 at once; only the kept rows are then walked one by one.
+
+With `refresh`, k is the largest time of the key so far, whoever passed: a row that passes by `at_most` [D10] lies past all that were kept.
+So `at_most` changes neither which rows are alive nor which are near, and only cuts what would be one burst.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ class Deduplicate:
 
     within: int
     refresh: bool = False
+    at_most: int | None = None  # with refresh: how far past the row that passed a row is a duplicate
     unique: bool = False
     negate: bool = False  # keep => 'last': times are negated, rows come in reverse order
     has_stream_time: bool = False  # without it, rows come in event-time order and stream time is the row's own time
@@ -59,8 +63,8 @@ class Deduplicate:
 
     @property
     def width(self) -> int:
-        """How many numbers a stream keeps of a key: the kept row's time, and where asked its offset, as two."""
-        return 3 if self.offsets else 1
+        """How many numbers a stream keeps of a key: the kept row's time; where asked its offset, as two, and when it passed."""
+        return 1 + (2 if self.offsets else 0) + (self.at_most is not None)
 
     def threshold(self, watermark: int) -> int:
         """A kept row whose time lies below this has expired [D5]."""
@@ -72,16 +76,17 @@ class Deduplicate:
         Rows come by group, in processing order; columns are the time and, where asked, the two of its offset (null: none). `held` is
         what is kept of some groups (`owner`), alive. Gives for each row the kept time, whether it is dropped, and what to keep from now on.
         """
+        before, records_held = (held[-1], held[1:-1]) if self.at_most is not None else (held[0], held[1:])
         order = np.argsort(np.concatenate((owner, group)), kind="stable")  # a group's kept row stands before its rows
         key, row = np.concatenate((owner, group))[order], order >= len(owner)
-        times = np.concatenate((held[0], groups.micros(columns[0])))[order]
+        times, passed = (np.concatenate((known, groups.micros(columns[0])))[order] for known in (held[0], before))
         records = np.full(len(order), NONE)
         if self.offsets:
-            known = np.concatenate(((held[1:] != LOWEST).any(axis=0), groups.valid(columns[1:], len(group))))[order]
-            offsets = np.stack([np.concatenate((h, groups.as_ints(c)))[order] for h, c in zip(held[1:], columns[1:], strict=True)])
+            known = np.concatenate(((records_held != LOWEST).any(axis=0), groups.valid(columns[1:], len(group))))[order]
+            offsets = np.stack([np.concatenate((h, groups.as_ints(c)))[order] for h, c in zip(records_held, columns[1:], strict=True)])
             if known.any():
                 records[known] = np.unique(offsets[:, known], axis=1, return_inverse=True)[1].ravel()
-        duplicate, kept, at = self._under(watermark, key, times, records)
+        duplicate, kept, at = self._under(watermark, key, times, passed, records)
         duplicate &= ~redelivered(records, at)
         last = np.flatnonzero(np.append(key[1:] != key[:-1], True))
         last = last[at[last] >= 0]
@@ -93,10 +98,12 @@ class Deduplicate:
             np.maximum.at(stays[0], np.searchsorted(key[last], key[moves]), times[moves])
         if self.offsets:
             stays += [np.where(known[at[last]], o[at[last]], LOWEST) for o in offsets]
+        if self.at_most is not None:
+            stays.append(passed[at[last]])
         kept_time = groups.times(kept[row], ~duplicate[row], columns[0].type)
         return Step(duplicate[row].astype(np.int64), [kept_time], key[last], np.stack(stays))
 
-    def _under(self, watermark: int, key: Ints, times: Ints, records: Ints) -> tuple[Flags, Ints, Ints]:
+    def _under(self, watermark: int, key: Ints, times: Ints, passed: Ints, records: Ints) -> tuple[Flags, Ints, Ints]:
         """As `_decide`, where stream time stays at the watermark: behind the rows, which it never is otherwise."""
         length = len(times)
         stream = np.maximum(times, watermark)  # decides the same, as long as it only rises within a key
@@ -105,11 +112,12 @@ class Deduplicate:
         for rows in (np.flatnonzero(~falling), np.flatnonzero(falling)):
             if not len(rows):
                 continue
-            some, t, index = key[rows], times[rows], np.arange(len(rows))
+            some, t, p, index = key[rows], times[rows], passed[rows], np.arange(len(rows))
             if falling[rows[0]]:
-                decided = self._one_by_one(some, t, np.full(len(rows), watermark), records[rows], carried=False)
+                decided = self._one_by_one(some, t, p, np.full(len(rows), watermark), records[rows], carried=False)
             elif self.refresh:
-                decided = self._refreshed(some, t, stream[rows], t >= self.threshold(watermark), index, records[rows], carried=False)
+                stored = t >= self.threshold(watermark)
+                decided = self._refreshed(some, t, p, stream[rows], stored, index, records[rows], carried=False)
             else:
                 decided = self._chained(some, t, stream[rows], t >= self.threshold(watermark), index)
             duplicate[rows], kept[rows], at[rows] = decided[0], decided[1], np.where(decided[2] >= 0, rows[decided[2]], -1)
@@ -144,11 +152,11 @@ class Deduplicate:
     def _decide(self, starts: Flags, times: Ints, stream: Ints, offsets: list[pa.Array], memory: KeyMemory) -> tuple[Flags, Ints, Ints]:
         """Which rows are duplicates, the kept time of each, and the row at which that is (-1: in an earlier batch)."""
         group = groups.numbered(starts)
-        carried = not starts[0] and memory.kept is not None
+        carried, passed = not starts[0] and memory.kept is not None, times
         if carried:  # the kept row of the batch before stands in front, as if it were the first row of this one
             assert memory.kept is not None
             group = np.concatenate(([0], group))
-            times = np.concatenate(([memory.kept], times))
+            times, passed = np.concatenate(([memory.kept], times)), np.concatenate(([memory.passed], times))
             stream = np.concatenate(([memory.largest if self.own_clock else memory.kept], stream))
             offsets = [pa.concat_arrays([before, now]) for before, now in zip(memory.offsets, offsets, strict=True)]
         if self.own_clock:
@@ -159,15 +167,15 @@ class Deduplicate:
             stored[0] = True
         records = numbered_records(offsets, len(times))
         if not self.own_clock and self.has_stream_time and groups.falls(group, stream).any():
-            duplicate, kept, at = self._one_by_one(group, times, stream, records, carried)
+            duplicate, kept, at = self._one_by_one(group, times, passed, stream, records, carried)
         elif self.refresh:
-            duplicate, kept, at = self._refreshed(group, times, stream, stored, index, records, carried)
+            duplicate, kept, at = self._refreshed(group, times, passed, stream, stored, index, records, carried)
         else:
             duplicate, kept, at = self._chained(group, times, stream, stored, index)
         duplicate &= ~redelivered(records, at)
         last = int(at[-1])
         moved = times[last:][duplicate[last:]].tolist() if self.refresh and last >= 0 else []
-        memory.remember(max([int(times[last]), *moved]) if last >= 0 else None, int(stream[-1]), offsets, last)
+        memory.remember(max([int(times[last]), *moved]) if last >= 0 else None, int(passed[last]), int(stream[-1]), offsets, last)
         cut = 1 if carried else 0
         return duplicate[cut:], kept[cut:], at[cut:] - cut
 
@@ -190,17 +198,18 @@ class Deduplicate:
         duplicate = has & (at != index) & (index < expiry[at]) & (times >= groups.minus(kept, self.within))
         return duplicate, kept, at
 
-    def _one_by_one(self, group: Ints, times: Ints, stream: Ints, records: Ints, carried: bool) -> tuple[Flags, Ints, Ints]:
+    def _one_by_one(self, group: Ints, times: Ints, passed: Ints, stream: Ints, records: Ints, carried: bool) -> tuple[Flags, Ints, Ints]:
         # A key's rows follow several clocks (`clock_by` is not among the keys): stream time goes back, and nothing can be skipped.
         # Or what refreshes depends on which rows are redelivered, and that on which were kept.
         length = len(times)
         duplicate, kept, at = np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -1, np.int64)
-        key, k, where = -1, None, -1
-        source = records.tolist()
+        key, k, where, longest = -1, None, -1, self.at_most
+        source, since = records.tolist(), passed.tolist()
         for row, (g, t, s) in enumerate(zip(group.tolist(), times.tolist(), stream.tolist(), strict=True)):
             if g != key:
                 key, k, where = g, None, -1
-            if k is not None and s - k <= self.within and abs(t - k) <= self.within:
+            near = k is not None and s - k <= self.within and abs(t - k) <= self.within
+            if k is not None and near and (longest is None or t - since[where] <= longest):
                 duplicate[row], kept[row] = True, k
                 again = source[row] != NONE and source[row] == source[where]
                 k = max(k, t) if self.refresh and not again else k
@@ -213,17 +222,17 @@ class Deduplicate:
         return duplicate, kept, at
 
     def _refreshed(
-        self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints, records: Ints, carried: bool
+        self, group: Ints, times: Ints, passed: Ints, stream: Ints, stored: Flags, index: Ints, records: Ints, carried: bool
     ) -> tuple[Flags, Ints, Ints]:
-        duplicate, kept, at = self._all_refreshing(group, times, stream, stored, index)
+        duplicate, kept, at = self._all_refreshing(group, times, passed, stream, stored, index)
         again = np.isin(group, group[duplicate & redelivered(records, at)])  # a redelivered row refreshes nothing [D7]
         if again.any():
             rows, first = np.flatnonzero(again), carried and bool(again[0])
-            some = self._one_by_one(group[rows], times[rows], stream[rows], records[rows], first)
+            some = self._one_by_one(group[rows], times[rows], passed[rows], stream[rows], records[rows], first)
             duplicate[rows], kept[rows], at[rows] = some[0], some[1], np.where(some[2] >= 0, rows[some[2]], -1)
         return duplicate, kept, at
 
-    def _all_refreshing(self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints) -> tuple[Flags, Ints, Ints]:
+    def _all_refreshing(self, group: Ints, times: Ints, passed: Ints, stream: Ints, stored: Flags, index: Ints) -> tuple[Flags, Ints, Ints]:
         # Every duplicate with a larger time moves k, so k is the largest time of the key so far: a late row that is not stored
         # lies below s - within, hence is neither larger than a live k nor live itself.
         largest = groups.running_max(group, times)
@@ -231,9 +240,30 @@ class Deduplicate:
         has[1:] = group[1:] == group[:-1]
         kept = np.where(has, np.roll(largest, 1), 0)
         duplicate = has & (stream <= groups.plus(kept, self.within)) & (times >= groups.minus(kept, self.within))
-        at = np.maximum.accumulate(np.where(stored & ~duplicate, index, -1))
+        starts = stored & ~duplicate
+        if self.at_most is not None:
+            starts = self._cut(group, largest, passed, starts, duplicate, self.at_most)
+            duplicate &= ~starts
+        at = np.maximum.accumulate(np.where(starts, index, -1))
         at = np.where((at >= 0) & (group[at] == group), at, -1)
         return duplicate, np.where(at == index, times, kept), at
+
+    @staticmethod
+    def _cut(group: Ints, largest: Ints, passed: Ints, starts: Flags, duplicate: Flags, at_most: int) -> Flags:
+        """Where bursts begin, those included that a duplicate begins: the first more than `at_most` past the row that passed [D10]."""
+        length = len(largest)
+        beyond = groups.search(group, largest, groups.plus(passed, at_most))
+        there = beyond.clip(max=length - 1)  # a larger time that is no duplicate came too late, and none follows it in its burst
+        beyond = np.where((beyond < length) & (group[there] == group) & duplicate[there], beyond, length)
+        upcoming = np.append(np.where(starts, np.arange(length), length), length)  # the first burst that begins from here on
+        upcoming = np.minimum.accumulate(upcoming[::-1])[::-1]
+        successor, row, found = np.minimum(beyond, upcoming[1:]).tolist(), int(upcoming[0]), list[int]()
+        while row < length:
+            found.append(row)
+            row = successor[row]
+        begins = np.zeros(length, bool)
+        begins[found] = True
+        return begins
 
 
 @dataclass
@@ -241,12 +271,13 @@ class KeyMemory:
     """What is known of the key whose rows may go on in the next batch: constant in size."""
 
     kept: int | None = None
+    passed: int = 0  # the time of the row that passed, which `kept` moves away from where duplicates refresh
     largest: int = 0
     offsets: tuple[pa.Array, ...] = ()
 
-    def remember(self, kept: int | None, largest: int, offsets: list[pa.Array], at: int) -> None:
+    def remember(self, kept: int | None, passed: int, largest: int, offsets: list[pa.Array], at: int) -> None:
         """Keep the state of the last row's key."""
-        self.kept, self.largest = kept, largest
+        self.kept, self.passed, self.largest = kept, passed, largest
         self.offsets = tuple(o.slice(at, 1) for o in offsets) if kept is not None else ()
 
 

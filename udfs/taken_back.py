@@ -132,12 +132,12 @@ class TakenBack:
             yield self.written(found, values.type)
 
     def read(self, values: pa.Array) -> list[Any]:
-        """The values as Python compares them: times as numbers, so that no year is too far, and NaN as Spark has it, after every number."""
+        """The values as Python compares them: times as numbers, so that no year is too far, NaN after every number, -0.0 as 0.0."""
         if pa.types.is_temporal(values.type):
             values = _as_number(values)
         found: list[Any] = values.to_pylist()
         if self._has_nan(values.type):
-            return [None if v is None else (True, 0.0) if v != v else (False, v) for v in found]
+            return [None if v is None else (True, 0.0) if v != v else (False, v + 0.0) for v in found]
         return found
 
     def written(self, found: list[Any], kind: pa.DataType) -> pa.Array:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.maintained.nodes import Block, Total
+from streamtime.maintained.target import OP, difference
 from streamtime.maintained.units import Cut, Evaluation, together
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
@@ -27,9 +28,11 @@ NARROW, WIDE = 30, 37  # digits of a sum that is kept, and of one to which anoth
 
 @dataclass(frozen=True)
 class Judged:
-    """The groups that changes led to: the new rows of those that are known, those that are in doubt, and all of them."""
+    """The groups that changes led to: of those that are known, their rows, and which of them differ from those that are there, as
+    `Target.put` takes them; those that are in doubt; and all of them."""
 
     rows: DataFrame
+    changes: DataFrame
     doubtful: Cut
     groups: Cut
 
@@ -58,8 +61,13 @@ class Totals:
         found = self._met(groups, target).persist()
         self.evaluation.kept.append(found)
         doubts = found.where("doubt").select(*[F.col(f"c{i}").alias(f"u{n}") for n, i in enumerate(self.keys)])
-        rows = found.where("NOT doubt AND NOT gone").select(*[F.col(f"c{i}") for i in range(len(self.query.columns))])
-        return Judged(rows.toDF(*self.query.columns), Cut(units, doubts, doubts.count()), groups.of({u: u for u in units}))
+        known, columns = found.where("NOT doubt"), [F.col(f"c{i}").alias(c) for i, c in enumerate(self.query.columns)]
+        return Judged(
+            known.where("NOT gone").select(*columns),
+            known.where(F.col(OP).isNotNull()).select(*columns, OP),
+            Cut(units, doubts, doubts.count()),
+            groups.of({u: u for u in units}),
+        )
 
     # -- what changes add
 
@@ -103,7 +111,7 @@ class Totals:
     # -- what it makes of the totals that are there
 
     def _met(self, groups: Cut, target: DataFrame) -> DataFrame:
-        """The new totals, with whether a group is in doubt, or gone."""
+        """The new totals, with whether a group is in doubt, or gone, and how it differs from what is there."""
         there = target.select(*[F.col(quoted(c)).alias(f"o{i}") for i, c in enumerate(self.query.columns)], F.lit(True).alias("there"))
         same = F.lit(True)
         for n, i in enumerate(self.keys):
@@ -119,7 +127,10 @@ class Totals:
             columns[i], unknown = _new(i, total.kind, self.query.kinds[i])
             doubt |= unknown
         named = [columns[i].cast(kind).alias(f"c{i}") for i, kind in enumerate(self.query.kinds)]
-        return met.select(*named, gone.alias("gone"), (doubt & ~gone).alias("doubt"))
+        old = [F.col(f"o{i}") for i in range(len(named))]
+        totals = met.select(*named, *old, "there", gone.alias("gone"), (doubt & ~gone).alias("doubt"))
+        made = T.StructType([T.StructField(f"c{i}", kind) for i, kind in enumerate(self.query.kinds)])
+        return totals.withColumn(OP, difference(made, F.col("gone"))).drop(*[f"o{i}" for i in range(len(named))], "there")
 
 
 def _exact(total: str, kind: T.DataType) -> bool:

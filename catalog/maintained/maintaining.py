@@ -301,7 +301,7 @@ class _Run:
 
     def _label(self, receipt: Receipt) -> str:
         """What is said in the commit."""
-        sources = {n: {"id": t.identity, "version": t.now} for n, t in self.tables.items()}
+        sources = {n: t.read for n, t in self.tables.items()}
         known = self.last.costs if self.last else {}
         return written(Last(self.text, sources, {**known, "size": self._size()}, receipt, self.onto, self.settings), self.started)
 
@@ -312,20 +312,33 @@ class _Run:
         return self.target.overwrite(rows, receipt, self._label(receipt), self.properties)
 
     def _merge(self, receipt: Receipt, cut: Cut, judged: Judged | None) -> Receipt:
-        assert self.query.root is not None
-        anew = cut if judged is None else judged.doubtful
-        pieces = [] if judged is None else [judged.rows]
-        if anew.count:
-            pieces.append(self.evaluation.rows(self.query.root, anew).toDF(*self.query.columns))
-        fresh = together(pieces)
-        if self.key is not None and judged is None:
-            fresh = fresh.persist()
-            self.evaluation.kept.append(fresh)
-            self._refuse_twins(fresh)
         units = cut.values.toDF(*self.units)
-        if cut.count <= FEW and all(nameable(f.dataType) for f in units.schema.fields):
-            return self.target.replace_few(units, fresh, self.apart, receipt, self._label)
-        return self.target.replace_units(units, fresh, self.apart, receipt, self._label(receipt))
+        few = cut.count <= FEW and all(nameable(f.dataType) for f in units.schema.fields)
+        fresh = None if judged is not None and not judged.doubtful.count else self._computed(cut if judged is None else judged.doubtful)
+        if few and not self.apart:
+            assert fresh is not None
+            return self.target.replace_few(units, fresh, receipt, self._label(receipt))
+        if few:
+            pieces = [] if judged is None else [judged.changes]
+            if fresh is not None:
+                doubtful = units if judged is None else judged.doubtful.values.toDF(*self.units)
+                pieces.append(self._kept(self.target.differing(doubtful, fresh)))
+            return self.target.put(together(pieces), self.units, receipt, self._label)
+        pieces = ([] if judged is None else [judged.rows]) + ([] if fresh is None else [fresh])
+        return self.target.replace_units(units, together(pieces), self.apart, receipt, self._label(receipt))
+
+    def _computed(self, cut: Cut) -> DataFrame:
+        """The rows of some units, by the query."""
+        assert self.query.root is not None
+        rows = self.evaluation.rows(self.query.root, cut).toDF(*self.query.columns)
+        if self.key is not None:
+            self._refuse_twins(self._kept(rows))
+        return rows
+
+    def _kept(self, rows: DataFrame) -> DataFrame:
+        """Computed once, while the run lasts."""
+        self.evaluation.kept.append(rows.persist())
+        return rows
 
     def _refuse_twins(self, rows: DataFrame) -> None:
         twin = rows.groupBy(*map(quoted, self.key or ())).count().where("count > 1").first()

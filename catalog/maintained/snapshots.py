@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +12,8 @@ from pyspark.sql import functions as F
 from streamtime.sql.call.errors import CallError, NoHistory
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.change_data import AT, CHANGE, VERSION, change_data
-from streamtime.sql.tables.commits import Log, log_of
-from streamtime.sql.tables.declaration import asked, name_parts
+from streamtime.sql.tables.commits import FEED, Log, log_of
+from streamtime.sql.tables.declaration import asked, name_parts, properties_of
 
 NAME = "maintain"
 
@@ -25,10 +26,24 @@ class Table:
     identity: str  # of the table itself: one that is dropped and made anew has another
     now: int
     size: int  # bytes
+    columns: str = ""  # says whether they are those of last time
+    has_feed: bool = False
     before: int | None = None
     why: str = ""  # why its changes since are not known
     changed: int = 0  # changed rows, each update as two
+    _log: Log | None = field(default=None, repr=False)
     _feed: DataFrame | None = field(default=None, repr=False)
+
+    @property
+    def read(self) -> dict[str, Any]:
+        """What the next run has to know of it."""
+        return {"id": self.identity, "version": self.now, "columns": self.columns, "feed": self.has_feed}
+
+    def log(self, session: Any, since: int | None = None) -> Log:
+        """What its log says, at least of the commits since one at which it had a feed. Read once. Raises NoHistory."""
+        if self._log is None:
+            self._log = log_of(session, self.name, NAME, None if since is None else (since, self.now))
+        return self._log
 
     def rows(self, session: Any, commit: int) -> DataFrame:
         """All rows, as they were after a commit."""
@@ -45,8 +60,7 @@ class Table:
         if self.before is None or self.before == self.now:
             return None
         if self._feed is None:
-            log = log_of(session, self.name, NAME)
-            rows = change_data(session, self.name, log.changes, self.before + 1, self.now, NAME).drop(VERSION, AT).persist()
+            rows = change_data(session, self.name, self.log(session).changes, self.before + 1, self.now, NAME).drop(VERSION, AT).persist()
             self._feed, self.changed = rows, rows.count()
         return self._feed if self.changed else None
 
@@ -64,15 +78,18 @@ class Table:
 
 
 def table(session: Any, name: str, known: dict[str, Any] | None) -> Table:
-    """A table as it is, and what is known of it from last time: its identity and its commit.
+    """A table as it is, and what is known of it from last time (`Table.read`).
 
     Raises CallError where it is no Delta table.
     """
-    detail = asked(name, NAME, lambda: session.sql(f"DESCRIBE DETAIL {name}").select("format", "id", "sizeInBytes").first())
+    detail = asked(name, NAME, lambda: session.sql(f"DESCRIBE DETAIL {name}").select("format", "id", "sizeInBytes", "properties").first())
     if detail["format"] != "delta":
         raise CallError(NAME, None, f"{name} is not a Delta table, so it does not say what changed in it", "Keep it as a Delta table.")
     newest = session.sql(f"DESCRIBE HISTORY {name} LIMIT 1").select("version").first()[0]
     found = Table(name, detail["id"], newest, detail["sizeInBytes"])
+    found.columns = _columns(found.rows(session, newest))
+    told = (detail["properties"], properties_of(session, name, NAME))  # before and after it was asked for its newest commit
+    found.has_feed = all(properties.get(FEED, "").lower() == "true" for properties in told)
     if known is None:
         found.why = f"{name} was not read before"
     elif known["id"] != found.identity:
@@ -82,21 +99,27 @@ def table(session: Any, name: str, known: dict[str, Any] | None) -> Table:
     elif known["version"] == newest:
         found.before = newest
     else:
-        found.why = _unknown(session, found, known["version"])
+        found.why = _unknown(session, found, known)
         found.before = None if found.why else known["version"]
     return found
 
 
-def _unknown(session: Any, found: Table, before: int) -> str:
-    """Why the changes since a commit are not known; '' where they are."""
+def _columns(df: DataFrame) -> str:
+    """Of the same columns the same short text."""
+    return hashlib.sha256(df.schema.simpleString().encode()).hexdigest()[:16]
+
+
+def _unknown(session: Any, found: Table, known: dict[str, Any]) -> str:
+    """Why the changes since last time are not known; '' where they are."""
+    before = known["version"]
     try:
-        log: Log = log_of(session, found.name, NAME)
+        log = found.log(session, before if known.get("feed") else None)
     except NoHistory as error:
         return f"{error.problem}. {error.fix or ''}".strip()
     if log.start > before + 1 or before not in log.times:
         return f"the changes of {found.name} are known from commit {log.start} on only, since {log.why}; commit {before} was read last"
-    schemas = [found.rows(session, commit).schema.simpleString() for commit in (before, found.now)]
-    if schemas[0] != schemas[1] or any(change.version > before for change in log.changes):
+    columns = known.get("columns") or _columns(found.rows(session, before))  # where an older version of this pack wrote the commit
+    if columns != found.columns or any(change.version > before for change in log.changes):
         return f"the columns of {found.name} are others than last time"
     return ""
 

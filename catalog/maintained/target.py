@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from streamtime.maintained.receipt import MARK, Last, Receipt, said
 from streamtime.maintained.snapshots import NAME
 from streamtime.sql.call.errors import CallError
-from streamtime.sql.rows.columns import orderable
+from streamtime.sql.rows.columns import has_collation, orderable
 from streamtime.sql.rows.typed import needs_mapping
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.tables.declaration import asked
@@ -102,48 +102,44 @@ class Target:
                 return receipt if receipt.has_counts else receipt.wrote(_counts(row))
         return replace(receipt, way="repeated", why=REPEATED)
 
-    def replace_few(self, units: DataFrame, fresh: DataFrame, single: bool, receipt: Receipt, label: Callable[[Receipt], str]) -> Receipt:
-        """Put fresh rows in the place of all rows of some units, which a condition can name: one look for their rows, and one write.
+    def replace_few(self, units: DataFrame, fresh: DataFrame, receipt: Receipt, label: str) -> Receipt:
+        """Put fresh rows in the place of all rows of some units, which a condition can name."""
+        writer = fresh.write.format("delta").mode("overwrite").option("replaceWhere", one_of(units.schema, units.collect()))
+        return self._written(writer, receipt, label)
 
-        `single`: a unit has one row. Those that do not differ stay, and count for nothing.
+    def put(self, differing: DataFrame, units: Sequence[str], receipt: Receipt, label: Callable[[Receipt], str]) -> Receipt:
+        """Put rows that differ, as `differing` has them, in the places of those of their units: one row each, and few of them.
+
+        They are looked at twice.
         """
-        if not single:
-            writer = fresh.write.format("delta").mode("overwrite").option("replaceWhere", one_of(units.schema, units.collect()))
-            return self._written(writer, receipt, label(receipt))
-        differing = self._differing(units, fresh).persist()
-        try:
-            found = differing.select(OP, *map(quoted, units.columns)).collect()
-            counts = Counter(row[OP] for row in found)
-            receipt = receipt.wrote(counts)
-            if not found:
-                self.note(receipt, label(receipt))
-                return receipt
-            writer = differing.where(f"{OP} <> 'removed'").drop(OP).write.format("delta")
-            if counts["inserted"] == len(found):
-                writer.mode("append")
-            else:  # Delta refuses rows that the condition does not name
-                writer.mode("overwrite").option("replaceWhere", one_of(units.schema, [tuple(row)[1:] for row in found]))
-            return self._written(writer, receipt, label(receipt))
-        finally:
-            differing.unpersist()
+        named = differing.select(*map(quoted, units), OP)
+        found = named.collect()
+        receipt = receipt.wrote(Counter(row[OP] for row in found))
+        if not found:
+            self.note(receipt, label(receipt))
+            return receipt
+        writer = differing.where(f"{OP} <> 'removed'").drop(OP).write.format("delta")
+        if receipt.inserted == len(found):
+            writer.mode("append")
+        else:  # Delta refuses rows that the condition does not name
+            keys = T.StructType(named.schema.fields[:-1])
+            writer.mode("overwrite").option("replaceWhere", one_of(keys, [tuple(row)[:-1] for row in found]))
+        return self._written(writer, receipt, label(receipt))
 
-    def _differing(self, units: DataFrame, fresh: DataFrame) -> DataFrame:
-        """The rows that come in, are others than before, or go. Of one that goes, the columns of its unit are there."""
+    def differing(self, units: DataFrame, fresh: DataFrame) -> DataFrame:
+        """Of some units, the rows that come in, are others than before, or go, and which; of one that goes, the columns of its unit."""
         table = self.session.table(self.name)
         old = table.select(*[F.col(quoted(c)).alias(f"o{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("there"))
-        made = fresh.select(*[F.col(quoted(c)).alias(f"f{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("made"))
+        made = fresh.select(*[F.col(quoted(c)).alias(f"c{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("made"))
         places = [fresh.columns.index(c) for c in units.columns]
         old = old.join(F.broadcast(units), _same(old, [f"o{i}" for i in places], units, units.columns), "left_semi")  # null-safe
-        both = old.join(made, _same(old, [f"o{i}" for i in places], made, [f"f{i}" for i in places]), "full")  # null-safe
-        differs = F.lit(False)
-        for i, f in enumerate(fresh.schema.fields):
-            differs |= ~F.col(f"o{i}").eqNullSafe(F.col(f"f{i}")) if orderable(f.dataType) else F.lit(True)
-        kind = F.when(F.col("made").isNull(), "removed").when(F.col("there").isNull(), "inserted").when(differs, "updated")
+        both = old.join(made, _same(old, [f"o{i}" for i in places], made, [f"c{i}" for i in places]), "full")  # null-safe
+        gone = F.col("made").isNull()
         columns = [
-            (F.when(F.col("made").isNull(), F.col(f"o{i}")).otherwise(F.col(f"f{i}")) if i in places else F.col(f"f{i}")).alias(c)
+            (F.when(gone, F.col(f"o{i}")).otherwise(F.col(f"c{i}")) if i in places else F.col(f"c{i}")).alias(c)
             for i, c in enumerate(fresh.columns)
         ]
-        return both.select(*columns, kind.alias(OP)).where(F.col(OP).isNotNull())
+        return both.select(*columns, difference(fresh.schema, gone).alias(OP)).where(F.col(OP).isNotNull())
 
     def replace_units(self, units: DataFrame, fresh: DataFrame, single: bool, receipt: Receipt, label: str) -> Receipt:
         """The same by a MERGE, however many units there are. It looks four times through the table."""
@@ -205,12 +201,27 @@ class Target:
                 self.session.conf.unset(name)
 
 
+def difference(schema: T.StructType, gone: Column) -> Column:
+    """Whether a row was 'removed', 'inserted', 'updated', or is as it was (NULL), by its columns `c0`, .., and `o0`, .. of the row that is
+    `there`."""
+    differs = F.lit(False)
+    for i, f in enumerate(schema.fields):
+        differs |= ~F.col(f"o{i}").eqNullSafe(F.col(f"c{i}")) if _told_apart(f.dataType) else F.lit(True)
+    there = F.col("there").isNotNull()
+    return F.when(gone & there, "removed").when(gone, None).when(~there, "inserted").when(differs, "updated")
+
+
+def _told_apart(kind: T.DataType) -> bool:
+    """Whether values that `<=>` calls equal are the same; under a collation they need not be."""
+    return orderable(kind) and not has_collation(kind)
+
+
 def _update(fresh: DataFrame, units: Sequence[str]) -> str:
     """The clause that updates a row where it differs."""
     rest = [f for f in fresh.schema.fields if f.name not in units]
     if not rest:
         return ""
-    differs = [f"NOT (t.{quoted(f.name)} <=> s.{quoted(f.name)})" if orderable(f.dataType) else "true" for f in rest]
+    differs = [f"NOT (t.{quoted(f.name)} <=> s.{quoted(f.name)})" if _told_apart(f.dataType) else "true" for f in rest]
     sets = ", ".join(f"t.{quoted(f.name)} = s.{quoted(f.name)}" for f in rest)
     return f"WHEN MATCHED AND s.{OP} = 1 AND ({' OR '.join(differs)}) THEN UPDATE SET {sets}"
 

@@ -175,7 +175,7 @@ def _kept(given: Given, lanes: Mapping[str, int]) -> Drawn:
             bar = bars.get((lane, kept))
             if bar and refresh and row.at > kept and within is not None:
                 bars[lane, row.at] = replace(bars.pop((lane, kept)), end=row.at + within)
-        elif not _remembered(row, lane, bars, within, keep):
+        elif not _remembered(row, lane, bars, given.options):
             continue
         elif within is None:
             bars[lane, row.at] = Bar(lane, row.at, None, "kept", numbers=(row.number,))
@@ -187,15 +187,17 @@ def _kept(given: Given, lanes: Mapping[str, int]) -> Drawn:
     return Drawn(list(bars.values()), sorted(arrows, key=lambda a: a.number))
 
 
-def _remembered(row: Seen, lane: int, bars: Mapping[tuple[int, int], Bar], within: int | None, keep: str) -> bool:
+def _remembered(row: Seen, lane: int, bars: Mapping[tuple[int, int], Bar], options: Mapping[str, Any]) -> bool:
     """Whether a row that passed is kept: not one that came late, and not a redelivered one, whose kept row is there."""
     assert row.at is not None
+    within, keep, at_most = options.get("within"), options.get("keep", "first"), options.get("at_most")
     if within is None:
         return not any(of == lane for of, _ in bars)
     if keep == "first" and row.clock is not None and row.at < row.clock - within:
         return False
     now = row.at if row.clock is None else row.clock
-    return not any(of == lane and abs(kept - row.at) <= within and now - kept <= within for of, kept in bars) or keep == "last"
+    near = [bar for (of, kept), bar in bars.items() if of == lane and abs(kept - row.at) <= within and now - kept <= within]
+    return keep == "last" or all(at_most is not None and row.at - bar.start > at_most for bar in near)
 
 
 def _windows(given: Given, lanes: Mapping[str, int]) -> Drawn:

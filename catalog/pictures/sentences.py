@@ -26,6 +26,7 @@ def _sentence(row: Seen, given: Given) -> str:
 def _of_kept(row: Seen, given: Given) -> str:
     kept, within = row.times["kept_time"], given.options.get("within")
     limit = "`within` has no end" if within is None else f"`within` is {in_words(within)}"
+    limit += f", `at_most` {in_words(given.options['at_most'])}" if given.options.get("at_most") is not None else ""
     if row.at is None:
         return "Dropped: it has no time."
     if kept is not None and kept == row.at:

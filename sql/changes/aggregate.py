@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, MADE_ANEW, OLD, changes_of, is_newest, names_of, of_order, refuse_computed
+from streamtime.sql.plain.extremes import Extreme, with_extremes
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
@@ -65,9 +66,9 @@ def given(call: Bound) -> Judged:
         types(call, one, ref)
         if ref is not None and one.function in ("min", "max") and not isinstance(ref.type, COMPARED):
             raise call.refuse(ARGUMENT, f"`{one.text}` of {ref.type.simpleString().upper()} is not possible", "Use a field of it.")
-        if not call.kernels and needs_kernel(one, ref):
-            problem = f"`{one.text}` cannot be taken back by Spark's own operators"
-            raise call.refuse(ARGUMENT, problem, "Where Python runs it can; or cast a DOUBLE to DECIMAL.")
+        if not call.kernels and one.function in ("sum", "avg") and needs_kernel(one, ref):
+            problem = f"`{one.text}` cannot be taken back by Spark's own operators, which round a sum in the order that rows come in"
+            raise call.refuse(ARGUMENT, problem, "Cast the argument to DECIMAL. Or run it where Python runs, where nothing is rounded.")
     frame = changes_of(call, frame, bool(call["versioned"]), frame.extras.get("clock_by", ()))
     return Judged(frame, by, asked, of)
 
@@ -102,9 +103,12 @@ def changes(call: Bound, judged: Judged) -> DataFrame:
     kinds = dict(zip((one.name for one in judged.asked), zip(judged.asked, judged.given, strict=True), strict=True))
     df = frame.df
     hard = {name: (one, ref) for name, (one, ref) in kinds.items() if ref is not None and needs_kernel(one, ref)}
-    if hard:
+    if hard and call.kernels:
         df = frame.by_key(identity, frame.sort())
-    for name, (one, ref) in hard.items():
+    elif hard:
+        extremes = {f"{SUM}_{name}": Extreme(_argument(ref), one.function == "max") for name, (one, ref) in hard.items()}
+        df = with_extremes(df, identity, frame.sort(), COMES, extremes)
+    for name, (one, ref) in hard.items() if call.kernels else ():
         function, kind = ("sum", T.DoubleType()) if one.function in ("sum", "avg") else (one.function, ref.type)
         columns = [named(COMES), named(_argument(ref)).cast(kind), *map(named, identity)]
         df = kernels.with_column(df, f"{SUM}_{name}", TakenBack(function), columns, kind)

@@ -18,8 +18,9 @@ added up (J9). A change takes the row that it replaces out of its group, and put
   `delete`, its totals null.
 - **Why not GROUP BY over the changes?** It would count a row once for each of its changes.
 - **Aggregates** are written as in SQL: `count(*)`, `count(x)`, `sum`, `avg`, `min` and `max`, with `AS` and a name. Nulls count as in
-  `GROUP BY`. Nothing that was taken back leaves a trace: a sum of DOUBLE is exact, rounded once. (An average of DECIMAL with more than 24
-  digits can differ from Spark's in its last four.) Others, such as `first(x)`, cannot be taken back and are an error.
+  `GROUP BY`. Nothing that was taken back leaves a trace: a sum of DOUBLE is exact, rounded once, and `min` and `max` of -0.0 are 0.0. (An
+  average of DECIMAL with more than 24 digits can differ from Spark's in its last four.) Others, such as `first(x)`, cannot be taken back
+  and are an error.
 - **Only some rows**: `deleted => '(amount > 0) IS NOT TRUE'` leaves out rows that are not wanted, those with a null too. A `WHERE` on the
   input would leave in what a row was before (V8).
 - **Deletions** are rows that `deleted` marks; without it those whose `change_type`, or Delta's `_change_type`, is `'delete'`. Rows of

@@ -16,6 +16,9 @@ key is a duplicate exactly if its time lies within `within` of the kept row's ti
 
 - **Distance is measured from the kept row**, not from the last row that was dropped (D2). Of three rows nine minutes apart each, with ten
   minutes, the third passes again. `refresh => true` measures from the last duplicate instead: then a key that keeps coming passes once.
+- **A burst that never pauses** need not be silent for ever: with `refresh => true`, `at_most => INTERVAL 1 HOUR` lets a row pass again that
+  lies more than an hour past the row that passed, and counts anew from there (D10). A row exactly an hour past it is still a duplicate.
+  `at_most` must be longer than `within`, since otherwise `refresh` would change nothing.
 - **What a duplicate is** says `PARTITION BY` (D3). `PARTITION BY id` is one row for each id, `PARTITION BY (user_id, id)` one for each
   user and id, `PARTITION BY (user_id, day)` one for each user and day. Without it, all rows are duplicates of each other.
 - **Which row is kept** says `keep` (D8). `'last'` is the same read backwards, from the end of the table. `'unique'` passes only rows that
@@ -68,13 +71,13 @@ input (C6). The order of the output is not guaranteed: add `ORDER BY`.
 ## Memory and state
 
 Without `within` this is Spark's own `row_number() = 1`. With `within`, whether a row passes depends on which rows before it did, which no
-window function can say. A kernel in Python walks over each key's rows, which Spark has sorted, and remembers one number. So a key of any
-size needs the same memory. Only keys and times travel to Python. Where `time` is not what `ORDER BY` begins with, stream time costs one
-more shuffle and sort, and the input is computed twice.
+window function can say. A kernel in Python walks over each key's rows, which Spark has sorted, and remembers one number, or two with
+`at_most`. So a key of any size needs the same memory. Only keys and times travel to Python. Where `time` is not what `ORDER BY` begins
+with, stream time costs one more shuffle and sort, and the input is computed twice.
 
-On a stream: 24 bytes for each remembered key (40 with `offset`), in 128 buckets, each rewritten a logarithmic number of times. Without
-`within`, keys are remembered for ever. The rows of a bucket in one micro-batch lie in the memory of a Python worker: `maxFilesPerTrigger`
-and the like bound it.
+On a stream: 24 bytes for each remembered key (16 more with `offset`, 8 more with `at_most`), in 128 buckets, each rewritten a logarithmic
+number of times. Without `within`, keys are remembered for ever. The rows of a bucket in one micro-batch lie in the memory of a Python
+worker: `maxFilesPerTrigger` and the like bound it.
 
 A key is stored as two numbers: its own value, where it is one or two integers, times or booleans; else what a secret of the state makes
 of its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
@@ -124,6 +127,12 @@ def check(call: Bound) -> None:
     keep = call["keep"]
     if call["refresh"] and call["within"] is None:
         raise call.refuse("`refresh`", "needs `within`: without it a kept row never expires", "Add within => INTERVAL 10 MINUTES.")
+    if call["at_most"] is not None and not call["refresh"]:
+        problem = "goes with refresh => true only: without it no duplicate prolongs the wait (D10)"
+        raise call.refuse("`at_most`", problem, "Add refresh => true, or leave it out.")
+    if call["at_most"] is not None and call["at_most"] <= call["within"]:
+        problem = "must be longer than `within`: else no duplicate could prolong the wait (D10)"
+        raise call.refuse("`at_most`", problem, "Make it longer, or leave `refresh` and `at_most` out.")
     if call["offset"] and keep != "first":
         raise call.refuse("`offset`", f"does not go with keep => '{keep}': redelivery (D7) is about the first row", "Leave one out.")
 
@@ -155,10 +164,10 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
     frame = judged(
         call,
         frame,
-        Deduplicate(within=within, refresh=refresh, offsets=2 if offset else 0),
+        Deduplicate(within=within, refresh=refresh, at_most=call["at_most"], offsets=2 if offset else 0),
         KeyState(
             identity,
-            options={"within": call["within"], "refresh": refresh, "offset": call["offset"]},
+            options={n: call[n] for n in ("within", "refresh", "at_most", "offset")},
             aside=F.when(~frame.has_time, "null_time").when(~frame.has_key, ""),
             reasons=("null_time",),
         ),
@@ -186,6 +195,7 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     kernel = Deduplicate(
         within=HIGHEST if call["within"] is None else call["within"],
         refresh=bool(call["refresh"]),
+        at_most=call["at_most"],
         unique=unique,
         negate=reverse,
         has_stream_time=clocked,
@@ -217,7 +227,8 @@ def _plainly(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     frame, identity = frame.comparable(frame.keys)
     frame, offset = frame.comparable(frame.extras.get("offset", ()))
     within = HIGHEST if call["within"] is None else call["within"]
-    asked = arrivals.Intervals([*dict.fromkeys(identity)], offset, within, call["keep"], bool(call["refresh"]), falls)
+    key, refresh = [*dict.fromkeys(identity)], bool(call["refresh"])
+    asked = arrivals.Intervals(key, offset, within, call["keep"], refresh, falls, call["at_most"])
     return arrivals.with_kept(frame, clock, asked, KEPT), named(clock)
 
 
@@ -259,7 +270,7 @@ def apart_of(given: Mapping[str, Any], in_time_order: bool) -> str:
 SPEC = Spec(
     name="DEDUPLICATE",
     summary="Keeps the first row of each key and drops its later duplicates: use it where one event can come more than once.",
-    rules="C1-C9, C11, C12, D1-D8 (KIP-655)",
+    rules="C1-C9, C11, C12, D1-D8, D10 (KIP-655)",
     page=__doc__,
     plan=plan,
     apart=apart_of,
@@ -285,6 +296,12 @@ SPEC = Spec(
             "whether a duplicate that is dropped begins `within` anew",
             default=False,
             default_text="false",
+        ),
+        Option(
+            "at_most",
+            Duration(),
+            "with `refresh`: how far past the row that passed a row may be dropped, longer than `within`",
+            default_text="for ever",
         ),
         Option(
             "offset",

@@ -22,6 +22,12 @@ once.
   `window_end` plus `gap` plus `grace` (S2). If changes of one window say different things, the newest counts.
 - **Stream time** decides: the largest event time seen so far, in rows of any key. The row that brings it to the close lets the result
   out. `clock_by` runs stream time apart for each value of some columns.
+- **A result at once, corrected later**: with `until => 'end'` the newest change comes out when stream time reaches the window's end
+  (`window_end`, for sessions plus `gap` and a microsecond). Each change of that window that comes after that passes as it comes, with the
+  stream time of then as `emit_time` (S12). So readers need not wait for `grace`, and take the newest row of each key and window. Deletions
+  pass then, too, whether or not a result came before; one that is still held at the end is dropped as `tombstone`: there is none yet.
+  `emit_reason` is `window_end` for all of them. `grace` is refused: what makes the changes has it, and what it drops as late does not come
+  here. `window_end` is needed, since `window_close` has the grace in it. What holds back and bounds rows is as without it.
 - **The result keeps its own time**: that of the newest change. `emit_time` is the stream time that let it out (S4). Of results that come
   out together, the one that closed first is first; then they come by key (S5).
 - **Nothing comes out early**: `when_full` can be `'fail'` or `'spill'` only (S6). `max_records` and `max_bytes` bound what is held back:
@@ -58,6 +64,8 @@ first, whether or not new rows of its key come. Then the rows of the micro-batch
 - **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
   delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
 - **Final rows are those of batch**, however the stream is cut, if no row is later than `grace` and once the watermark has passed (C5).
+  With `until => 'end'` that is the last row of each key and window. The watermark lags behind, so fewer corrections come on their own;
+  where the newest change is a deletion, the stream may have no row of that window, and batch a row and its deletion.
 - **An idle stream** does not move stream time, so its last rows wait. `clock => 'wall'` takes the time of day as stream time instead
   (S10). Event time must then be a TIMESTAMP. Such a query never ends by itself: start it with a trigger of processing time, not
   `availableNow`. If the clock is set back, stream time stays where it was until the clock gets there again. Each bucket of keys remembers
@@ -73,9 +81,10 @@ first, whether or not new rows of its key come. Then the rows of the micro-batch
 
 ## Guarantees
 
-There is one row for each key and window that closed, if its newest change is no deletion and no change came after that (S7). The result
-depends on the rows alone (C4). What comes out and what is dropped are together exactly the input (C6). `emit_time` says in which order
-rows came out; those of one buffer also come in it, and no table promises more.
+There is one row for each key and window that closed, if its newest change is no deletion and no change came after that (S7), unless `until`
+is `'end'`: then there may be several, of which the newest counts (S12). The result depends on the rows alone (C4). What comes out and what
+is dropped are together exactly the input (C6). `emit_time` says in which order rows came out; those of one buffer also come in it, and no
+table promises more.
 
 ## Related functions, and the same thing elsewhere
 
@@ -156,6 +165,12 @@ def check(call: Bound) -> None:
         if call[option] is not None and call["window_end"] is None:
             fix = f"Add window_end => 'window_end', or leave {option} out where the input has a column `{CLOSE}`."
             raise call.refuse(f"`{option}`", "needs `window_end`, to which it is added", fix)
+    if call["until"] == "end" and call["window_end"] is None:
+        problem = f"'end' needs `window_end`: `{CLOSE}` has the grace in it, for which nothing waits (S12)"
+        raise call.refuse("`until`", problem, "Add window_end => 'window_end' (for sessions also their gap).")
+    if call["until"] == "end" and call["grace"] is not None:
+        problem = "does not go with until => 'end': nothing waits for it; what makes the changes says how long corrections come (S12)"
+        raise call.refuse("`grace`", problem, "Leave one out.")
 
 
 def plan(call: Bound) -> DataFrame:
@@ -168,13 +183,13 @@ def plan(call: Bound) -> DataFrame:
         kind, wanted = (t.simpleString().upper() for t in (close.type, frame.time.type))
         role = "`window_end`" if call["window_end"] is not None else f"`{CLOSE}`"
         raise call.refuse(role, f"expected {wanted}, the type of the event time, got {kind} (`{close.text}`)", "Cast one of them.")
-    return planned(FUNCTION, call, frame, Until(close=close.name, after=after))
+    return planned(FUNCTION, call, frame, Until(close=close.name, after=after, corrected=call["until"] == "end"))
 
 
 SPEC = Spec(
     name="SUPPRESS_UNTIL_CLOSE",
     summary="Keeps the last change of each key and window only, and lets it out when the window closes.",
-    rules="C1-C12, S1, S2, S4-S11, W6 (KIP-328)",
+    rules="C1-C12, S1, S2, S4-S12, W6 (KIP-328)",
     page=__doc__,
     plan=plan,
     apart=lambda _given, _in_time_order: FOLLOWS_CLOCK,
@@ -183,6 +198,13 @@ SPEC = Spec(
     options=(
         Option("window_end", Text(), "the end of a row's window", default_text="none: the column `window_close` says when it closes"),
         Option("grace", Duration(), "how long past its end a window still accepts rows", default_text="INTERVAL 0 SECONDS"),
+        Option(
+            "until",
+            Choice(words=("close", "end")),
+            "what lets the first result out: 'close', after which there is none, or 'end': then each correction passes as it comes",
+            default="close",
+            default_text="'close'",
+        ),
         Option("gap", Duration(), "for sessions: the largest distance between neighbours in one", default_text="none: time windows"),
         DELETED,
         MAX_RECORDS,
@@ -212,7 +234,12 @@ SPEC = Spec(
         "time": "'change_time'",
         "at_end": "'emit'",
     },
-    adds={k: v.format("`close`, `end`" if k == "'rows'" else "`null_time`, `replaced`, `tombstone`, `held`") for k, v in ADDS.items()},
+    adds={
+        k: v.format(
+            "`close`, `end`; with until => 'end' `window_end`, `end`" if k == "'rows'" else "`null_time`, `replaced`, `tombstone`, `held`"
+        )
+        for k, v in ADDS.items()
+    },
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW counts AS SELECT * FROM VALUES\n"
@@ -225,6 +252,14 @@ SPEC = Spec(
             "SELECT user_id, window_start, n, emit_time, emit_reason\n"
             "FROM SUPPRESS_UNTIL_CLOSE(TABLE(counts) PARTITION BY (user_id, window_start) ORDER BY offset, time => 'change_time',\n"
             "       window_end => 'window_start + INTERVAL 10 MINUTES', grace => INTERVAL 2 MINUTES)",
+        ),
+        Example(
+            "",
+            "SELECT offset, user_id, n, emit_time, emit_reason\n"
+            "FROM SUPPRESS_UNTIL_CLOSE(TABLE(counts) PARTITION BY (user_id, window_start) ORDER BY offset, time => 'change_time',\n"
+            "       window_end => 'window_start + INTERVAL 5 MINUTES', until => 'end')\n"
+            "ORDER BY offset",
+            "A first result when a window of five minutes ends, and its corrections as they come:",
         ),
         Example(
             "",

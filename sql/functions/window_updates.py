@@ -117,7 +117,7 @@ from typing import TYPE_CHECKING
 from streamtime.sql.call.kinds import Duration
 from streamtime.sql.call.spec import Example, Local, Option, Spec, apart_of_updates
 from streamtime.sql.udtf import judges
-from streamtime.sql.windows import changes, window_changes
+from streamtime.sql.windows import changes, sliding_changes, window_changes
 from streamtime.sql.windows.changes import check as check_aggregates
 from streamtime.sql.windows.membership import check_slide
 from streamtime.sql.windows.reports import time_windows
@@ -154,7 +154,8 @@ def kernel(call: Bound, layout: ChangeColumns) -> Updates:
 
 def plan(call: Bound) -> DataFrame:
     """WINDOW_UPDATES as a DataFrame."""
-    return changes.plan(call, BOUNDS, kernel, time_windows, ("size", "slide", "difference"), window_changes.plainly)
+    plainly = window_changes.plainly if call["size"] is not None else sliding_changes.plainly
+    return changes.plan(call, BOUNDS, kernel, time_windows, ("size", "slide", "difference"), plainly)
 
 
 SPEC = Spec(

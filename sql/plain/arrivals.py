@@ -1,4 +1,4 @@
-"""DEDUPLICATE within an interval by Spark's own operators, for rows in any processing order (rules D1 to D8): where no kernel can run.
+"""DEDUPLICATE within an interval by Spark's own operators, for rows in any processing order (rules D1 to D8, D10): where no kernel can run.
 
 A row can be kept only if it is no later than `within` when it comes: it is *early enough*. While stream time only rises in a key, such a
 row is kept iff the kept row before it has expired. So only the first of those at each stream time counts, and stream time rises from kept
@@ -6,7 +6,8 @@ row to kept row. A row whose stream time has passed the largest time before it b
 segment. Of the rest, only rows that come after the segment's first one has expired are folded, into further kept rows; a running maximum
 over these and all rows tells each row the kept one before it. No column of the input is in an array.
 
-Where stream time may fall within a key (several clocks), or a refresh depends on what was redelivered, every row of a key is folded.
+Where stream time may fall within a key (several clocks), or a refresh depends on what was redelivered or has a bound, every row of a key
+is folded.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Intervals:
     keep: str
     refresh: bool
     falls: bool  # whether stream time may fall within a key
+    at_most: int | None = None
 
     @property
     def reverse(self) -> bool:
@@ -63,7 +65,7 @@ def with_kept(frame: Frame, clock: str, asked: Intervals, into: str) -> Frame:
     keys = [*map(named, asked.identity)]  # alone, so that what follows finds rows where they are; those that take no part come last
     rows = rows.withColumn(NONE, named(AT).isNull())  # a column, so that windows one after the other find rows sorted
     each = Window.partitionBy(*keys).orderBy(named(NONE), *frame.sort(reverse=asked.reverse))
-    if asked.refresh and not asked.offset and not asked.falls:
+    if asked.refresh and asked.at_most is None and not asked.offset and not asked.falls:
         rows = _refreshed(rows, each.rowsBetween(Window.unboundedPreceding, -1), asked)
     elif asked.refresh or asked.falls:
         rows = _folded(frame.with_df(rows.withColumn(ROW, F.when(named(AT).isNotNull(), F.row_number().over(each)))), asked)
@@ -150,18 +152,24 @@ def _folded(frame: Frame, asked: Intervals) -> DataFrame:
     found = frame.only(named(AT).isNotNull()).df.groupBy(*keys).agg(collected(ROW, AT, SINCE, SOURCE))
     at, since, source, row = (f"one.{quoted(name)}" for name in (AT, SINCE, SOURCE, ROW))
     last, first = plus("so_far.at", within), minus("so_far.at", within)
-    alive = f"(so_far.at IS NOT NULL AND {since} <= {last} AND {at} BETWEEN {first} AND {last})"
+    near = f"{at} BETWEEN {first} AND {last}"
+    near += "" if asked.at_most is None else f" AND {at} <= {plus('so_far.passed', asked.at_most)}"
+    alive = f"(so_far.at IS NOT NULL AND {since} <= {last} AND {near})"
     again = f"coalesce({source} = so_far.source, false)"
     early = f"{at} >= {minus(since, within)}"
     refreshed = f"if({again}, so_far.at, greatest(so_far.at, {at}))" if asked.refresh else "so_far.at"
     moved = ", ".join(
         (
             f"if({alive}, {refreshed}, if({early}, {at}, so_far.at)) AS at",
-            *(f"if({alive} OR NOT {early}, so_far.{name}, {value}) AS {name}" for name, value in (("source", source), ("row", row))),
+            *(
+                f"if({alive} OR NOT {early}, so_far.{name}, {value}) AS {name}"
+                for name, value in (("source", source), ("row", row), ("passed", at))
+            ),
         )
     )
     verdict = f"struct({row} AS {quoted(ROW)}, so_far.at AS {quoted(KEPT_AT)}, so_far.row AS {quoted(OWNER)})"
     start = {"at": "CAST(NULL AS BIGINT)", "source": f"get({quoted(FOUND)}, -1).{quoted(SOURCE)}", "row": "CAST(NULL AS INT)"}
+    start["passed"] = "CAST(NULL AS BIGINT)"
     unknown = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in ((ROW, "INT"), (KEPT_AT, "BIGINT"), (OWNER, "INT")))
     none = f"slice(array(struct({unknown})), 1, 0)"
     verdicts = fold(start, moved, f"{alive} AND NOT {again}", f"array({verdict})", none)

@@ -131,7 +131,9 @@ def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
             raise call.refuse("`window_end`", f"is missing, and the input has no column `{CLOSE}`: when a window closes is not known", fix)
         return quoted(given.name), 0
     made = given.metadata.get(GRACE_KEY) if given is not None else None
-    if given is not None and type(made) is int and grace < made:  # anybody can write into the metadata of a column
+    if (
+        given is not None and type(made) is int and grace < made and call["until"] == "close"
+    ):  # anybody can write into the metadata of a column
         problem = (
             f"{grace / 1e6:g} s is less than the {made / 1e6:g} s that made `{given.name}`: a window could change after it came out (S7)"
         )
@@ -150,7 +152,10 @@ def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> D
     changes = _changelog(call, frame, until)
     if spreading:
         _travelling(call, changes.frame.df, [c.name for c in frame.columns])
-        frame = changes.frame.with_df(spread(call, changes, until, at_end(function, call), clocks))
+        found = spread(call, changes, until, at_end(function, call), clocks)
+        if call["output"] == "metrics":
+            return _metrics(call, found)
+        frame = changes.frame.with_df(found)
         return explained(call, frame, until) if call["output"] == "explain" else _reported(call, frame)
     kernel = _kernel(function, call, changes, until, clocks)
     decided = _decided(changes, kernel, _gathered(call, changes, kernel))
@@ -291,7 +296,7 @@ def _metrics(call: Bound, counted: DataFrame) -> DataFrame:
     sums = [n for n in COUNTS.names if n not in ("late_max", "low", "high", "overtime_min")]
     one = counted.agg(
         *[F.coalesce(F.sum(n), F.lit(0)).cast("double").alias(n) for n in sums if not n.endswith("_max")],
-        *[F.sum(n).cast("double").alias(n) for n in ("count_max", "size_max")],
+        *[F.max(n).cast("double").alias(n) for n in ("count_max", "size_max")],
         F.max("late_max").alias("late_max"),
         F.min("overtime_min").alias("overtime_min"),
         (F.coalesce(F.try_subtract(F.max("high"), F.min("low")), F.when(F.max("high") >= F.min("low"), HIGHEST)) / 1e6).alias("span"),

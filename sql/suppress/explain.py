@@ -26,7 +26,9 @@ def explained(call: Bound, frame: Frame, until: Until) -> DataFrame:
     kind, due, at, came = frame.time.type, quoted(DUE_AT), quoted(DECIDED_AT), quoted(ARRIVED)
     decided, since = microseconds(at, kind), microseconds(due, kind)
     over = f"coalesce(try_subtract({decided}, {since}) / 1e6, {decided} / 1e6 - {since} / 1e6)"
-    if until.final:
+    if until.corrected:
+        was, will, missing = "its window ended", "its window ends", "no event time, no first ORDER BY value, or no end of its window"
+    elif until.final:
         was, will, missing = "its window closed", "its window closes", "no event time, no first ORDER BY value, or no close"
     else:
         was, will, missing = "its wait was over", "its wait would be over", "no event time, or no first ORDER BY value"

@@ -22,6 +22,7 @@ from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import CUTTABLE, worth_spreading
 from streamtime.sql.rows.typed import event_time, microseconds
+from streamtime.sql.suppress.fullness import WENT, counts
 from streamtime.sql.syntax.text import HIGHEST, literal, plus, quoted
 from streamtime.udfs.suppress.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, EMIT_TIME, OUTCOME
 from streamtime.udfs.suppress.places import Places
@@ -41,7 +42,6 @@ AT, NEXT, TAKEN, OWN, DUE, LAST, CAME, MOMENT, ROW, FOUND, APART = (
     f"{PREFIX}{name}" for name in ("at", "next", "taken", "own", "due", "last", "came", "moment", "row", "found", "apart")
 )
 BY, NEXT_AT, NEXT_BY = (f"{PREFIX}{name}" for name in ("by", "next_at", "next_by"))  # for 'explain'
-WENT = ("released", "tombstone")
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Cut:
 def spreads(call: Bound, frame: Frame) -> bool:
     """Whether a call needs no one buffer, and there are tasks enough for it to pay, or no kernel may run that has a buffer."""
     bounded = call["max_records"] is not None or call["max_bytes"] is not None
-    if bounded or call["output"] == "metrics":
+    if bounded:
         return False
     if not frame.kernels:
         return True
     return (
-        call["output"] != "explain"
+        call["output"] not in ("metrics", "explain")
         and not frame.extras.get("clock_by")
         and isinstance(frame.order[0].ref.type, CUTTABLE)
         and worth_spreading(frame.df.sparkSession)
@@ -68,7 +68,7 @@ def spreads(call: Bound, frame: Frame) -> bool:
 
 
 def spread(call: Bound, changelog: Changelog, until: Until, at_end: str, clocks: Sequence[str]) -> DataFrame:
-    """The rows that the output asks for, with what became of them. `clocks` are the columns by whose values clocks run apart."""
+    """The rows that the output asks for, with what became of them; or their counts. Clocks run apart by values of the columns `clocks`."""
     frame = changelog.frame
     moves = F.when(changelog.has_time, expression(microseconds(quoted(frame.time.name), frame.time.type)))
     if clocks:
@@ -81,6 +81,8 @@ def spread(call: Bound, changelog: Changelog, until: Until, at_end: str, clocks:
         return _explained(call, changelog, until, at_end, rows.withColumn(BY, as_json(frame)), cut or clocks)
     placed = _placed(call, changelog, until, rows.where(named(TAKEN)) if call["output"] == "rows" else rows, clocks)
     decided = _decided(changelog, until, at_end, placed)
+    if call["output"] == "metrics":
+        return counts(changelog, decided, clocks, AT, DUE, CAME)
     columns = list(dict.fromkeys([*(c.name for c in frame.columns), frame.time.name, frame.order[0].ref.name]))
     if call["output"] == "dropped":
         rows = decided.where(named(OUTCOME) != "released").withColumn(EMIT_TIME, F.lit(None).cast("bigint"))
@@ -145,12 +147,13 @@ def _decided(changelog: Changelog, until: Until, at_end: str, rows: DataFrame) -
     reached, due = F.coalesce(named(NEXT), named(LAST)), named(DUE)
     released = (due < HIGHEST) & (reached >= due)
     ended = ~released & named(NEXT).isNull() & F.lit(at_end == "emit")
+    arrived = F.greatest(named(BEFORE), named(AT))
     passed = F.lit("released")
     if until.final and changelog.deleted is not None:
-        passed = F.when(changelog.deleted, "tombstone").otherwise("released")
+        corrects = (arrived >= due) & (due < HIGHEST) if until.corrected else F.lit(False)
+        passed = F.when(changelog.deleted & ~corrects, "tombstone").otherwise("released")
     fate = F.when(~named(TAKEN), "null_time").when(released | ended, passed)
     outcome = fate.when(named(NEXT).isNotNull(), "replaced").otherwise("held")
-    arrived = F.greatest(named(BEFORE), named(AT))
     rows = rows.withColumns({OUTCOME: outcome, ARRIVED: F.when(named(TAKEN), arrived)})
     why = F.when(ended, "end").otherwise(until.reasons[0])
     came = F.when(ended, named(LAST)).when(named(ARRIVED) >= due, named(ARRIVED))

@@ -34,7 +34,7 @@ def streamed(function: Suppression, call: Bound, changelog: Changelog, until: Un
     frame, holder, sent = _buffer(call, changelog, until, bounded)
     identity = [] if bounded else changelog.identity  # all rows are one group then, in one bucket
     aside = F.when(~changelog.has_time, "null_time")
-    state = KeyState(identity, _pinned(function, call, bounded), aside, reasons=("null_time",))
+    state = KeyState(identity, _pinned(function, call, until, bounded), aside, reasons=("null_time",))
     left = released(call, frame, holder, state, _leaving(call, frame, holder, sent), wall=call["clock"] == "wall")
     frame = frame.with_df(left)
     shown = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if call["output"] != "dropped" else {}
@@ -84,9 +84,9 @@ def _leaving(call: Bound, frame: Frame, holder: StreamBuffer, sent: list[str]) -
     return Leaving(sent, [*(_unmarked(schema[name]) for name in holder.columns), *made], results)
 
 
-def _pinned(function: Suppression, call: Bound, bounded: bool) -> dict[str, Any]:
+def _pinned(function: Suppression, call: Bound, until: Until, bounded: bool) -> dict[str, Any]:
     """What the state depends on."""
-    pinned = {name: call[name] for name in function.pinned}
+    pinned = {name: call[name] for name in function.pinned} | ({"until": "end"} if until.corrected else {})
     return pinned | ({name: str(call[name]) for name in ("max_records", "max_bytes", "when_full")} if bounded else {})
 
 

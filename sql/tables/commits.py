@@ -175,9 +175,18 @@ def _keys(session: Any, name: str, columns: list[T.StructField], given: Sequence
     return found
 
 
-def log_of(session: Any, name: str, function: str = NAME) -> Log:
-    """Reads the table's log. Raises CallError, in the name of `function`, where there is no feed."""
-    rows = sorted(asked(name, function, lambda: _described(session, name)), key=lambda r: r.version)
+def log_of(session: Any, name: str, function: str = NAME, known: tuple[int, int] | None = None) -> Log:
+    """Reads the table's log. Raises NoHistory, in the name of `function`, where there is no feed.
+
+    `known`: a commit at which the feed was enabled, and the newest one. Only those from the first on are read, if they are there.
+    """
+    rows: list[Any] = []
+    if known is not None:
+        since, newest = known
+        found = asked(name, function, lambda: _described(session, name, newest - since + 1))
+        rows = sorted((r for r in found if r.version >= since), key=lambda r: r.version)
+    if known is None or not rows or rows[0].version > known[0]:
+        rows = sorted(asked(name, function, lambda: _described(session, name)), key=lambda r: r.version)
     if properties_of(session, name, function).get(FEED, "").lower() != "true":
         fix = f"Enable it with ALTER TABLE {name} SET TBLPROPERTIES ({FEED} = true); history begins there."
         raise NoHistory(function, None, f"the table {name} has no change data feed, so its history is not recorded", fix)
@@ -192,11 +201,12 @@ def log_of(session: Any, name: str, function: str = NAME) -> Log:
     return Log(times, start, complete, why, changes)
 
 
-def _described(session: Any, name: str) -> list[Any]:
-    """The commits. DESCRIBE HISTORY is Delta's: where there is no Delta, Spark looks for a table that is called HISTORY."""
+def _described(session: Any, name: str, most: int | None = None) -> list[Any]:
+    """The commits, or the newest. DESCRIBE HISTORY is Delta's: where there is no Delta, Spark looks for a table that is called HISTORY."""
     asks = ("version", "unix_micros(timestamp) AS at", "operation", "operationParameters AS given", "operationMetrics AS counts")
+    limit = "" if most is None else f" LIMIT {most}"
     try:
-        rows: list[Any] = session.sql(f"DESCRIBE HISTORY {name}").selectExpr(*asks).collect()
+        rows: list[Any] = session.sql(f"DESCRIBE HISTORY {name}{limit}").selectExpr(*asks).collect()
     except AnalysisException as error:
         if not (error.getCondition() or "").startswith(("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_COLUMN")):
             raise

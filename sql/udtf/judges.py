@@ -25,7 +25,8 @@ def deduplicate(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
     within = HIGHEST if call["within"] is None else call["within"]
     clocked = not in_time_order
     kernel = Deduplicate(
-        within=within, refresh=bool(call["refresh"]), unique=call["keep"] == "unique", negate=call["keep"] == "last",
+        within=within, refresh=bool(call["refresh"]), at_most=call["at_most"],
+        unique=call["keep"] == "unique", negate=call["keep"] == "last",
         has_stream_time=clocked, offsets=1 if call["offset"] else 0,
     )  # fmt: skip
     aside = np.array([a is not None for a in columns.aside])

@@ -67,7 +67,7 @@ def _decided(function: Suppression, call: Bound, columns: Columns, taken: Ints) 
     changes = [columns.changes[row] for row in taken.tolist()]
     wait = HIGHEST if function.closes or call["wait"] is None else call["wait"]
     times, stream, sizes = columns.times[taken], columns.stream_time[taken], np.array([c[SIZE] for c in changes], np.int64)
-    until = Until(wait, "window_end" if function.closes else None)
+    until = Until(wait, "window_end" if function.closes else None, corrected=function.closes and call["until"] == "end")
     place = np.array([c[CLOSES] for c in changes], np.int64) if function.closes else times
     due = place if function.closes else until.due(times)
     keys = [tuple(comparable(v) for v in c[KEYS:]) for c in changes]
@@ -82,9 +82,10 @@ def _decided(function: Suppression, call: Bound, columns: Columns, taken: Ints) 
     if at_end(function, call) == "emit":
         decided.outcome[held], decided.why[held] = decisions.RELEASED, decisions.END
     ended = decided.why == decisions.END
+    drops = until.dropped(np.array([c[KIND] == DELETION for c in changes], bool), stream, decided.due)
     for i in np.lexsort((rank, decided.place, 2 * decided.at - ended)).tolist():
         reason = decisions.OUTCOMES[decided.outcome[i]]
-        if reason == "released" and until.final and changes[i][KIND] == DELETION:
+        if reason == "released" and drops[i]:
             reason = "tombstone"
         came = reason == "released"
         at = int(stream[min(decided.at[i] - ended[i], len(stream) - 1)]) if came else None

@@ -11,6 +11,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.plain.folds import let
 from streamtime.sql.plain.totals import total
 from streamtime.sql.rows.columns import expression, has_collation, named, orderable
 from streamtime.sql.rows.frame import PREFIX
@@ -20,6 +21,8 @@ from streamtime.sql.windows.membership import END, START, clocked, closed, momen
 from streamtime.sql.windows.release import emitted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.window import WindowSpec
 
@@ -32,9 +35,7 @@ NUMBER, STATE, LATEST, SEQ, NEXT = (f"{PREFIX}{name}" for name in ("number", "st
 
 
 def plainly(call: Bound, changing: Changing) -> DataFrame | None:
-    """The changes of a call in batch, or its final rows. None: sliding windows, or an aggregate that only a kernel adds up."""
-    if call["size"] is None:
-        return None
+    """The changes of a call in batch, or its final rows. None: an aggregate that only a kernel adds up."""
     frame, size, slide = changing.frame, call["size"], call["slide"] or call["size"]
     takes_part = frame.has_time & frame.has_key
     frame, clock = clocked(frame, takes_part)
@@ -44,52 +45,65 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     rows = windowed(frame.with_df(frame.df.withColumn(NUMBER, number)), F.lit(True), size, slide)
     rows = rows.with_df(rows.df.where(~closed(rows, clock, call["grace"])))
     each = Window.partitionBy(*keys, named(START)).orderBy(named(NUMBER))
-    states = _states(rows, changing, each.rowsBetween(Window.unboundedPreceding, 0))
-    if states is None:
+    place = F.struct(rows.time.column.alias("at"), named(NUMBER).alias("number"))
+    aggregates = [one for one, _ in changing.updates.layout.aggregates]
+    added = states(rows.df, changing, aggregates, place, each.rowsBetween(Window.unboundedPreceding, 0))
+    if added is None:
         return None
-    made, results = states
+    made, results = added
     final = call["emit"] == "final"
-    same = [named(NUMBER)] if final else _shared(rows, changing)  # a final row's number is among the changes of one row
+    same = [named(NUMBER)] if final else shared(rows, changing)  # a final row's number is among the changes of one row
     seq = F.row_number().over(Window.partitionBy(*keys, *same).orderBy(named(NUMBER), named(START))).cast("bigint") - 1
     made |= {LATEST: F.max(rows.time.column).over(each.rowsBetween(Window.unboundedPreceding, 0)), SEQ: seq}
     if not final:
-        return rows.df.withColumns(made).select(*_laid_out(call, rows, changing, results))
+        return rows.df.withColumns(made).select(*laid_out(rows, changing, results, call["grace"]))
     df = rows.df.withColumns(made | {NEXT: F.lead(named(NUMBER)).over(each)})
-    finals = df.where(named(NEXT).isNull()).select(*_laid_out(call, rows, changing, results))
+    finals = df.where(named(NEXT).isNull()).select(*laid_out(rows, changing, results, call["grace"]))
     return emitted(call, finals, frame, named(clock), (slide, size + call["grace"]))
 
 
-def _states(rows: Frame, changing: Changing, so_far: WindowSpec) -> tuple[dict[str, Column], dict[str, str]] | None:
-    """Of each aggregate the column in which it is added up, and SQL text for its result. None: one that only a kernel adds up."""
+def states(
+    rows: DataFrame, changing: Changing, aggregates: Sequence[Aggregate], place: Column, so_far: WindowSpec, by_time: bool = False
+) -> tuple[dict[str, Column], dict[str, str]] | None:
+    """Of each aggregate the column in which it is added up, and SQL text for its result. None: one that only a kernel adds up.
+
+    `place` is a row's event time and number, null where it is in no window. DOUBLEs are added up in the order of numbers; with `by_time`,
+    those of one time first, and then what they come to.
+    """
     kinds = {field.name: field.dataType for field in changing.fields}
-    states: dict[str, Column] = {}
+    made: dict[str, Column] = {}
     results: dict[str, str] = {}
-    for i, (one, _) in enumerate(changing.updates.layout.aggregates):
-        kind, state = rows.df.schema[one.column].dataType if one.column else T.LongType(), f"{STATE}{i}"
-        if one.function in ("first", "last", "collect_list"):
-            if one.function == "collect_list" and (not orderable(kind) or has_collation(kind)):
+    for i, one in enumerate(aggregates):
+        kind, state = rows.schema[one.column].dataType if one.column else T.LongType(), f"{STATE}{i}"
+        value, text = named(one.column), quoted(state)
+        sums_by_time = by_time and one.function in ("sum", "avg") and isinstance(kind, T.DoubleType)
+        if sums_by_time or one.function == "collect_list":
+            if not orderable(kind) or has_collation(kind):
                 return None
-            states[state], results[one.name] = _by_time(rows, one, so_far), quoted(state)
-            if one.function == "collect_list":
-                results[one.name] = f"transform(array_sort({quoted(state)}), y -> y.value)"
-            continue
-        added = total(state, one, kind, kinds[one.name], rising=True)
-        if added is None:
-            return None
-        states[state], results[one.name] = added[0].running(so_far), added[1]
-    return states, results
+            made[state] = F.collect_list(F.when(value.isNotNull(), F.struct(place.alias("place"), value.alias("value")))).over(so_far)
+            results[one.name] = _sum_by_time(text, one.function) if sums_by_time else f"transform(array_sort({text}), y -> y.value)"
+        elif one.function in ("first", "last"):  # a null is first or last like any other value
+            made[state], results[one.name] = (F.min_by if one.function == "first" else F.max_by)(value, place).over(so_far), text
+        else:
+            added = total(state, one, kind, kinds[one.name], rising=True)
+            if added is None:
+                return None
+            made[state], results[one.name] = added[0].running(so_far), added[1]
+    return made, results
 
 
-def _by_time(rows: Frame, one: Aggregate, so_far: WindowSpec) -> Column:
-    """What is taken in the order of event times, of equal ones in processing order. A null is first or last like any other value."""
-    value = named(one.column)
-    place = rows.time.column.alias("at"), named(NUMBER).alias("number")
-    if one.function == "collect_list":
-        return F.collect_list(F.when(value.isNotNull(), F.struct(*place, value.alias("value")))).over(so_far)
-    return (F.min_by if one.function == "first" else F.max_by)(value, F.struct(*place)).over(so_far)
+def _sum_by_time(gathered: str, function: str) -> str:
+    """SQL text for a sum, or an average, of DOUBLEs, in the order in which the kernel adds them up."""
+    both = "coalesce(s.before + s.here, s.here)"
+    start = "named_struct('before', CAST(NULL AS DOUBLE), 'here', CAST(NULL AS DOUBLE), 'at', get(sorted, -1).place.at)"
+    same = "named_struct('before', s.before, 'here', s.here + x.value, 'at', s.at)"
+    other = f"named_struct('before', {both}, 'here', CAST(0 AS DOUBLE) + x.value, 'at', x.place.at)"
+    text = f"aggregate(sorted, {start}, (s, x) -> if(s.at = x.place.at, {same}, {other}), s -> {both})"
+    text = f"{text} / CAST(size(sorted) AS DOUBLE)" if function == "avg" else text
+    return let("sorted", f"array_sort({gathered})", f"if(size(sorted) = 0, NULL, {text})")
 
 
-def _shared(rows: Frame, changing: Changing) -> list[Column]:
+def shared(rows: Frame, changing: Changing) -> list[Column]:
     """What is the same of a key's changes that are numbered together: the ORDER BY columns; no NaN is the same as another."""
     same = []
     for name in changing.updates.layout.ordered:
@@ -99,10 +113,10 @@ def _shared(rows: Frame, changing: Changing) -> list[Column]:
     return same
 
 
-def _laid_out(call: Bound, rows: Frame, changing: Changing, results: dict[str, str]) -> list[Column]:
-    """The columns of a change (rule C10)."""
+def laid_out(rows: Frame, changing: Changing, results: dict[str, str], after: int) -> list[Column]:
+    """The columns of a change (rule C10); `after` is how long after its end a window closes."""
     kind, bounds = moments(rows), changing.updates.layout.bounds
-    closes = moment(plus(microseconds(quoted(END), kind), call["grace"]), kind)
+    closes = moment(plus(microseconds(quoted(END), kind), after), kind)
     latest = expression(moment(microseconds(quoted(LATEST), rows.time.type), kind)) if rows.time.type != kind else named(LATEST)
     made = dict(zip(bounds, (named(START), named(END)), strict=True)) | {name: expression(text) for name, text in results.items()}
     made |= {"window_close": expression(closes), "change_type": F.lit("upsert"), "change_time": latest, "change_seq": named(SEQ)}

@@ -2,6 +2,8 @@
 
 Same data, noop sink and interleaved rounds as the benchmark of DEDUPLICATE. Each call is a contestant, and so is what `streamtime.compile`
 makes of it, which is measured by the call. Compiling is not counted; the seconds that it took are in the results.
+
+With `--one-key` no speed is compared: all rows have one key, and plain SQL gets through them in a driver with 2 GB, or it does not.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deduplicate import MILLION, WITHIN, data, interleaved
+from deduplicate import MILLION, WITHIN, Memory, data, interleaved, seconds
 from pyspark.sql import DataFrame, SparkSession
 
 import streamtime
@@ -35,16 +37,25 @@ CALLS = {
     "DISTINCT_IN_WINDOW, arrival order": f"DISTINCT_IN_WINDOW({ARRIVAL}, {HOUR}, {GRACE})",
     "WINDOW_UPDATES, final": f"WINDOW_UPDATES({EVENT}, {HOUR}, aggregates => 'count(*) AS n, sum(off) AS total', emit => 'final')",
 }
+ONE_KEY = {name: text for name, text in CALLS.items() if not name.startswith(("AS_OF", "DISTINCT"))} | {
+    "DEDUPLICATE for ever": f"DEDUPLICATE({EVENT})",
+    "WINDOW_UPDATES": f"WINDOW_UPDATES({EVENT}, {HOUR}, aggregates => 'count(*) AS n, sum(off) AS total')",
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=5 * MILLION)
+    parser.add_argument("--rows", type=int, default=0, help="5 million; with --one-key 10 million")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--shapes", default="500k keys,50 keys,one hot key")
     parser.add_argument("--only", default="", help="calls whose names begin so; '' for all")
+    parser.add_argument("--one-key", action="store_true", help="all rows of one key, in 2 GB")
     options = parser.parse_args()
+    options.rows = options.rows or (10 if options.one_key else 5) * MILLION
+    if options.one_key:
+        of_one_key(options.rows, options.cores, options.only)
+        return
     spark = streamtime.session(cores=options.cores, memory="6g")
     results, compiling = dict[str, dict[str, list[float]]](), dict[str, float]()
     with tempfile.TemporaryDirectory() as name:
@@ -76,6 +87,25 @@ def main() -> None:
     }
     (HERE / "plain.json").write_text(json.dumps(written, indent=1) + "\n")
     spark.stop()
+
+
+def of_one_key(rows: int, cores: int, only: str) -> None:
+    """Seconds, and the largest resident size of the JVM, whose heap has 2 GB. A call that runs out of memory ends the run."""
+    memory, found = Memory(), dict[str, dict[str, float]]()
+    with tempfile.TemporaryDirectory() as name:
+        spark = streamtime.session(cores=cores, memory="2g")
+        data(spark, Path(name), "one_key", rows, 1)
+        for call, text in ONE_KEY.items():
+            if call.startswith(only):
+                plain = streamtime.compile(spark, f"SELECT * FROM {text.format('one_key')}")
+                memory.reset()
+                took = seconds(lambda plain=plain: spark.sql(plain))  # type: ignore[misc]
+                found[call] = {"seconds": took, "jvm_mb": memory.jvm}
+                print(f"{call:44} {took:8.1f} s  {memory.jvm:8.0f} MB", flush=True)
+        spark.stop()
+    memory.stop.set()
+    written = {"date": datetime.now(UTC).date().isoformat(), "rows": rows, "cores": cores, "heap": "2g", "plain SQL": found}
+    (HERE / "plain_one_key.json").write_text(json.dumps(written, indent=1) + "\n")
 
 
 def sorted_by_key(spark: SparkSession, view: str) -> DataFrame:

@@ -92,6 +92,7 @@ def test_a_call_says_what_must_hold_of_its_result(spark: SparkSession) -> None:
         f"SELECT id FROM DEDUPLICATE({inner})": "expected one call of the pack",
         f"SELECT * FROM DEDUPLICATE({inner}) WHERE id > 1": "expected one call of the pack",
         f"DEDUPLICATE({inner}, output => 'dropped')": "nothing is known that must hold of this call of DEDUPLICATE",
+        f"SUPPRESS_UNTIL_CLOSE({inner}, window_end => 'ts', UNTIL => 'END')": "nothing is known that must hold of this call of SUPPRESS_UNTIL_CLOSE",
         f"WINDOW_UPDATES({inner}, size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n')": "nothing is known that must hold of this call of WINDOW_UPDATES",
     }.items():
         with pytest.raises(CallError, match=re.escape(problem)):

@@ -17,6 +17,11 @@ SELECT n FROM DEDUPLICATE(TABLE(clicks) PARTITION BY who ORDER BY ts, within => 
 SELECT n FROM DEDUPLICATE(TABLE(clicks) PARTITION BY who ORDER BY ts, keep => 'unique') ORDER BY n;
 -- D2: a duplicate moves the kept time only if asked to
 SELECT n FROM DEDUPLICATE(TABLE(clicks) PARTITION BY who ORDER BY ts, within => INTERVAL 10 MINUTES, refresh => true) ORDER BY n;
+-- D10: a burst that never pauses passes again, more than `at_most` past the row that passed; a distance of exactly that is a duplicate still
+CREATE OR REPLACE TEMP VIEW storm AS SELECT 'web' AS host, timestamp_seconds(1714557600 + 240 * id) AS ts, id AS n FROM range(9);
+SELECT n, reason, kept_time FROM DEDUPLICATE(TABLE(storm) PARTITION BY host ORDER BY ts, within => INTERVAL 5 MINUTES, refresh => true, at_most => INTERVAL 12 MINUTES, output => 'all') ORDER BY n;
+SELECT n FROM DEDUPLICATE(TABLE(storm) PARTITION BY host ORDER BY ts, within => INTERVAL 5 MINUTES, refresh => true, at_most => INTERVAL 12 MINUTES, keep => 'last') ORDER BY n;
+SELECT n FROM DEDUPLICATE(TABLE(storm) PARTITION BY host ORDER BY ts, within => INTERVAL 5 MINUTES, refresh => true, at_most => INTERVAL 12 MINUTES, keep => 'unique') ORDER BY n;
 -- D1 with an interval of zero: equal times only
 SELECT n FROM DEDUPLICATE(TABLE(clicks) PARTITION BY who ORDER BY ts, within => INTERVAL 0 SECONDS) ORDER BY n;
 -- D3: by id over the whole table, and by key and id

@@ -62,6 +62,22 @@ SELECT offset, k, reason, stream_time, lateness, emit_time, emit_reason FROM SUP
 SELECT metric, value, unit FROM SUPPRESS_UNTIL_CLOSE(TABLE(counts) PARTITION BY (k, window_start) ORDER BY offset, time => 'ts',
   window_end => 'window_start + INTERVAL 10 MINUTES', grace => INTERVAL 2 MINUTES, deleted => 'deleted', output => 'metrics');
 
+-- S12: a result when the window ends, and its corrections; a deletion that was held is dropped, one that comes later corrects
+CREATE OR REPLACE TEMP VIEW corrected AS SELECT * FROM counts UNION ALL
+  SELECT offset + 10, k, window_start, NULL, ts, true FROM counts WHERE `offset` IN (4, 8);
+SELECT offset, k, n, deleted, reason, emit_time, emit_reason FROM SUPPRESS_UNTIL_CLOSE(TABLE(corrected) PARTITION BY (k, window_start)
+  ORDER BY offset, time => 'ts', window_end => 'window_start + INTERVAL 10 MINUTES', until => 'end', deleted => 'deleted', output => 'all')
+  ORDER BY offset;
+SELECT offset, k, outcome, decided_by, explanation FROM SUPPRESS_UNTIL_CLOSE(TABLE(corrected) PARTITION BY (k, window_start)
+  ORDER BY offset, time => 'ts', window_end => 'window_start + INTERVAL 10 MINUTES', until => 'end', deleted => 'deleted', at_end => 'emit',
+  output => 'explain') ORDER BY offset;
+SELECT metric, value, unit FROM SUPPRESS_UNTIL_CLOSE(TABLE(corrected) PARTITION BY (k, window_start) ORDER BY offset, time => 'ts',
+  window_end => 'window_start + INTERVAL 10 MINUTES', until => 'end', deleted => 'deleted', output => 'metrics');
+SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(t) PARTITION BY k ORDER BY ts, until => 'end');
+SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(t) PARTITION BY k ORDER BY ts, window_end => 'ts', until => 'end', grace => INTERVAL 1 DAY);
+SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(t) PARTITION BY k ORDER BY ts, window_end => 'ts', until => 'start');
+SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(t) PARTITION BY k ORDER BY ts, window_end => 'ts', until => 'end', max_records => 10, when_full => 'emit_early');
+
 -- A column `window_close` says it all.
 SELECT k, n, emit_time FROM SUPPRESS_UNTIL_CLOSE(TABLE(SELECT *, window_start + INTERVAL 12 MINUTES AS window_close FROM counts)
   PARTITION BY (k, window_start) ORDER BY offset, time => 'ts') ORDER BY emit_time, offset;

@@ -67,6 +67,10 @@ SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY user_id ORDER BY ts, within => I
 SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY user_id ORDER BY ts, within => INTERVAL 1 DAY, refresh => 1);
 SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY user_id ORDER BY ts, within => INTERVAL 1 DAY, refresh => NULL);
 SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY user_id ORDER BY ts, refresh => true);
+SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY user_id ORDER BY ts, within => INTERVAL 1 DAY, at_most => INTERVAL 2 DAYS);
+SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY user_id ORDER BY ts, at_most => INTERVAL 2 DAYS);
+SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY user_id ORDER BY ts, within => INTERVAL 1 DAY, refresh => true, at_most => INTERVAL 1 DAY);
+SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY user_id ORDER BY ts, within => INTERVAL 1 DAY, refresh => true, at_most => INTERVAL 3 MONTHS);
 SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY user_id ORDER BY ts, keep => 'last', offset => 'offset_no');
 SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY user_id ORDER BY ts, keep => 'unique', offset => 'offset_no');
 SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY user_id ORDER BY ts, offset => offset_no);

@@ -37,6 +37,8 @@ def sql_of(options: dict[str, Any], output: str) -> str:
     parts += [
         f"{o} => {v}" for o, v in (("refresh", options.get("refresh") and "true"), ("offset", options.get("offset") and "'off'")) if v
     ]
+    if options.get("at_most") is not None:
+        parts.append(f"at_most => INTERVAL '{options['at_most'] / 1e6:.6f}' SECOND")
     if options["clock_by"]:
         parts.append("clock_by => ARRAY(" + ", ".join(f"'{c}'" for c in options["clock_by"]) + ")")
     return f"SELECT * FROM DEDUPLICATE({', '.join(parts)})"
@@ -53,4 +55,6 @@ def options_of(random_: random.Random) -> dict[str, Any]:
     options["refresh"] = options["within"] is not None and random_.random() < 0.3
     if options["keep"] == "first" and random_.random() < 0.4:
         options["offset"] = "off"
+    if options["refresh"] and random_.random() < 0.6:
+        options["at_most"] = options["within"] + random_.choice([1, 3, 20])
     return options

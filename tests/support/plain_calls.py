@@ -55,6 +55,15 @@ DEDUPLICATE = [
         f"DEDUPLICATE({o}, within => INTERVAL 9 SECONDS, offset => 'v', refresh => {r}, output => 'all')"
         for o, r in ((ARRIVAL, "false"), (TWICE, "true"), (EVENT, "false"))
     ),
+    *(
+        f"DEDUPLICATE({o}, within => INTERVAL 2 SECONDS, refresh => true, at_most => INTERVAL {n}, {more}, output => 'all')"
+        for o, n, more in (
+            (EVENT, "2.000001 SECONDS", "keep => 'first'"),
+            (ARRIVAL, "3 SECONDS", "keep => 'unique'"),
+            (TWICE, "3 SECONDS", "offset => 'v'"),
+            (ARRIVAL, "4 SECONDS", "keep => 'last'" + CLOCKS),
+        )
+    ),
     "DEDUPLICATE(TABLE(nasty) PARTITION BY (d, s) ORDER BY (off DESC, id), time => 't')",
     *(f"DEDUPLICATE({rows}, within => INTERVAL 2 DAYS, output => 'all')" for rows in (LOCAL, DAYS)),
 ]
@@ -127,6 +136,17 @@ WINDOWS = [
     f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit')",
     f"WINDOW_UPDATES({ARRIVAL}, {HOUR}, {SUMS}, emit => 'final', at_end => 'emit', grace => INTERVAL 10 MINUTES)",
 ]
+SLIDING = "difference => INTERVAL 3 SECONDS, grace => INTERVAL 1 SECOND"
+WINDOWS += [
+    f"WINDOW_UPDATES({EVENT}, difference => INTERVAL 1 HOUR, {SUMS})",
+    f"WINDOW_UPDATES({ARRIVAL}, {SLIDING}, {SUMS}{CLOCKS})",
+    f"WINDOW_UPDATES({TWICE.replace('BY off', 'BY (d, off)')}, {SLIDING}, {TOLD[:-1]}, sum(v / 7D) AS sevenths, avg(v / 7D) AS seventh'{ONE_CLOCK})",
+    f"WINDOW_UPDATES({ARRIVAL}, difference => INTERVAL 0 SECONDS, {TOLD}{CLOCKS})",
+    f"WINDOW_UPDATES({LOCAL}, {SLIDING}, {TOLD}, emit => 'final', at_end => 'emit'{CLOCKS})",
+    f"WINDOW_UPDATES({DAYS}, difference => INTERVAL 400 DAYS, {SUMS}, emit => 'final'{ONE_CLOCK})",
+    f"WINDOW_UPDATES({ARRIVAL}, {SLIDING}, {SUMS}{CLOCKS}, emit => 'final')",
+    *(f"WINDOW_UPDATES({ARRIVAL}, {SLIDING}, {SUMS}, output => '{o}')" for o in ("dropped", "metrics", "explain")),
+]
 BOTH = "gap => INTERVAL 2 SECONDS, grace => INTERVAL 1 SECOND"
 ORDERED = (
     "aggregates => 'count(v) AS n, sum(d) AS total, avg(CAST(v AS DECIMAL(10, 2))) AS mean, first(v) AS f, last(v) AS l, "
@@ -148,11 +168,30 @@ SUPPRESS = [
         f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', at_end => '{e}', output => '{o}')"
         for e, o in (("hold", "rows"), ("emit", "rows"), ("hold", "dropped"), ("emit", "all"))
     ),
+    *(
+        f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', until => 'end', deleted => 'gone'{c}, output => '{o}')"
+        for o, c in (("rows", ""), ("all", CLOCKS), ("explain", ""))
+    ),
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL.replace('off', 'd')}, window_end => 'u', output => 'all')",
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS{CLOCKS}, output => 'all')",
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 3 SECONDS{CLOCKS}, at_end => 'hold', output => 'all')",
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', output => 'explain')",
     f"SUPPRESS_UNTIL_TIME_LIMIT({TWICE.replace('BY off', 'BY (off, id)')}, wait => INTERVAL 3 SECONDS{ONE_CLOCK}, output => 'explain')",
+]
+SUPPRESS += [  # how full it was, with several clocks and with one
+    *(
+        f"SUPPRESS_UNTIL_CLOSE({rows}, window_end => 'u', grace => INTERVAL 2 SECONDS, deleted => 'gone', at_end => '{e}'{c}, output => 'metrics')"
+        for rows, e, c in ((ARRIVAL, "hold", ""), (ARRIVAL, "emit", CLOCKS), (EVENT, "emit", ""))
+    ),
+    *(
+        f"SUPPRESS_UNTIL_TIME_LIMIT({rows}, wait => INTERVAL {w}{c}, output => 'metrics')"
+        for rows, w, c in (
+            (ARRIVAL, "3 SECONDS", ONE_CLOCK),
+            (TWICE.replace("BY off", "BY (off, id)"), "0 SECONDS", ""),
+            (EVENT, "1 HOUR", ""),
+            (DAYS.replace("(s, k)", "k"), "2 DAYS", CLOCKS),
+        )
+    ),
 ]
 LEFT = "TABLE(SELECT s, k, off, t, v, gone FROM nasty WHERE id % 3 > 0) PARTITION BY (s, k) ORDER BY off"
 OTHER = "TABLE(SELECT s, k, off, t, d, id, gone FROM nasty WHERE id % 3 = 0) PARTITION BY (s, k) ORDER BY off"
@@ -177,6 +216,11 @@ CHANGELOGS = [
         for o in (*OUTPUTS, "explain")
     ),
 ]
+EXTREMES = "aggregates => 'min(v) AS low, max(k) AS word, max(d) AS most, min(d) AS least, min(t) AS first, count(*) AS n'"
+CHANGELOGS += [
+    f"AGGREGATE_CHANGES({ARRIVAL}, group_by => ARRAY('s'), {EXTREMES}, deleted => 'gone')",
+    f"AGGREGATE_CHANGES({ARRIVAL}, group_by => ARRAY('c'), {EXTREMES}, versioned => true)",
+]
 CALLS = [*CHANGELOGS, *DEDUPLICATE, *DISTINCT, *SESSIONIZE, *VERSIONS, *AS_OF, *WINDOWS, *SUPPRESS, *SESSIONS]
 
 # over rows at the ends of TIMESTAMP
@@ -187,6 +231,8 @@ FAR_DEDUPLICATE = [
     f"DEDUPLICATE({ARRIVAL}, output => 'dropped')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 10 SECONDS, output => 'all')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 100000 DAYS, keep => 'last', refresh => true, output => 'all')",
+    f"DEDUPLICATE({EVENT}, within => INTERVAL 9 SECONDS, refresh => true, at_most => INTERVAL 100000000 DAYS, output => 'all')",
+    f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 9 SECONDS, refresh => true, at_most => INTERVAL 10 SECONDS, output => 'all')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 9 SECONDS, clock_by => ARRAY('c'), output => 'all')",
 ]
 FAR_SESSIONIZE = [
@@ -210,9 +256,17 @@ FAR_WINDOWS = [
     f"WINDOW_UPDATES({LOCAL}, {HOPPING}, {TOLD})",
     f"WINDOW_UPDATES({EVENT}, {HOUR}, aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit')",
 ]
+FAR_WINDOWS += [
+    f"WINDOW_UPDATES({ARRIVAL}, difference => INTERVAL 9 SECONDS, grace => INTERVAL 1 HOUR, {SUMS})",
+    f"WINDOW_UPDATES({FAR_DAYS}, difference => INTERVAL 100000 DAYS, {TOLD}, emit => 'final', at_end => 'emit')",
+]
 FAR_SUPPRESS = [
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL.replace('(s, k)', 'k')}, wait => INTERVAL 3 SECONDS, output => 'all')",
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 9 SECONDS, output => 'all')",
+]
+FAR_SUPPRESS += [
+    f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 100000 DAYS, at_end => 'emit', output => 'metrics')",
+    f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 3 SECONDS, output => 'metrics')",
 ]
 FAR_CHANGELOGS = [
     f"JOIN_CHANGES({LEFT}, {OTHER}, time => 't', deleted => 'gone', join_type => 'outer', {VERSIONED})",

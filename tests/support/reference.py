@@ -84,17 +84,18 @@ def deduplicate(
     keys: Sequence[str] = ("k",),
     keep: str = "first",
     refresh: bool = False,
+    at_most: int | None = None,
     offset: str | None = None,
     clock_by: Sequence[str] = (),
     descending: bool = False,
     clocked: list[tuple[Row, int]] | None = None,
 ) -> list[Judged]:
-    """D1 to D8. The event time is column `t`."""
+    """D1 to D8, D10. The event time is column `t`."""
     last = keep == "last"
     sign = -1 if last else 1
-    far = 10**30 if within is None else within
+    far, longest = (10**30 if length is None else length for length in (within, at_most))
     judged: list[Judged] = []
-    kept: dict[Any, tuple[int, Any, Judged]] = {}  # key -> (time, offset, the kept row)
+    kept: dict[Any, tuple[int, Any, Judged, int]] = {}  # key -> (time, offset, the kept row, when that one passed)
     causes: set[int] = set()
     has_time = lambda r: r["t"] is not None and r[order[0]] is not None  # noqa: E731
     ordered = in_processing_order(rows, order, descending, reverse=last)
@@ -113,15 +114,15 @@ def deduplicate(
         live = kept.get(key)
         if live is not None and clock - live[0] > far:
             live = None  # by this row's clock; where a key's rows follow several clocks, another may still see it
-        if live is not None and abs(time - live[0]) <= far:
+        if live is not None and abs(time - live[0]) <= far and time - live[3] <= longest:
             redelivered = offset is not None and row[offset] is not None and row[offset] == live[1]
             if not redelivered:
                 this.reason, this.kept_time = "duplicate", live[0] * sign
                 causes.add(id(live[2]))
             if refresh and not redelivered and time > live[0]:
-                kept[key] = (time, live[1], live[2])
+                kept[key] = (time, *live[1:])
         elif time >= clock - far:
-            kept[key] = (time, row[offset] if offset else None, this)
+            kept[key] = (time, row[offset] if offset else None, this, time)
     if keep == "unique":
         for one in judged:
             if id(one) in causes:

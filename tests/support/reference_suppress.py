@@ -44,13 +44,14 @@ def sort_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class Suppress:
-    """S1 to S7 and C7, with the metrics of section 8. The event time is column `t`; `size` is a row's bytes."""
+    """S1 to S7, S12 and C7, with the metrics of section 8. The event time is column `t`; `size` is a row's bytes."""
 
     def __init__(
         self,
         *,
         wait: int | None = None,
         closes: bool = False,
+        corrected: bool = False,
         deleted: bool = True,
         order: Sequence[str] = ("id",),
         keys: Sequence[str] = ("k",),
@@ -64,6 +65,7 @@ class Suppress:
         self.wait, self.closes, self.keys, self.order, self.clock_by = wait, closes, keys, order, clock_by
         self.max_records, self.max_bytes, self.when_full, self.at_end = max_records, max_bytes, when_full, at_end
         self.deleted, self.watermarked = deleted, watermarked
+        self.corrected, self.reason = corrected, ("window_end" if corrected else "close") if closes else "time"
         self.fates: list[Fate] = []
         self.counts: list[int] = []
         self.sizes: list[int] = []
@@ -115,7 +117,7 @@ class Suppress:
             if (
                 place.due <= min(self.stream_time, END - 1) or self.wait == 0
             ):  # without a wait nothing waits, however far the watermark is behind
-                self.release(key, "close" if self.closes else "time", by)
+                self.release(key, self.reason, by)
 
     def put(self, row: Row) -> None:
         key = tuple(row[k] for k in self.keys)
@@ -136,7 +138,9 @@ class Suppress:
         place = self.buffer.pop(key)
         fate = place.fate
         fate.decided_at, fate.decided_by, fate.place = self.stream_time, by, place.since
-        if self.closes and self.deleted and fate.row["deleted"]:
+        assert fate.stream_time is not None
+        corrects = self.corrected and fate.stream_time >= place.due < END
+        if self.closes and self.deleted and fate.row["deleted"] and not corrects:
             fate.outcome = "tombstone"
         else:
             fate.outcome, fate.emit_time, fate.emit_reason = "released", self.stream_time, reason

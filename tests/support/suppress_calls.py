@@ -15,6 +15,7 @@ def sql_of(options: dict[str, Any], output: str) -> str:
     parts = ["TABLE(t) PARTITION BY k ORDER BY id", "time => 't'", "deleted => 'deleted'", f"at_end => '{options['at_end']}'"]
     if options["closes"]:
         parts.append("window_end => 'close'")
+        parts += ["until => 'end'"] if options.get("corrected") else []
     elif options["wait"] is not None:
         parts.append(f"wait => {interval(options['wait'], 1)}")
     parts += [f"{o} => {options[o]}" for o in ("max_records", "max_bytes") if options.get(o) is not None]
@@ -62,4 +63,5 @@ def options_of(random_: random.Random) -> dict[str, Any]:
             del options["when_full"]
         elif options["when_full"] == "emit_early" and random_.random() < 0.3:
             options["wait"] = None
+    options["corrected"] = options["closes"] and random_.random() < 0.5
     return options

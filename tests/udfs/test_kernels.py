@@ -47,6 +47,8 @@ def test_the_kernel_equals_the_slow_definition(seed: int) -> None:
     }
     if options["keep"] == "first" and random_.random() < 0.4:
         options["offset"] = "off"
+    if options["refresh"] and random_.random() < 0.6:
+        options["at_most"] = options["within"] + random_.choice([1, 2, 8, 30])
     expected = reference.deduplicate(rows, **options)
     in_order = options["order"] == ["t"]
     own_clock = not in_order and clock_by == ["k"]
@@ -57,6 +59,7 @@ def test_the_kernel_equals_the_slow_definition(seed: int) -> None:
         hashed=hashed,
         within=options["within"],
         refresh=options["refresh"],
+        at_most=options.get("at_most"),
         unique=options["keep"] == "unique",
         negate=options["keep"] == "last",
         has_stream_time=not in_order and not own_clock,
@@ -87,6 +90,53 @@ def test_a_redelivered_row_passes_and_leaves_the_kept_time_where_it_is_though_du
     rows = [{"k": "k", "t": t, "off": r, "id": i} for i, (t, r) in enumerate(zip(times, records, strict=True))]
     expected = [j.kept_time for j in reference.deduplicate(rows, within=10, refresh=True, offset="off")]
     assert got == expected == [None, None, 0, None, None, None, None, None]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize(
+    ("times", "clocks", "expected"),
+    [
+        (
+            [0, 3, 6, 9, 12, 15, 18, 30],
+            None,
+            [None, 0, 3, 6, None, 12, 15, None],
+        ),  # 9 is 9 past the row that passed, 12 more; 30 a new burst
+        ([0, 9, 9, 10, 19, 19, 20], None, [None, None, 9, 9, None, 19, 19]),  # ties of a cut are duplicates of what it keeps
+        ([0, 4, 8, 7, 12, 11, 3, 2], [0, 4, 8, 8, 12, 12, 12, 12], [None, 0, 4, 8, None, 12, None, None]),  # 11 lies before, and is near
+        ([0, 60, 3, 62, 66, 65, 70], [0, 100, 100, 100, 100, 100, 100], [None] * 7),  # too late to be kept, however large
+        ([0, 4, 10], [0, 4, 10], [None, 0, None]),  # alive, and past `at_most` at once
+    ],
+)
+def test_a_burst_that_never_pauses_passes_again(size: int, times: list[int], clocks: list[int] | None, expected: list[int | None]) -> None:
+    kernel = Deduplicate(within=6 if clocks else 5, refresh=True, at_most=9, has_stream_time=clocks is not None)
+    columns = [pa.array(times, MOMENT), *([pa.array(clocks, MOMENT)] if clocks else []), pa.array(["k"] * len(times))]
+    batches = [tuple(c.slice(at, size) for c in columns) for at in range(0, len(times), size)]
+    got = [v for batch in kernel.run(iter(batches)) for v in batch.cast(pa.int64()).to_pylist()]
+    assert got == expected
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_a_burst_passes_again_where_rows_are_decided_one_by_one(size: int) -> None:
+    def kept(kernel: Deduplicate, *columns: pa.Array) -> list[int | None]:
+        keyed = [*columns, pa.array(["k"] * len(columns[0]))]
+        batches = [tuple(c.slice(at, size) for c in keyed) for at in range(0, len(keyed[0]), size)]
+        return [v for batch in kernel.run(iter(batches)) for v in batch.cast(pa.int64()).to_pylist()]
+
+    times, records = [0, 3, 6, 8, 9, 10, 11], [1, 2, 1, 3, 4, 5, 6]  # 6 is the record of 0 again
+    redelivered = Deduplicate(within=5, refresh=True, at_most=9, offsets=1)
+    assert kept(redelivered, pa.array(times, MOMENT), pa.array(records, pa.int64())) == [None, 0, None, 3, 8, None, 10]
+    times, stream = [0, 3, 4, 8, 10, 11], [0, 5, 4, 8, 10, 11]  # of several clocks
+    clocks = Deduplicate(within=5, refresh=True, at_most=9, has_stream_time=True)
+    assert kept(clocks, pa.array(times, MOMENT), pa.array(stream, MOMENT)) == [None, 0, 3, 4, None, 10]
+
+
+def test_one_long_burst_is_cut_across_batches() -> None:
+    times = np.arange(100_000, dtype=np.int64) * 10
+    batches = [(pa.array(times[i : i + 999]).cast(MOMENT), pa.array(["k"] * len(times[i : i + 999]))) for i in range(0, len(times), 999)]
+    for at_most, every in ((11, 2), (19, 2), (20, 3), (999_980, 99_999), (999_990, 100_000), (groups.HIGHEST, 100_000)):
+        kept = pa.concat_arrays(list(Deduplicate(within=10, refresh=True, at_most=at_most).run(iter(batches))))
+        passed = np.flatnonzero(groups.as_ints(kept.is_null()))
+        assert passed.tolist() == list(range(0, 100_000, every)), at_most
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -17,6 +17,7 @@ EVENT = "TABLE(dear) PARTITION BY k ORDER BY ts"
 OTHER = "TABLE(SELECT k, n, ts, v AS w FROM plain) PARTITION BY k ORDER BY n"
 TOTALS = "group_by => ARRAY('v'), aggregates => 'count(*) AS c'"
 WINDOW = "size => INTERVAL 1 HOUR, aggregates => 'sum(v) AS s'"
+COUNTS = "aggregates => 'count(*) AS c'"
 SESSION = "gap => INTERVAL 1 HOUR, aggregates => 'sum(v) AS s'"
 CALLS = {
     f"DEDUPLICATE({EVENT}, within => INTERVAL 6 HOURS)": 1,
@@ -61,13 +62,17 @@ PLAIN = {  # as plain SQL, where no kernel runs: at most, for Spark may share wh
     f"WINDOW_UPDATES({EVENT}, {WINDOW}, emit => 'final')": 1,
     f"WINDOW_UPDATES({EVENT}, {WINDOW})": 1,
     f"WINDOW_UPDATES({ARRIVAL}, {WINDOW}, slide => INTERVAL 20 MINUTES)": 2,
+    f"WINDOW_UPDATES({EVENT}, difference => INTERVAL 1 MINUTE, {COUNTS})": 1,
+    f"WINDOW_UPDATES({ARRIVAL}, difference => INTERVAL 1 MINUTE, {COUNTS})": 2,
     f"SESSION_UPDATES({EVENT}, {SESSION})": 1,
     f"SESSION_UPDATES({EVENT}, {SESSION}, emit => 'final')": 2,
     f"SESSION_UPDATES({ARRIVAL}, {SESSION})": 4,
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'ts', grace => INTERVAL 10 MINUTES)": 2,
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 10 MINUTES)": 4,
     f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', join_type => 'outer')": 2,
+    f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'ts', output => 'metrics')": 2,
     f"AGGREGATE_CHANGES({ARRIVAL}, {TOTALS})": 1,
+    f"AGGREGATE_CHANGES({ARRIVAL}, {TOTALS.replace('count(*) AS c', 'min(n) AS low, max(v) AS high')})": 1,
     f"VERSIONS({ARRIVAL}, output => 'puts')": 4,
     f"AS_OF_JOIN({EVENT}, TABLE(SELECT k, n, ts AS at FROM plain) PARTITION BY k ORDER BY at, arrival => 'n')": 4,
 }

@@ -30,7 +30,7 @@ ROOMS = {
     "sql/functions": "sql/udtf, sql/changes, sql/as_of, sql/suppress, sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, "
     "udfs, udfs/arrays, udfs/assignment, udfs/sessions, udfs/suppress, udfs/updates",
     "sql/udtf": "sql/suppress, sql/windows, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
-    "sql/changes": "sql/as_of, sql/windows, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/changes",
+    "sql/changes": "sql/as_of, sql/plain, sql/windows, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/changes",
     "sql/as_of": "sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays",
     "sql/suppress": "sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs/arrays, udfs/suppress",
     "sql/windows": "sql/plain, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/sessions, udfs/updates",

@@ -71,8 +71,9 @@ class BoundedBuffer(StreamBuffer):
         came = came[np.lexsort((rank[came], decided.place[came], decided.at[came]))]
         gone, deleted, arrived = decided.outcome == decisions.REPLACED, numbers[DELETED] == 1, numbers[CAME]
         early = decided.why[came] == decisions.FULL
-        left = self._let_go(rows.take(pa.array(came)), deleted[came], arrived[came], now, early)
+        drops = self.until.dropped(deleted[came], arrived[came], numbers[DUE][came])
+        left = self._let_go(rows.take(pa.array(came)), drops, arrived[came], now, early)
         replaced = self._replaced(rows.filter(pa.array(gone)), arrived[gone])
         since = np.where(numbers[DUE] > LOWEST, numbers[DUE], numbers[PLACE])[came]
         over = np.where(since < HIGHEST, groups.difference(now, since), 0) if now > LOWEST else came * 0
-        return pa.concat_tables([left, replaced]), self._counts(deleted[came], over) | {"replaced_drop_total": int(gone.sum())}
+        return pa.concat_tables([left, replaced]), self._counts(drops, over) | {"replaced_drop_total": int(gone.sum())}

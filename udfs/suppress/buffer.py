@@ -269,8 +269,8 @@ class Buffer:
         """The decided rows that the output asks for, in the order in which they were decided; the oldest place first, then by key."""
         call, decided, rows = self.call, chunk.decided, chunk.rows
         outcome = decided.outcome[picked]
-        if call.until.final:
-            outcome[rows.deleted[picked] & (outcome == RELEASED)] = TOMBSTONE
+        drops = call.until.dropped(rows.deleted[picked], rows.arrived[picked], decided.due[picked])
+        outcome[drops & (outcome == RELEASED)] = TOMBSTONE
         came = outcome == RELEASED
         if call.output == "metrics":
             self._count(outcome, rows.sizes[picked])

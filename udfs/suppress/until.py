@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.groups import HIGHEST, Ints
+from streamtime.udfs.arrays.groups import HIGHEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.suppress.decisions import Bounds, Changes, Decided, emitting_early, until_close, until_time_limit
 
@@ -31,6 +31,7 @@ class Until:
     wait: int = 0  # HIGHEST: no limit of time
     close: str | None = None
     after: int = 0
+    corrected: bool = False  # `close` is the end of a window: what comes after that corrects its result [S12]
 
     @property
     def final(self) -> bool:
@@ -45,7 +46,13 @@ class Until:
     @property
     def reasons(self) -> tuple[str, str, str]:
         """Why a row comes out, as people read it: it was due, the buffer full, the input at its end."""
-        return ("time" if self.close is None else "close"), "full", "end"
+        return ("time" if self.close is None else "window_end" if self.corrected else "close"), "full", "end"
+
+    def dropped(self, deleted: Flags, arrived: Ints, due: Ints) -> Flags:
+        """Which deletions are dropped when their time comes [S2]: none that came when it had, and corrects a result [S12]."""
+        if not self.final:
+            return np.zeros(len(deleted), bool)
+        return deleted & ((arrived < due) | (due == HIGHEST)) if self.corrected else deleted
 
     def places(self, rows: pa.Table, time: str) -> tuple[Ints, Ints]:
         """How old the place is that each row takes, were nothing held of its key, and when that is due."""

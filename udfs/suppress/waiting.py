@@ -70,11 +70,13 @@ class StreamBuffer:
         leaves = last & passes & np.isin(group, owner)  # nothing is held of its key any more
         numbers = np.stack([np.where(leaves, LOWEST, due), place, np.full(length, now), deleted])[:, stays | leaves].astype(np.int64)
         payload = rows.filter(pa.array(stays | leaves)).select(list(dict.fromkeys([*self.columns, self.time])))
-        out = [self._let_go(rows.filter(pa.array(passes)), deleted[passes], np.full(int(passes.sum()), now), now)]
+        at_once = np.full(int(passes.sum()), now)
+        drops = self.until.dropped(deleted[passes], at_once, due[passes])
+        out = [self._let_go(rows.filter(pa.array(passes)), drops, at_once, now)]
         out.append(self._replaced(rows.filter(pa.array(replaced)), np.full(int(replaced.sum()), now)))
         if held.payload is not None:
             out.append(self._replaced(pa.Table.from_batches([held.payload]), held.matrix[CAME]))
-        counts = self._counts(deleted[passes], np.maximum(groups.difference(now, due[passes]), 0) if now > LOWEST else due[passes])
+        counts = self._counts(drops, np.maximum(groups.difference(now, due[passes]), 0) if now > LOWEST else due[passes])
         counts |= {"replaced_drop_total": int(replaced.sum()) + len(owner), "suppression_buffer_entered_total": int(stays.sum())}
         counts["suppression_buffer_left_total"] = len(owner)
         return Taken(pa.concat_tables(out), group[stays | leaves], Entries(numbers, only(payload)), counts)
@@ -82,12 +84,15 @@ class StreamBuffer:
     def release(self, due: Entries, clock: int) -> pa.Table:
         """Rows whose time has come."""
         assert due.payload is not None
-        return self._let_go(pa.Table.from_batches([due.payload]), due.matrix[DELETED] == 1, due.matrix[CAME], clock)
+        return self._let_go(pa.Table.from_batches([due.payload]), self._dropped(due), due.matrix[CAME], clock)
 
     def counted(self, due: Entries, clock: int) -> dict[str, float]:
         """The numbers of a release."""
-        counts = self._counts(due.matrix[DELETED] == 1, groups.difference(clock, due.matrix[DUE]))
+        counts = self._counts(self._dropped(due), groups.difference(clock, due.matrix[DUE]))
         return counts | {"suppression_buffer_left_total": len(due)}
+
+    def _dropped(self, held: Entries) -> Flags:
+        return self.until.dropped(held.matrix[DELETED] == 1, held.matrix[CAME], held.matrix[DUE])
 
     def _placed(self, rows: pa.Table, group: Ints, now: int, owner: Ints, held: Entries) -> tuple[Flags, Ints, Ints]:
         """Which rows pass at once; since when the others' keys have a place, and when that is due."""
@@ -108,10 +113,9 @@ class StreamBuffer:
             place[has_place], due[has_place] = held.matrix[PLACE][entry], held.matrix[DUE][entry]
         return ~has_place & ~behind, place, due
 
-    def _let_go(self, rows: pa.Table, deleted: Flags, came: Ints, now: int, early: Flags | None = None) -> pa.Table:
+    def _let_go(self, rows: pa.Table, drops: Flags, came: Ints, now: int, early: Flags | None = None) -> pa.Table:
         """Rows that come out, and deletions that do not, as the output wants them; `early` before they were due."""
-        early = np.zeros(len(deleted), bool) if early is None else early
-        drops = deleted & self.until.final
+        early = np.zeros(len(drops), bool) if early is None else early
         if self.output != "all":
             wanted = drops == (self.output == "dropped")
             rows, drops, came, early = rows.filter(pa.array(wanted)), drops[wanted], came[wanted], early[wanted]
@@ -137,8 +141,7 @@ class StreamBuffer:
             rows = rows.append_column(self.emit_time, emitted).append_column(self.emit_reason, why)
         return rows
 
-    def _counts(self, deleted: Flags, over: Ints) -> dict[str, float]:
-        drops = deleted & self.until.final
+    def _counts(self, drops: Flags, over: Ints) -> dict[str, float]:
         over = over[~drops]
         counts: dict[str, float] = {"tombstone_drop_total": int(drops.sum()), "suppression_emit_total": len(over)}
         if len(over):

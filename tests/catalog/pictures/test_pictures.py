@@ -114,6 +114,9 @@ def test_a_duplicate_that_refreshes_moves_the_kept_row_and_for_ever_has_no_end()
     rows = [row(1, 0, kept_time=None), row(2, 6, "duplicate", kept_time=0), row(3, 12, "duplicate", kept_time=6)]
     assert bars(Given("", rows, {"within": 10 * MINUTE, "refresh": True})) == [(0, 22)]
     assert bars(Given("", rows, {"within": None})) == [(0, None)]
+    cut = Given("", [*rows[:2], row(3, 12, kept_time=None)], {"within": 10 * MINUTE, "refresh": True, "at_most": 11 * MINUTE})
+    assert bars(cut) == [(0, 16), (12, 22)], "a row that passes by `at_most` begins a bar, though one is near"
+    assert said(cut.rows, cut)[2].endswith("`within` is 10 minutes, `at_most` 11 minutes.")
     last = [row(1, 0, "duplicate", kept_time=6), row(2, 6, kept_time=None)]
     assert bars(Given("", last, {"within": 10 * MINUTE, "keep": "last"})) == [(-4, 6)]
     assert bars(Given("", last, {"within": 10 * MINUTE, "keep": "unique"})) == []

@@ -24,8 +24,7 @@ KERNELS = [  # calls that have no plain SQL
     "SUPPRESS_UNTIL_TIME_LIMIT(TABLE({nasty}) PARTITION BY ({k}, {d}) ORDER BY ({off}, {id}), wait => INTERVAL 10 SECONDS, time => {time}, max_records => 3, when_full => 'emit_early')",
     "SUPPRESS_UNTIL_CLOSE(TABLE(SELECT *, {u} AS `it's the end`, named_struct('A$$b c', {v}) AS `$$` FROM nasty) PARTITION BY ({k}, {s}) ORDER BY {off} DESC NULLS LAST, "
     "time => {time}, window_end => '`it\\'s the end`', grace => INTERVAL 5 SECONDS, max_records => 500, when_full => 'fail', output => 'all')",
-    "WINDOW_UPDATES(TABLE(nasty) PARTITION BY {k} ORDER BY {t}, difference => INTERVAL 10 SECONDS, "
-    "aggregates => 'count(*) AS n, max({id}) AS `the ``last`', output => 'rows')",
+    "SUPPRESS_UNTIL_TIME_LIMIT(TABLE(nasty) PARTITION BY {k} ORDER BY {t}, wait => INTERVAL 5 SECONDS, max_records => 7, when_full => 'emit_early')",
 ]
 
 
@@ -67,7 +66,7 @@ def test_what_has_plain_sql_is_plain_and_what_neither_can_be_is_refused(spark: S
     _, _, names = nasty.drifted(spark, 0, 10)
     deduplicated = names.sql("SELECT * FROM DEDUPLICATE(TABLE(nasty) PARTITION BY {k} ORDER BY {t})")
     script = exported(spark, f"{deduplicated};\nSELECT * FROM {calls(names)[2]}")
-    assert script.count("CREATE OR REPLACE FUNCTION main.streamtime.window_updates_2(") == 1
+    assert script.count("CREATE OR REPLACE FUNCTION main.streamtime.suppress_until_time_limit_2(") == 1
     assert "row_number()" in script.split("CREATE OR REPLACE FUNCTION")[0]
     for option, problem in {"output => 'metrics'": "'metrics' is not possible", "max_record => 1": "Did you mean `max_records`"}.items():
         with pytest.raises(AnalysisException, match=problem):

@@ -227,17 +227,22 @@ def test_the_last_changes_are_sparks_own_totals(spark: SparkSession) -> None:
             assert math.isclose(a, b, rel_tol=1e-12) if isinstance(b, float) else a == b, (one.g, name, a, b)
 
 
+def of_doubles(spark: SparkSession, rows: list[tuple[int, str, float | None, bool]], aggregates: str) -> list[Any]:
+    """What each change makes of one group: its number, and the aggregates of `x`."""
+    spark.createDataFrame(rows, "n BIGINT, k STRING, x DOUBLE, gone BOOLEAN").createOrReplaceTempView("doubles")
+    names = ", ".join(one.split(" AS ")[-1] for one in aggregates.split(", "))
+    return spark.sql(
+        f"SELECT n, {names} FROM AGGREGATE_CHANGES(TABLE(SELECT *, timestamp_seconds(n) AS ts, 1 AS g FROM doubles)"
+        f" PARTITION BY k ORDER BY n, time => 'ts', deleted => 'gone', group_by => ARRAY('g'), aggregates => '{aggregates}') ORDER BY n"
+    ).collect()
+
+
 def test_doubles_are_taken_back_without_a_trace(spark: SparkSession) -> None:
     """Large and small ones, infinities and NaN: what is gone is forgotten."""
     nasty = [0.1, 1e300, -1e300, float("inf"), float("-inf"), float("nan"), 5e-324, -0.0, 1.7976931348623157e308, 1.7976931348623157e308]
     rows = [(i, f"k{i}", x, False) for i, x in enumerate(nasty)]
     rows += [(100 + n, f"k{i}", None, True) for n, i in enumerate((5, 3, 4, 9, 1, 2, 8, 6, 7))]
-    spark.createDataFrame(rows, "n BIGINT, k STRING, x DOUBLE, gone BOOLEAN").createOrReplaceTempView("doubles")
-    got = spark.sql(
-        "SELECT n, total, mean, low, high FROM AGGREGATE_CHANGES(TABLE(SELECT *, timestamp_seconds(n) AS ts, 1 AS g FROM doubles)"
-        " PARTITION BY k ORDER BY n, time => 'ts', deleted => 'gone', group_by => ARRAY('g'),"
-        " aggregates => 'sum(x) AS total, avg(x) AS mean, min(x) AS low, max(x) AS high') ORDER BY n"
-    ).collect()
+    got = of_doubles(spark, rows, "sum(x) AS total, avg(x) AS mean, min(x) AS low, max(x) AS high")
     text = [tuple(map(repr, row)) for row in got]
     assert text[2] == ("2", "0.1", repr(0.1 / 3), "-1e+300", "1e+300")
     assert text[4][1] == text[5][1] == "nan"
@@ -248,6 +253,13 @@ def test_doubles_are_taken_back_without_a_trace(spark: SparkSession) -> None:
     assert text[12][1] == "inf"  # too large, as in Spark
     assert text[13][1] == "1.7976931348623157e+308"
     assert text[-1] == ("108", "0.1", "0.1", "0.1", "0.1")
+
+
+def test_zero_has_no_sign_in_min_and_max(spark: SparkSession) -> None:
+    """Else 0.0 that is gone would show in whether -0.0 comes out as it is."""
+    rows = [(1, "a", 0.0, False), (2, "a", None, True), (3, "b", -0.0, False), (4, "c", 0.0, False), (5, "b", None, True)]
+    got = of_doubles(spark, rows, "min(x) AS low, max(CAST(x AS FLOAT)) AS high")
+    assert [(row.n, str(row.low), str(row.high)) for row in got] == [(n, *["None" if n == 2 else "0.0"] * 2) for n in range(1, 6)]
 
 
 def test_a_sum_that_does_not_fit_is_an_error_as_in_spark(spark: SparkSession) -> None:

@@ -37,6 +37,8 @@ def options_of(random_: random.Random, seed: int) -> dict[str, Any]:
         "clock_by": (["s", "c"], [], ["s"], ["s", "k"])[(seed + seed // 4) % 4],
     }
     options["refresh"] = options["within"] is not None and random_.random() < 0.5
+    bounded = options["refresh"] and options["within"] < HIGHEST and seed % 5
+    options["at_most"] = min(options["within"] + random_.choice([1, SECOND]), HIGHEST) if bounded else None
     options["offset"] = random_.choice([None, "v", "struct(c, v)"]) if options["keep"] == "first" else None
     return options
 
@@ -47,6 +49,8 @@ def text_of(options: dict[str, Any], names: nasty.Names, table: str) -> str:
         parts.append(f"within => {interval(options['within'])}")
     if options["refresh"]:
         parts.append("refresh => true")
+    if options["at_most"] is not None:
+        parts.append(f"at_most => {interval(options['at_most'])}")
     if options["offset"]:
         parts.append(f"offset => {names.option('struct({c}, {v})' if 'struct' in options['offset'] else '{v}')}")
     if options["clock_by"]:

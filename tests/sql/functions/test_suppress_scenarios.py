@@ -27,6 +27,18 @@ CLOSES: tuple[dict[str, Any], ...] = (
     {"grace": SECOND, "gap": 2 * SECOND, "keys": ["s", "d"], "order": ["off"], "clock_by": ["s"], "at_end": "emit"},
     {"grace": 1, "gap": None, "keys": ["s", "k", "u"], "order": ["d", "off"], "clock_by": []},
     {"grace": FOR_EVER, "gap": 0, "keys": ["s", "t"], "order": ["t"], "clock_by": ["s"], "max_records": 1, "when_full": "spill"},
+    {"grace": None, "gap": None, "keys": ["s", "k"], "order": ["off"], "clock_by": ["s", "c"], "until": "end", "at_end": "emit"},
+    {"grace": None, "gap": 0, "keys": ["s", "k"], "order": ["d", "off"], "clock_by": [], "until": "end"},
+    {
+        "grace": None,
+        "gap": SECOND,
+        "keys": ["s", "d"],
+        "order": ["off"],
+        "clock_by": ["s"],
+        "until": "end",
+        "max_records": 2,
+        "when_full": "spill",
+    },
     {"grace": HIGHEST, "gap": HIGHEST, "keys": ["s", "v"], "order": ["off"], "clock_by": [], "at_end": "emit", "deleted": False},
 )
 
@@ -47,7 +59,7 @@ def text_of(options: dict[str, Any], names: nasty.Names, table: str) -> str:
         parts += [f"window_end => {names.option('{u}')}"]
     parts += [f"{n} => {interval(options[n])}" for n in ("wait", "grace", "gap") if options.get(n) is not None]
     parts += [f"{n} => {options[n]}" for n in ("max_records", "max_bytes") if n in options]
-    parts += [f"{n} => '{options[n]}'" for n in ("when_full", "at_end") if n in options]
+    parts += [f"{n} => '{options[n]}'" for n in ("when_full", "at_end", "until") if n in options]
     if options.get("deleted", True):
         parts.append(f"deleted => {names.option('{gone}')}")
     if options["clock_by"]:
@@ -58,7 +70,7 @@ def text_of(options: dict[str, Any], names: nasty.Names, table: str) -> str:
 
 def fates_of(rows: list[nasty.Row], options: dict[str, Any]) -> list[Fate]:
     closes, order = "grace" in options, [o.removesuffix(" DESC") for o in options["order"]]
-    after = 0 if not closes else options["grace"] + (0 if options["gap"] is None else options["gap"] + 1)
+    after = 0 if not closes else (options["grace"] or 0) + (0 if options["gap"] is None else options["gap"] + 1)
     given = nasty.meant(rows)
     for row in given:
         row["close"] = None if row["u"] is None else row["u"] + after
@@ -69,7 +81,7 @@ def fates_of(rows: list[nasty.Row], options: dict[str, Any]) -> list[Fate]:
     more = {n: options[n] for n in ("max_records", "max_bytes", "when_full") if n in options}
     return Suppress(
         wait=options.get("wait"), closes=closes, deleted=options.get("deleted", True), order=order, keys=options["keys"],
-        clock_by=options["clock_by"], at_end=options.get("at_end", "hold" if closes else "emit"), **more,
+        clock_by=options["clock_by"], corrected="until" in options, at_end=options.get("at_end", "hold" if closes else "emit"), **more,
     ).run(given)  # fmt: skip
 
 
@@ -101,7 +113,7 @@ def test_nasty_rows_equal_the_slow_definition_and_nothing_is_lost(spark: SparkSe
     assert all(r.said for r in found if r[0] == "explain")
     got = Counter((*r[:4], by_of(r, options), r[5], nasty.about(r[6])) for r in found)
     nasty.compare(got, wanted, rows, text)
-    if number in (0, 8):
+    if number in (0, 8, 11):
         nasty.counted(spark, text.replace("OUT", "metrics"), wanted)
 
 

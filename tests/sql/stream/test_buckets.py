@@ -47,17 +47,26 @@ def test_a_stream_is_judged_as_the_slow_definition_says(seed: int) -> None:
     within, refresh, delay = random_.choice([0, STEP, 3 * STEP, 10 * STEP, None]), random_.random() < 0.4, random_.choice([0, 0, 4 * STEP])
     order = random_.choice([["t"], ["id"]])
     offset = "off" if random_.random() < 0.4 else None
+    bounded = refresh and within is not None and random_.random() < 0.6
+    at_most = within + random_.choice([1, 2, 9]) * STEP if bounded and within is not None else None
     expected = reference.deduplicate(
-        [], within=within, refresh=refresh, offset=offset, order=order, clocked=reference.in_micro_batches(batches, order, delay, STEP)
+        [],
+        within=within,
+        refresh=refresh,
+        at_most=at_most,
+        offset=offset,
+        order=order,
+        clocked=reference.in_micro_batches(batches, order, delay, STEP),
     )
-    transition = Deduplicate(within=groups.HIGHEST if within is None else within, refresh=refresh, offsets=2 if offset else 0)
+    far = groups.HIGHEST if within is None else within
+    transition = Deduplicate(within=far, refresh=refresh, at_most=at_most, offsets=2 if offset else 0)
     other = By("id") if order == ["t"] else By("t")
     stream = Stream(plan(transition, results=("kept",), order=(By(order[0]),), ties=(other,), offset=("off",) if offset else ()))
     got = {r["id"]: (r[REASON], moment(r["kept"]), moment(r[CLOCK])) for r in replay(stream, batches, delay, random_)}
     times = {r["id"]: r["t"] for rows in batches for r in rows}
     for one in expected:
         reason, kept, clock = got[one.row["id"]]
-        assert (reason, kept) == (one.reason, one.kept_time), (one, within, refresh, delay, order)
+        assert (reason, kept) == (one.reason, one.kept_time), (one, within, refresh, at_most, delay, order)
         assert clock == one.stream_time or times[one.row["id"]] is None
 
 

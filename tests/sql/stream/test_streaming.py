@@ -24,6 +24,10 @@ CALL = "DEDUPLICATE(TABLE({}) PARTITION BY k ORDER BY ts, within => INTERVAL 10 
     [
         ("within => INTERVAL 10 SECONDS", {"within": 10 * SECOND}),
         ("within => INTERVAL 4 SECONDS, watermark => INTERVAL 3 SECONDS, refresh => true", {"within": 4 * SECOND, "refresh": True}),
+        (
+            "within => INTERVAL 3 SECONDS, refresh => true, at_most => INTERVAL 5 SECONDS, offset => 'off'",
+            {"within": 3 * SECOND, "refresh": True, "at_most": 5 * SECOND, "offset": "off"},
+        ),
         ("offset => 'off'", {"within": None, "offset": "off"}),
     ],
 )

@@ -23,10 +23,11 @@ CLOSE = (
     "SUPPRESS_UNTIL_CLOSE(TABLE(SELECT *, date_trunc('MINUTE', ts) AS minute FROM events) PARTITION BY (k, minute) ORDER BY id, time => 'ts', "
     "window_end => 'minute + INTERVAL 10 SECONDS', grace => INTERVAL 3 SECONDS, deleted => 'off = 1'{})"
 )
+END = CLOSE.replace("minute + INTERVAL 10 SECONDS', grace => INTERVAL 3 SECONDS", "minute + INTERVAL 13 SECONDS', until => 'end'")
 MINUTE = 60 * SECOND
 
 
-def fates_of(batches: list[list[dict[str, Any]]], closes: bool, delay: int) -> tuple[list[Any], int]:
+def fates_of(batches: list[list[dict[str, Any]]], closes: bool, delay: int, corrected: bool = False) -> tuple[list[Any], int]:
     """What becomes of the rows; and how many are still held once the last micro-batch, which has no rows, is over."""
     clocked = {r["id"]: clock for r, clock in in_micro_batches(batches, ["id"], delay, 1000)}
     largest = max(r["t"] for rows in batches for r in rows if r["t"] is not None)
@@ -35,18 +36,19 @@ def fates_of(batches: list[list[dict[str, Any]]], closes: bool, delay: int) -> t
               "minute": None if r["t"] is None else r["t"] // MINUTE} for r in rows]
         for rows in batches
     ]  # fmt: skip
-    slow = Suppress(closes=closes, wait=None if closes else 5 * SECOND, keys=["k", "minute"] if closes else ["k"], watermarked=True)
+    wait, keys = (None, ["k", "minute"]) if closes else (5 * SECOND, ["k"])
+    slow = Suppress(closes=closes, corrected=corrected, wait=wait, keys=keys, watermarked=True)
     fates = slow.stream([*((rows, clocked[rows[0]["id"]]) for rows in meant), ([], (largest - delay) // 1000 * 1000)])
     return fates, len(slow.buffer)
 
 
-@pytest.mark.parametrize("closes", [False, True])
-def test_a_stream_cut_and_restarted_at_random_is_suppressed_as_the_slow_definition_says(source: Source, closes: bool) -> None:
-    random_ = random.Random(closes)
+@pytest.mark.parametrize("call", [LIMIT, CLOSE, END, END.replace("deleted =>", "max_records => 1000, when_full => 'fail', deleted =>")])
+def test_a_stream_cut_and_restarted_at_random_is_suppressed_as_the_slow_definition_says(source: Source, call: str) -> None:
+    random_ = random.Random(call)
     batches, delay = random_batches(random_, 4), 2 * SECOND
-    text = (CLOSE if closes else LIMIT).format(", watermark => INTERVAL 2 SECONDS, output => 'all'")
+    text = call.format(", watermark => INTERVAL 2 SECONDS, output => 'all'")
     found = replay(source, batches, f"SELECT * FROM {text}", random_)
-    fates, held = fates_of(batches, closes, delay)
+    fates, held = fates_of(batches, call != LIMIT, delay, "until" in call)
 
     def known(clock: int | None) -> int | None:
         return None if clock == BEFORE else clock
@@ -193,6 +195,15 @@ def test_a_bounded_stream_emits_its_oldest_places_early_across_keys_and_restarts
     failing = text.replace("'emit_early'", "'fail'")
     with pytest.raises(StreamingQueryException, match=r"with other options: .*when_full was emit_early and is fail"):
         source.run(f"SELECT * FROM {failing}")
+
+
+def test_an_option_that_says_until_when_is_kept_with_the_checkpoint(source: Source) -> None:
+    source.add([("a", at(0), 1, 0)])
+    text = CLOSE.replace(", grace => INTERVAL 3 SECONDS", "").format("")
+    source.run(f"SELECT * FROM {text}")
+    source.add([("a", at(1), 2, 0)])
+    with pytest.raises(StreamingQueryException, match=r"with other options: until was not given and is end"):
+        source.run(f"SELECT * FROM {text.replace('deleted =>', '''until => 'end', deleted =>''')}")
 
 
 def test_the_clock_on_the_wall_needs_timestamps(source: Source, tmp_path: Path) -> None:

@@ -29,9 +29,12 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"closes": 1, "keys": ["d"], "order": ["t", "off"], "deleted": False},
     {"closes": HIGHEST, "keys": ["k"], "order": ["off"], "at_end": "emit"},
     {"closes": 0, "keys": [], "order": ["off"], "deleted": False},
+    {"closes": 0, "keys": ["k"], "order": ["off"], "until": "end"},
+    {"closes": 0, "keys": ["k", "d"], "order": ["d", "off"], "until": "end", "at_end": "emit"},
+    {"closes": 0, "keys": [], "order": ["off DESC"], "until": "end"},
 )
 DAY = 86_400 * SECOND
-KINDS = {1: "TIMESTAMP_NTZ", 2: "DATE", 5: "DATE", 6: "TIMESTAMP_NTZ"}  # of event time, by place in OPTIONS
+KINDS = {12: "TIMESTAMP_NTZ", 1: "TIMESTAMP_NTZ", 2: "DATE", 5: "DATE", 6: "TIMESTAMP_NTZ"}  # of event time, by place in OPTIONS
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +48,8 @@ def text_of(options: dict[str, Any], names: nasty.Names) -> str:
     clauses = names.clauses(options["keys"], options["order"])
     parts = [clauses if options["keys"] else clauses.replace("PARTITION BY () ", ""), f"time => {names.option('{t}')}"]
     if "closes" in options:
-        parts += [f"window_end => {names.option('{u}')}", f"grace => {interval(options['closes'])}"]
+        parts += [f"window_end => {names.option('{u}')}"]
+        parts += ["until => 'end'"] if "until" in options else [f"grace => {interval(options['closes'])}"]
     else:
         parts.append(f"wait => {interval(options['wait'])}")
     parts += [f"at_end => '{options['at_end']}'"] if "at_end" in options else []
@@ -63,7 +67,13 @@ def fates_of(rows: list[nasty.Row], options: dict[str, Any]) -> list[Fate]:
             row["off"] = -row["off"]
     at_end = options.get("at_end", "hold" if closes else "emit")
     made = Suppress(
-        wait=options.get("wait"), closes=closes, deleted=options.get("deleted", True), order=order, keys=options["keys"], at_end=at_end
+        wait=options.get("wait"),
+        closes=closes,
+        corrected="until" in options,
+        deleted=options.get("deleted", True),
+        order=order,
+        keys=options["keys"],
+        at_end=at_end,
     )
     return made.run(given)
 
@@ -71,7 +81,7 @@ def fates_of(rows: list[nasty.Row], options: dict[str, Any]) -> list[Fate]:
 @pytest.mark.parametrize("number", range(len(OPTIONS)))
 def test_the_same_rows_come_out_at_the_same_stream_time_for_the_same_reason(spark: SparkSession, number: int) -> None:
     options, kind = OPTIONS[number], KINDS.get(number, "TIMESTAMP")
-    rows, _, names = nasty.drifted(spark, number, 400, kind, number in (3, 8))
+    rows, _, names = nasty.drifted(spark, number, 400, kind, number in (3, 8, 11))
     if kind == "DATE":
         options = options | {n: options[n] // SECOND * DAY for n in ("wait", "closes") if options.get(n, 0) >= SECOND}
     text, row_id = text_of(options, names), names.sql("{id}")

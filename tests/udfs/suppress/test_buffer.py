@@ -30,7 +30,7 @@ def call_of(options: dict[str, Any], output: str, **changes: Any) -> buffer.Supp
     given: dict[str, Any] = {
         "function": "F", "time": "t", "keys": ("k",), "told": ("first", "second"), "clocks": tuple(options["clock_by"]), "columns": ("id", "k"),
         "results": RESULTS if output != "rows" else (EMIT_TIME, EMIT_REASON), "at_end": options["at_end"], "output": output,
-        "until": Until(groups.HIGHEST if wait is None else wait, "close" if options["closes"] else None),
+        "until": Until(groups.HIGHEST if wait is None else wait, "close" if options["closes"] else None, corrected=options.get("corrected", False)),
         "bounds": decisions.Bounds(options.get("max_records"), options.get("max_bytes"), options.get("when_full")),
     }  # fmt: skip
     return buffer.Suppress(**given | changes)

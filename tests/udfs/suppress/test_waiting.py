@@ -64,7 +64,10 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
     wait = random_.choice([0, 1, 3 * STEP, 10 * STEP, groups.HIGHEST])
     output = random_.choice(["rows", "dropped", "all"])
     order = random_.choice(["id", "t"])
-    holder = StreamBuffer(Until(wait, "close" if closes else None), "t", COLUMNS, REASON, CLOCK, "at", "why", "deleted", output)
+    corrected = closes and random_.random() < 0.5
+    holder = StreamBuffer(
+        Until(wait, "close" if closes else None, corrected=corrected), "t", COLUMNS, REASON, CLOCK, "at", "why", "deleted", output
+    )
     results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
     ties = tuple(By(n) for n in ("k", "t", "close", "deleted", "id") if n != order)
     stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By(order),), ties, ("null_time",), results, output))
@@ -77,7 +80,8 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
         largest = max([largest, *(r["t"] for r in rows if r["t"] is not None)])
     for watermark in (200 * STEP,):
         found += stream.run(table([]), watermark)
-    slow = Reference(closes=closes, wait=None if closes or wait == groups.HIGHEST else wait, order=[order], watermarked=True)
+    limit = None if closes or wait == groups.HIGHEST else wait
+    slow = Reference(closes=closes, corrected=corrected, wait=limit, order=[order], watermarked=True)
     fates = slow.stream([*zip(batches, watermarks, strict=True), ([], 200 * STEP)])
     held = {id(p.fate) for p in slow.buffer.values()}
     expected = []
@@ -144,12 +148,13 @@ def test_the_latest_time_of_day_is_kept_though_nothing_is_held() -> None:
 @pytest.mark.parametrize("seed", range(160))
 def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
     random_ = random.Random(seed)
-    batches, closes = some_stream(random_), random_.random() < 0.2
+    batches, closes = some_stream(random_), random_.random() < 0.4
+    corrected = closes and random_.random() < 0.5
     wait, output, early = random_.choice([0, 3 * STEP, None]), random_.choice(["rows", "all"]), not closes and random_.random() < 0.8
     records, size = random_.choice([(0, None), (1, None), (3, None), (None, 5), (3, 9)])
     columns = (*COLUMNS, "size")
     holder = BoundedBuffer(
-        Until(groups.HIGHEST if wait is None else wait, "close" if closes else None), "t", columns, REASON, CLOCK, "at", "why", "deleted", output,
+        Until(groups.HIGHEST if wait is None else wait, "close" if closes else None, corrected=corrected), "t", columns, REASON, CLOCK, "at", "why", "deleted", output,
         "F", ("k",), "size", Bounds(records, size, "emit_early" if early else "fail"),
     )  # fmt: skip
     results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
@@ -163,7 +168,7 @@ def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -
         return made.drop_columns([PLACE, *KEYS]).append_column(PLACE, zeros)
 
     slow = Reference(
-        closes=closes, wait=None if closes else wait, watermarked=True, max_records=records, max_bytes=size,
+        closes=closes, corrected=corrected, wait=None if closes else wait, watermarked=True, max_records=records, max_bytes=size,
         when_full="emit_early" if early else "fail",
     )  # fmt: skip
     largest, clocked = reference.BEFORE, list[tuple[list[reference.Row], int]]()
