@@ -14,9 +14,8 @@ pyarrow 16), so it gets a virtual environment of its own, in a temporary folder 
 
     --rows 1e6 --keys 100000,50 --rounds 3    what is measured
     --suites batch,stream                     or one of them
-    --table                                   nothing but the tables of docs/speed.md, of the stored results
 
-Results are merged into peers.json beside this file, by suite and number of keys.
+Results are merged into peers.json beside this file, by suite and number of keys; docs/speed.md has the tables (contestants/tables.py).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark
-from contestants import in_spark, questions, tables
+from contestants import in_spark, questions
 from contestants.own_process import Child, python_with
 from contestants.plain import SETTINGS
 from deduplicate import data
@@ -67,6 +66,7 @@ CANNOT = {
     "Polars": ["as DuckDB; deduplication within a time takes a loop in Python"],
     "Flink SQL": [
         "deduplication within a time of the kept row: it has for ever, and once for each window",
+        "which of a key's rows with one time is first: the one that it meets first; ours has the rest of the row decide",
         "event times finer than a millisecond: `The supported precision 'p' is from 0 to 3`",
         "a row whose time is NULL ends the job",
         "`MAX` over a NaN depends on which row came first",
@@ -89,11 +89,7 @@ def main() -> None:
     parser.add_argument("--environments", type=Path, help="a folder to keep Flink in")
     parser.add_argument("--without-flink", action="store_true")
     parser.add_argument("--dry", action="store_true", help="write nothing")
-    parser.add_argument("--table", action="store_true", help="print the tables of the stored results, and nothing else")
     options = parser.parse_args()
-    if options.table:
-        print(tables.peers(json.loads(STORED.read_text())))
-        return
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None  # before we add to it
     spark = streamtime.session(cores=options.cores, memory=options.memory, settings=SETTINGS)
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
@@ -204,7 +200,7 @@ def agreeing(contestants: dict[str, Runs], folder: Path, asked: str) -> None:
 
 
 def raced(contestants: dict[str, Runs], folder: Path, rounds: int, limit: float) -> dict[str, Any]:
-    """Seconds of each round but the first, in which all must come to as many rows as ours."""
+    """Seconds of each round but the first, in which rows are counted: all must come to as many as ours."""
     found: dict[str, Any] = {}
     for question, runs in contestants.items():
         racing = dict(runs)
@@ -213,10 +209,8 @@ def raced(contestants: dict[str, Runs], folder: Path, rounds: int, limit: float)
         counts: dict[str, int] = {}
         for number, (name, run) in turns(racing, rounds, left_out):
             try:
-                if number == 0 and name != in_spark.FLOOR:
-                    counts[name] = run(folder, "count")
                 if number == 0:
-                    run(folder, "seconds")
+                    counts[name] = run(folder, "count")
                     continue
                 seconds[name].append(took := run(folder, "seconds"))
             except (RuntimeError, TimeoutError) as error:
@@ -226,6 +220,7 @@ def raced(contestants: dict[str, Runs], folder: Path, rounds: int, limit: float)
             print(f"    {question}, round {number}, {name}: {took:.2f} s", flush=True)
             if took > limit:
                 left_out[name] = f"more than {limit:.0f} s"
+        counts.pop(in_spark.FLOOR, None)
         assert len(set(counts.values())) == 1, f"{question}: other numbers of rows: {counts}"
         medians = {name: statistics.median(times) for name, times in seconds.items() if times and name not in left_out}
         for name, took in medians.items():

@@ -42,7 +42,7 @@ def nasty_rows() -> list[Row]:
 
 
 def stream_rows() -> list[Row]:
-    """In order of arrival: times in ties and up to minutes out of order, all of milliseconds, NULL in every role but the time, no NaN; then the closer."""
+    """In order of arrival: times in ties and up to minutes out of order, all of milliseconds, NULL in every role but the time, no NaN, no tie for a key's first; then the closer."""
     start = 1_700_000_000 * SECOND
     rows: list[Row] = []
     for i in range(600):
@@ -50,7 +50,7 @@ def stream_rows() -> list[Row]:
         key = None if i % 31 == 0 else 0 if i % 3 == 0 else i * i % 23
         rows.append((key, start + step * 20 * SECOND, None if i % 17 == 0 else i, (None, -float("inf"), i / 8, -0.0)[i % 4]))
     edge = start + 600 * 20 * SECOND
-    rows += [(50, edge, 1, 1.0), (50, edge, 0, 2.0), (50, edge + GAP, 2, 3.0), (51, edge, 3, 4.0), (51, edge + GAP + 1000, 4, 5.0)]
+    rows += [(50, edge, 1, 1.0), (50, edge + GAP, 2, 3.0), (50, edge + GAP, 0, 2.0), (51, edge, 3, 4.0), (51, edge + GAP + 1000, 4, 5.0)]
     return [*rows, (CLOSER, edge + 100 * HOUR, 0, 0.0)]
 
 
