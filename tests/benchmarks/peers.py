@@ -15,7 +15,8 @@ pyarrow 16), so it gets a virtual environment of its own, in a temporary folder 
     --rows 1e6 --keys 100000,50 --rounds 3    what is measured
     --suites batch,stream                     or one of them
 
-Results are merged into peers.json beside this file, by suite and number of keys; docs/speed.md has the tables (contestants/tables.py).
+Results are merged into peers.json beside this file, by suite and number of keys, each question when it is done; docs/speed.md has the tables
+(contestants/tables.py).
 """
 
 from __future__ import annotations
@@ -104,9 +105,11 @@ def main() -> None:
                 print(f"[{suite}: {rows:,} rows, {keys:,} keys, {options.rounds} rounds ..]", flush=True)
                 place = folder / f"{suite}{keys}"
                 many(suite, spark, place, rows, keys, options.cores)
-                found = raced(contestants, place, options.rounds, options.limit)
-                if not options.dry:
-                    merged(suite, keys, rows, options, load, found)
+                found: dict[str, Any] = {}
+                for question, runs in contestants.items():
+                    found[question] = raced(question, runs, place, options.rounds, options.limit)
+                    if not options.dry:
+                        merged(suite, keys, rows, options, load, found)
     spark.stop()
 
 
@@ -199,34 +202,30 @@ def agreeing(contestants: dict[str, Runs], folder: Path, asked: str) -> None:
             print(f"  {question}: {name} has our {len(expected)} rows", flush=True)
 
 
-def raced(contestants: dict[str, Runs], folder: Path, rounds: int, limit: float) -> dict[str, Any]:
+def raced(question: str, runs: Runs, folder: Path, rounds: int, limit: float) -> dict[str, Any]:
     """Seconds of each round but the first, in which rows are counted: all must come to as many as ours."""
-    found: dict[str, Any] = {}
-    for question, runs in contestants.items():
-        racing = dict(runs)
-        left_out: dict[str, str] = {}
-        seconds: dict[str, list[float]] = {name: [] for name in racing}
-        counts: dict[str, int] = {}
-        for number, (name, run) in turns(racing, rounds, left_out):
-            try:
-                if number == 0:
-                    counts[name] = run(folder, "count")
-                    continue
-                seconds[name].append(took := run(folder, "seconds"))
-            except (RuntimeError, TimeoutError) as error:
-                left_out[name] = f"{type(error).__name__}: {str(error)[:200]}"
-                print(f"    {question}, {name}: {left_out[name]}", flush=True)
+    left_out: dict[str, str] = {}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    counts: dict[str, int] = {}
+    for number, (name, run) in turns(runs, rounds, left_out):
+        try:
+            if number == 0:
+                counts[name] = run(folder, "count")
                 continue
-            print(f"    {question}, round {number}, {name}: {took:.2f} s", flush=True)
-            if took > limit:
-                left_out[name] = f"more than {limit:.0f} s"
-        counts.pop(in_spark.FLOOR, None)
-        assert len(set(counts.values())) == 1, f"{question}: other numbers of rows: {counts}"
-        medians = {name: statistics.median(times) for name, times in seconds.items() if times and name not in left_out}
-        for name, took in medians.items():
-            print(f"  {question:32} {name:24} {took:8.3f} s", flush=True)
-        found[question] = {"rows": next(iter(counts.values())), "median_seconds": medians, "seconds": seconds, "left_out": left_out}
-    return found
+            seconds[name].append(took := run(folder, "seconds"))
+        except (RuntimeError, TimeoutError) as error:
+            left_out[name] = f"{type(error).__name__}: {str(error)[:200]}"
+            print(f"    {question}, {name}: {left_out[name]}", flush=True)
+            continue
+        print(f"    {question}, round {number}, {name}: {took:.2f} s", flush=True)
+        if took > limit:
+            left_out[name] = f"more than {limit:.0f} s"
+    counts.pop(in_spark.FLOOR, None)
+    assert len(set(counts.values())) == 1, f"{question}: other numbers of rows: {counts}"
+    medians = {name: statistics.median(times) for name, times in seconds.items() if times and name not in left_out}
+    for name, took in medians.items():
+        print(f"  {question:32} {name:24} {took:8.3f} s", flush=True)
+    return {"rows": next(iter(counts.values())), "median_seconds": medians, "seconds": seconds, "left_out": left_out}
 
 
 def turns(racing: Runs, rounds: int, left_out: dict[str, str]) -> Iterator[tuple[int, tuple[str, Run]]]:

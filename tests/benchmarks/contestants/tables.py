@@ -58,7 +58,7 @@ def how(shape: Stored) -> str:
 
 
 def cell(suite: str, shape: Stored, question: str, name: str) -> str:
-    found = shape["questions"][question]
+    found = shape["questions"].get(question, {"median_seconds": {}, "left_out": {}})
     if name not in found["median_seconds"]:
         return str(found["left_out"].get(name, "not run"))
     took = found["median_seconds"][name]
