@@ -5,7 +5,6 @@ those of peers.json; tests/whole/test_stored.py compares the pages with them.
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -63,26 +62,6 @@ def cell(suite: str, shape: Stored, question: str, name: str) -> str:
         return str(found["left_out"].get(name, "not run"))
     took = found["median_seconds"][name]
     return f"{took / found['median_seconds'][FLOOR]:.2f}" if suite == "batch" else f"{shape['rows'] / took:,.0f}"
-
-
-def cluster(stored: Stored) -> str:
-    """What `cluster.py` found: by call and number of workers, the ratio to the bare shuffle + sort, and the share of time that workers were at work."""
-    counts = list(stored["workers"])
-    first = stored["workers"][counts[0]]
-    head = ["call", *[f"{count} worker{'s' * (count != '1')}" for count in counts], *[f"at work, of {count}" for count in counts]]
-    rows = []
-    for call in first:
-        found = [stored["workers"][count][call] for count in counts]
-        rows.append([call, *[f"{ratio(one):.1f}" for one in found], *[f"{at_work(one):.0%}" for one in found]])
-    return table(head, *rows)
-
-
-def ratio(found: dict[str, list[float]]) -> float:
-    return statistics.median(took / floor for took, floor in zip(found["seconds"], found["floor"], strict=True))
-
-
-def at_work(found: dict[str, list[float]]) -> float:
-    return statistics.median(found["at work"])
 
 
 def spread(stored: Stored) -> str:
