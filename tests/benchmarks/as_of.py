@@ -22,14 +22,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-import venv
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from contestants.own_process import Child, Run, pip, python_with
 from contestants.plain import FLOOR, SETTINGS, checksum, floor, noop, sides
 from deduplicate import SPAN, Memory
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -49,8 +47,6 @@ PACKAGES = {
     "spark_native": ("pyspark==4.3.0",),
     "one_process": ("duckdb", "polars", "pyarrow"),
 }
-# seconds to run, or with True a checksum
-Run = Callable[[Path, bool], "float | list[int]"]
 
 
 def side(spark: SparkSession, rows: int, keys: str, columns: int, letter: str) -> DataFrame:
@@ -127,72 +123,6 @@ def tempo(spark: SparkSession, packages: Path) -> dict[str, Run]:
     return {TEMPO.format(PACKAGES["tempo"][0].partition("==")[2]): on_spark(spark, join, "right_b0")}
 
 
-class Child:
-    """Contestants in a process and a virtual environment of their own; see contestants/served.py. One that takes longer than the limit is
-    killed with its process, which starts anew for the next.
-    """
-
-    def __init__(self, module: str, packages: Path, options: argparse.Namespace) -> None:
-        self.limit, folder = options.limit, packages / module
-        python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-        if not python.exists():
-            venv.create(folder, with_pip=True)
-            pip(str(python), *PACKAGES[module])
-        self.command = [str(python), "-m", f"contestants.{module}", str(options.cores), options.memory]
-        self.log = packages / f"{module}.log"
-        self.process = self._started()
-
-    def _started(self) -> subprocess.Popen[str]:
-        clean = {n: v for n, v in os.environ.items() if not n.startswith(("SPARK_", "PYSPARK_"))}
-        pipe = subprocess.PIPE
-        with self.log.open("w") as errors:
-            self.process = subprocess.Popen(self.command, cwd=HERE, env=clean, stdin=pipe, stdout=pipe, stderr=errors, text=True)
-        self.names: list[str] = self._answer()
-        return self.process
-
-    def runs(self) -> dict[str, Run]:
-        return {name: lambda folder, check, name=name: self._ask(name, folder, check) for name in self.names}  # type: ignore[misc]
-
-    def _ask(self, name: str, folder: Path, check: bool) -> Any:
-        if self.process.poll() is not None:
-            self._started()
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"run": name, "folder": str(folder), "check": check}) + "\n")
-        self.process.stdin.flush()
-        killer = threading.Timer(self.limit, self.process.kill)
-        began = time.perf_counter()
-        killer.start()
-        try:
-            answer = self._answer()
-        except RuntimeError:
-            if time.perf_counter() - began >= self.limit:
-                self.process.wait()
-                raise TimeoutError(f"not done after {self.limit:.0f} s") from None
-            raise
-        finally:
-            killer.cancel()
-        if "error" in answer:
-            raise RuntimeError(answer["error"])
-        return answer["found"]
-
-    def _answer(self) -> Any:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            self.process.wait()
-            raise RuntimeError(f"the process ended: {self.log.read_text()[-300:]}")
-        return json.loads(line)
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.communicate()
-
-
-def pip(python: str, *arguments: str) -> None:
-    print(f"[pip install {' '.join(arguments)} ..]", flush=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments], check=True)
-
-
 def others(spark: SparkSession, packages: Path, options: argparse.Namespace) -> tuple[dict[str, Run], list[Child]]:
     """What has to be installed first, as far as that works."""
     runs: dict[str, Run] = {}
@@ -202,7 +132,8 @@ def others(spark: SparkSession, packages: Path, options: argparse.Namespace) -> 
             if name == "tempo":
                 runs |= tempo(spark, packages)
             else:
-                children.append(Child(name, packages, options))
+                python = python_with(PACKAGES[name], packages / name)
+                children.append(Child(name, python, str(options.cores), options.memory, log=packages / f"{name}.log", limit=options.limit))
                 runs |= children[-1].runs()
         except (ImportError, OSError, RuntimeError, subprocess.CalledProcessError) as error:
             print(f"[left out: {name}: {error}]", flush=True)

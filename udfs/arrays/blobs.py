@@ -74,9 +74,14 @@ def encoded(rows: pa.RecordBatch | pa.Table) -> bytes:
 
 
 def only(table: pa.Table) -> pa.RecordBatch:
-    """The table as one batch."""
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+    """The table as one batch. Raises OverflowError where a column has more text or bytes than one batch can hold: 2 GB."""
+    first, *more = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+    if more:
+        raise OverflowError(
+            f"streamtime: {table.num_rows} rows of one bucket of keys have more than 2 GB in one column. "
+            "Give the stream fewer rows at once (`maxFilesPerTrigger`, `maxBytesPerTrigger`), or fewer columns in the TABLE argument."
+        )
+    return first
 
 
 def ahead(items: Iterator[T], most: int) -> Iterator[T]:

@@ -7,9 +7,11 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-# by name: given the folder of a shape, seconds to run, or with True a checksum
-Runs = dict[str, Callable[[Path, bool], "float | list[int]"]]
+# given the folder of a shape and what is asked of it (with True, a checksum): what is found, as seconds
+Found = Callable[[Path, Any], Any]
+Runs = dict[str, Found]
 
 
 def serve(runs: Runs) -> None:

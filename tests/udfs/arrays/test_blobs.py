@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from streamtime.udfs import keys as keys_
-from streamtime.udfs.arrays.blobs import Packer, ahead, encoded
+from streamtime.udfs.arrays.blobs import Packer, ahead, encoded, only
 
 
 def test_items_come_in_order_each_once() -> None:
@@ -109,3 +109,29 @@ def test_keys_of_all_kinds_that_are_counted_have_two_numbers() -> None:
         values = pa.array([0, 1, None], pa.int32() if kind == pa.date32() else pa.int64() if pa.types.is_temporal(kind) else pa.int8())
         first, second = keys_.halves([values.cast(kind)], 3, "s")
         assert len({*zip(first.tolist(), second.tolist(), strict=True)}) == 3
+
+
+class TooLong:
+    """A table as pyarrow has it where a column has more than 2 GB, without the gigabytes: its chunks do not become one."""
+
+    def __init__(self, *batches: pa.RecordBatch) -> None:
+        self.batches, self.num_rows = batches, sum(batch.num_rows for batch in batches)
+
+    def combine_chunks(self) -> TooLong:
+        return self
+
+    def to_batches(self) -> list[pa.RecordBatch]:
+        return [*self.batches]
+
+
+def test_a_table_that_is_more_than_one_batch_is_an_error_and_no_row_is_lost() -> None:
+    some = pa.record_batch({"text": ["a", "b"]})
+    assert only(TooLong(some)) is some
+    with pytest.raises(OverflowError, match="5 rows of one bucket of keys have more than 2 GB in one column"):
+        only(TooLong(some, some, some.slice(1)))
+
+
+def test_a_table_without_rows_is_one_batch_without_rows() -> None:
+    empty = pa.table({"n": pa.array([], pa.int64()), "text": pa.array([], pa.string())})
+    assert only(empty).num_rows == 0
+    assert only(empty).schema == empty.schema

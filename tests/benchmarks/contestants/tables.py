@@ -1,0 +1,86 @@
+"""Stored results as the tables of docs/: nobody copies a number by hand. `python -m contestants.tables peers`, in this folder's parent, prints
+those of peers.json; tests/whole/test_stored.py compares the pages with them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .in_spark import FLOOR, OURS
+
+Stored = dict[str, Any]
+SUITES = {
+    "batch": "In batch, time as a multiple of the bare shuffle + sort",
+    "stream": "On a stream, rows a second, with start and end of the query",
+}
+
+
+def table(*lines: list[str]) -> str:
+    head, *rows = ["| " + " | ".join(line) + " |" for line in lines]
+    return "\n".join([head, "|" + "---|" * len(lines[0]), *rows]).replace("|  |", "| |")
+
+
+def peers(stored: Stored) -> str:
+    """What `peers.py` found, and what each contestant cannot say."""
+    parts = [one_suite(suite, stored[suite]) for suite in SUITES if suite in stored]
+    cannot = [[name, line] for name, lines in stored["cannot"].items() for line in lines]
+    return "\n\n".join([*parts, table(["", "what it cannot say"], *cannot)])
+
+
+def one_suite(suite: str, by_keys: dict[str, Stored]) -> str:
+    shapes = list(by_keys.values())
+    rows = [["bare shuffle + sort", *map(floors, shapes)]] if suite == "batch" else []
+    for question, found in shapes[0]["questions"].items():
+        for name in (n for n in found["seconds"] if n != FLOOR):
+            line = [f"{question}: {name}", *[cell(suite, shape, question, name) for shape in shapes]]
+            rows.append([f"**{text}**" if name == OURS else text for text in line])
+    head = ["", *[f"{int(shape.partition(' ')[0]):,} keys" for shape in by_keys]]
+    return f"{SUITES[suite]}: {how(shapes[0])}.\n\n" + table(head, *rows)
+
+
+def floors(shape: Stored) -> str:
+    seconds = [found["median_seconds"][FLOOR] for found in shape["questions"].values()]
+    return f"1 ({min(seconds):.1f} to {max(seconds):.1f} s)"
+
+
+def how(shape: Stored) -> str:
+    machine, load = shape["machine"], shape["load_average_before"]
+    busy = f" and other work (load {load:.0f})" if machine["shared"] else ""
+    return (
+        f"{shape['rows']:,} rows, {shape['cores']} cores, medians of {shape['rounds']} interleaved rounds, {shape['date']}, "
+        f"on a machine with {machine['cpus']} cores{busy}"
+    )
+
+
+def cell(suite: str, shape: Stored, question: str, name: str) -> str:
+    found = shape["questions"].get(question, {"median_seconds": {}, "left_out": {}})
+    if name not in found["median_seconds"]:
+        return str(found["left_out"].get(name, "not run"))
+    took = found["median_seconds"][name]
+    return f"{took / found['median_seconds'][FLOOR]:.2f}" if suite == "batch" else f"{shape['rows'] / took:,.0f}"
+
+
+def spread(stored: Stored) -> str:
+    """What `spread.py` found."""
+    head = ["call", f"limit, of {stored['partitions']}", "share of the largest task", "input computed"]
+    calls = stored["calls"].items()
+    return table(head, *[[name, f"{one['limit']:.0f}", f"{one['largest']:.1%}", f"{one['evaluations']:.0f} x"] for name, one in calls])
+
+
+PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
+    "peers": ("speed", peers),
+    "spread": ("scale", spread),
+}
+
+
+def of(name: str) -> str:
+    """The tables of a benchmark's stored results."""
+    return PAGES[name][1](json.loads((Path(__file__).parents[1] / f"{name}.json").read_text()))
+
+
+if __name__ == "__main__":
+    print(of(sys.argv[1]))

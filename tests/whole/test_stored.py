@@ -1,0 +1,54 @@
+"""Tables in the pages are made of stored results of benchmarks, limits are those of the code: a page that has other numbers is found here."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from support import ROOT, TESTS
+
+sys.path.append(str(TESTS / "benchmarks"))
+from contestants import tables
+
+from streamtime.maintained.target import FEW
+from streamtime.sql.rows.ranges import MOST
+from streamtime.sql.stream.buckets import BUCKETS, PACKER
+from streamtime.udfs.deduplicate import Deduplicate
+from streamtime.udfs.state import KEY
+
+
+@pytest.mark.parametrize("name", tables.PAGES)
+def test_a_page_has_the_tables_of_the_stored_results(name: str) -> None:
+    page = ROOT / "docs" / f"{tables.PAGES[name][0]}.md"
+    assert tables.of(name) in page.read_text(), f"docs/{page.name}: put there what `contestants/tables.py` makes of {name}.json"
+
+
+def test_a_contestant_that_was_left_out_is_told_and_not_left_out_of_the_table() -> None:
+    times = {"shuffle + sort": [2.0], "streamtime": [3.0], "another": []}
+    question = {
+        "rows": 7,
+        "seconds": times,
+        "median_seconds": {"shuffle + sort": 2.0, "streamtime": 3.0},
+        "left_out": {"another": "over 9 s"},
+    }
+    shape = {
+        "questions": {"which?": question}, "machine": {"cpus": 4, "shared": True}, "load_average_before": 2.6, "rows": 1000, "cores": 2,
+        "rounds": 1, "date": "2026-11-25",
+    }  # fmt: skip
+    made = tables.peers({"batch": {"5 keys": shape}, "stream": {"5 keys": shape}, "cannot": {"another": ["say it"]}})
+    assert "1,000 rows, 2 cores, medians of 1 interleaved rounds, 2026-11-25, on a machine with 4 cores and other work (load 3)" in made
+    assert "| | 5 keys |\n|---|---|\n| bare shuffle + sort | 1 (2.0 to 2.0 s) |\n| **which?: streamtime** | **1.50** |" in made
+    assert "| **which?: streamtime** | **333** |" in made
+    assert made.count("| which?: another | over 9 s |") == 2
+    assert made.endswith("| another | say it |")
+
+
+def test_what_breaks_first_is_told_with_the_limits_that_the_code_has() -> None:
+    page = (ROOT / "docs" / "scale.md").read_text()
+    a_key = 8 * (KEY + Deduplicate(within=1).width)
+    keys = 2**31 // a_key
+    for limit in (
+        f"{MOST} ranges", f"{BUCKETS} buckets", f"{FEW:,} units", f"A task packs {PACKER.size >> 20} MB at most",
+        f"has {a_key} bytes of a key, so some {round(keys, -7) // 1_000_000} million keys in a bucket, {keys * BUCKETS // 10**9} billion in all",
+    ):  # fmt: skip
+        assert limit in page, limit
