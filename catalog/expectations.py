@@ -171,7 +171,7 @@ def _made(name: str, says: str, **given: Any) -> UnexpectedRowsExpectation:
             warnings.simplefilter("ignore")
             from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
     except ModuleNotFoundError as problem:
-        fix = 'pip install "streamtime[expectations]"'
+        fix = "In a clone, pip install '.[expectations]'."
         raise CallError(NAME, None, f"Great Expectations is not installed here ({problem})", fix) from None
     query = getattr(_test(name), name)(model=BATCH, **given).strip()
     query = f"SELECT to_json(struct(*)) AS unexpected FROM (\n  {query}\n)"  # rows go to Python, which has not all years

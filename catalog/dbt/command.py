@@ -7,8 +7,8 @@ from typing import Any
 
 DBT = """\
 `compile` writes a dbt project whose models have no calls: for a dbt that runs where nothing of this pack does, and for warehouses of
-others. dbt renders the models by your own profile, so it must be installed here: pip install "streamtime[dbt]". Exit code 1 if a call is
-wrong, or has no plain SQL: then stderr says which model, and why. `package` says where the package of macros and tests lies.
+others. dbt renders the models by your own profile, so it must be installed here: in a clone, pip install '.[dbt]'. Exit code 1 if a call
+is wrong, or has no plain SQL: then stderr says which model, and why. `package` says where the package of macros and tests lies.
 """
 DBT_EXAMPLES = """\
 examples:

@@ -49,7 +49,7 @@ def application(study: Study, token: str, say: Callable[[BaseException, str], st
         from starlette.responses import Response as Answer
         from starlette.routing import Route
     except ImportError:
-        raise Missing("explore needs starlette and uvicorn, which are missing: pip install 'streamtime[explore]'") from None
+        raise Missing("explore needs starlette and uvicorn, which are missing: in a clone, pip install '.[explore]'") from None
 
     def known(request: Request) -> bool:
         return secrets.compare_digest(request.path_params["token"].encode(), token.encode())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
     from pyspark.sql import SparkSession
 
-MAGIC = re.compile(r"(?m)^\s*%{1,2}sql\b(?:\s*--\w+(?:[ =]+\w+)?)*(?:\s*\w+\s*<<)?")
+MAGIC = re.compile(r"(?m)^\s*%{1,2}sql\b(?:\s*--(?:limit[ =]+\w+|\w+))*(?:\s*\w+\s*<<)?")  # --limit is the option that has a value
 
 
 class Completing:

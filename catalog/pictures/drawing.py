@@ -44,7 +44,7 @@ def figures() -> type[Figure]:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("plot draws with matplotlib, which is missing: pip install 'streamtime[plot]'") from None
+        raise ImportError("plot draws with matplotlib, which is missing: in a clone, pip install '.[plot]'") from None
 
     class Shown(Figure):
         def savefig(self, fname: Any, **options: Any) -> None:

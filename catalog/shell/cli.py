@@ -263,7 +263,7 @@ def dbt(options: argparse.Namespace) -> int:
     try:
         from streamtime.dbt.project import compile_project, variables
     except ModuleNotFoundError as problem:
-        return _fail(f'dbt is not installed here ({problem}): pip install "streamtime[dbt]"')
+        return _fail(f"dbt is not installed here ({problem}): in a clone, pip install '.[dbt]'")
     project = options.project_dir.resolve()
     given = {f"--{name.replace('_', '-')}": getattr(options, name) for name in ("profiles_dir", "profile", "target")}
     passed = [text for name, value in given.items() if value for text in (name, value)]

@@ -11,7 +11,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = {
-    "Start": ("index", "cookbook", "from", "differences", "glossary"),
+    "Start": ("index", "install", "cookbook", "from", "differences", "glossary"),
     "How to": (
         "as_of",
         "maintain",
@@ -27,7 +27,6 @@ PARTS = {
         "shell",
         "notebooks",
         "pictures",
-        "install",
         "pipelines",
         "doors",
     ),

@@ -20,7 +20,8 @@ from streamtime.shell.script import statements
 HERE = Path(__file__).parent
 BEGIN = "# Databricks notebook source\n"
 BETWEEN = "\n# COMMAND ----------\n\n"
-INSTALL = "%pip install /Volumes/main/default/wheels/streamtime-0.1.0-py3-none-any.whl"
+INSTALL = """%pip install --no-deps /Volumes/main/default/wheels/streamtime-0.1.0-py3-none-any.whl
+%pip install 'sqlglot>=30,<31' 'jinja2>=3.1' 'pandas>=2.2,<3' 'prompt_toolkit>=3.0.48' 'tabulate>=0.9' 'wcwidth>=0.2.13'"""
 DOORS = "import streamtime\n\nprint(streamtime.register(spark))"
 NOT_RUN = "**Not run on Databricks**: made of `orders.sql`, whose statements run on Apache Spark."
 OPEN = f"""{NOT_RUN} `%sql` knows the functions where the doors that the next cell prints have `analyzer` or `server` among them.
@@ -75,7 +76,7 @@ def executed(notebook: nbformat.NotebookNode, folder: Path = HERE) -> nbformat.N
 def as_databricks(script: str, compiled: Compile | None = None) -> str:
     """For Databricks, as its source files are; with `compiled`, of statements that need no pack."""
     made = [magic("md", PLAIN if compiled else OPEN)]
-    made += [] if compiled else [f"# MAGIC {INSTALL}", DOORS]
+    made += [] if compiled else [*(f"# MAGIC {line}" for line in INSTALL.splitlines()), DOORS]
     for cell in cells(script):
         made += [magic("md", cell.prose)] if cell.prose else []
         name = cell.options.removesuffix("<<").strip() if cell.options.endswith("<<") else None

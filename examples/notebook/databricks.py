@@ -5,7 +5,11 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install /Volumes/main/default/wheels/streamtime-0.1.0-py3-none-any.whl
+# MAGIC %pip install --no-deps /Volumes/main/default/wheels/streamtime-0.1.0-py3-none-any.whl
+
+# COMMAND ----------
+
+# MAGIC %pip install 'sqlglot>=30,<31' 'jinja2>=3.1' 'pandas>=2.2,<3' 'prompt_toolkit>=3.0.48' 'tabulate>=0.9' 'wcwidth>=0.2.13'
 
 # COMMAND ----------
 

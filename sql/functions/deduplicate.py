@@ -75,7 +75,7 @@ window function can say. A kernel in Python walks over each key's rows, which Sp
 `at_most`. So a key of any size needs the same memory. Only keys and times travel to Python. Where `time` is not what `ORDER BY` begins
 with, stream time costs one more shuffle and sort, and the input is computed twice.
 
-On a stream: 24 bytes for each remembered key (16 more with `offset`, 8 more with `at_most`), in 128 buckets, each rewritten a logarithmic
+On a stream: 24 bytes for each remembered key (16 more with `offset`, 8 more with `at_most`), each rewritten a logarithmic
 number of times. Without `within`, keys are remembered for ever. The rows of a bucket in one micro-batch lie in the memory of a Python
 worker: `maxFilesPerTrigger` and the like bound it.
 

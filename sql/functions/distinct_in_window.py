@@ -72,7 +72,7 @@ keeps the live sessions of one key. Exact stream time, where `time` differs from
 first brought stream time to each close, takes its place. The event time is computed twice: without stream time by a filter, which moves
 below it together with your own filters.
 
-On a stream: 24 bytes for each key and open window, 32 for each live session, in 128 buckets. The rows of a bucket in one micro-batch lie
+On a stream: 24 bytes for each key and open window, 32 for each live session. The rows of a bucket in one micro-batch lie
 in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
 
 A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of

@@ -83,7 +83,7 @@ together the input (C6). With dates as event time, bounds and `change_time` are 
 
 A kernel adds up the live sessions of one key at a time, whatever the number of rows; `collect_list` keeps its values. Keys whose times
 never fall are added up all at once, others row by row. Final rows in batch are joined with stream time by a second, smaller sort. On a
-stream, state is one entry for each live session, in 128 buckets.
+stream, state is one entry for each live session.
 
 A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
 its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.

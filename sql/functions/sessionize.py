@@ -85,7 +85,7 @@ and times travel to it. Until their session has ended, rows wait in Spark, which
 the kernel. So keys and sessions may be of any size. With `grace`, where `time` is not what `ORDER BY` begins with, stream time costs one
 more shuffle and sort, and computes the input twice. Only rows that are later than `grace` make their session be taken row by row.
 
-On a stream: each row that waits, and 40 bytes beside it, in 128 buckets; with `'dropped'` and `'explain'` 32 bytes for each open session.
+On a stream: each row that waits, and 40 bytes beside it; with `'dropped'` and `'explain'` 32 bytes for each open session.
 The waiting rows of a key are written anew with each micro-batch that has rows of it, so a session that never ends grows dearer with each.
 The rows of a bucket in one micro-batch, and those that wait for its keys, lie in the memory of a Python worker.
 

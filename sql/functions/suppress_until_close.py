@@ -112,7 +112,7 @@ rows themselves. Rows are decided some hundred thousand at a time; other threads
 comes out. `max_records` with `when_full => 'spill'` bounds what lies in memory. Columns that have no Arrow form (year-month intervals)
 are refused.
 
-On a stream: 48 bytes for each held row beside the row itself, in 128 buckets, rewritten a logarithmic number of times. The rows of a
+On a stream: 48 bytes for each held row beside the row itself, rewritten a logarithmic number of times. The rows of a
 bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
 
 A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of

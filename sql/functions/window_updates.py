@@ -105,7 +105,7 @@ aggregates must be `count`, `sum` and `avg` of integers or of DECIMALs of up to 
 And rows must come in event-time order, or windows must be ten minutes long or longer. A sum of DOUBLEs depends on the order of rows, so a
 kernel adds it up: cast to DECIMAL for speed.
 
-On a stream: one entry for each key and open window, in 128 buckets. Sliding windows also keep the totals of each key and event time.
+On a stream: one entry for each key and open window. Sliding windows also keep the totals of each key and event time.
 
 A key is stored as two numbers: its own value, where it is one or two integers, times or booleans; else what a secret of the state makes
 of its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.

@@ -1,8 +1,7 @@
 """Rows of a stream travel to the functions that hold state as blobs: Arrow batches of one bucket of keys each.
 
 Spark hands rows to a stateful Python function one by one, which costs more than all else. So a bucket's rows come together, and its state
-is a few blobs too. There are four buckets for each partition of the state, so that partitions have about as much to do as
-each other. Spark keeps the number of partitions in the query's checkpoint, and tells every task.
+is a few blobs too. There are two buckets and more for each partition of the state, so that no task is left without work. Spark keeps the number of partitions in the query's checkpoint, and tells every task.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; abov
 TAKES_PART = -1
 NO_KEYS = -1  # the bucket of no key, to which only the number of buckets comes
 SETTING = "streamtime.buckets"
-FEWEST, MOST = 16, 4096
-FOR_A_PARTITION = 4
+FEWEST, MOST = 128, 4096  # few ones hold much of a large micro-batch each, many cost each micro-batch their reading
+FOR_A_PARTITION = 2
 # what Spark 4.1 and later, and what earlier ones take from the checkpoint; the last is Spark's own default
 PARTITIONS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
 SPARKS_OWN = 200

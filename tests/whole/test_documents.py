@@ -24,9 +24,10 @@ RUN = {page: path for page, path in PAGES.items() if page not in {*CONVERSATIONS
 SMALL = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1", "spark.sql.adaptive.enabled": "false"}
 # Why blocks are not run, and how many
 NOT_RUN = {
+    "for Databricks, where nothing of this was run": 1,
     "it installs, or takes minutes": 8,
     "it is a log, with times in it": 1,
-    "it needs a Spark Connect server; tests/catalog runs the like": 3,
+    "it needs a Spark Connect server; tests/catalog runs the like": 2,
     "tests/catalog/shell runs it": 3,
     "tests/whole/test_pipelines.py runs it": 3,
     "tests/whole/test_start.py submits it": 2,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SOURCES = [path for folder in ("sql", "udfs", "catalog") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
@@ -29,3 +30,7 @@ def test_no_time_passes_through_a_double(path: Path) -> None:
     for number, line in enumerate(code.splitlines()):
         for text in (r"\d[dD]\b", r"\}[dD]\b", r"total_seconds|\.timestamp\(\)|fromtimestamp", r"floor\(", r"/ \{"):
             assert not re.search(text, re.sub(r"\b\w*[a-zA-Z_]\d+[dD]\b|:\d+d(?=\})", "", line)), f"{path.name}, {number}: {line.strip()}"
+
+
+def test_no_page_and_no_message_installs_from_where_the_pack_is_not_published() -> None:
+    assert [path for path in (*SOURCES, *PAGES) if re.search(r"streamtime\[|pip install streamtime\b", path.read_text())] == []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pyspark
@@ -13,6 +17,22 @@ from support import ROOT
 
 PAGE = (ROOT / "docs" / "install.md").read_text()
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+WANTED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+THERE = {"pyspark", "delta-spark"}  # with Spark
+ON_DATABRICKS = THERE | {"numpy", "pyarrow", "protobuf"}
+PROBE = """
+import importlib.abc, json, sys
+blocked = set(json.loads(sys.argv[1]))
+
+class Blocked(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in blocked:
+            raise ModuleNotFoundError(f"{name} is not on the page")
+
+sys.meta_path.insert(0, Blocked())
+import streamtime, streamtime.api, streamtime.shell.cli, streamtime.server.serving, streamtime.plain.hosting
+print(streamtime.__version__)
+"""
 
 
 def block(section: str, language: str) -> str:
@@ -45,12 +65,58 @@ def test_spark_submit_takes_the_program_on_the_page_and_the_wheel_by_py_files(tm
     assert re.search(r"from \S*\.whl/streamtime/__init__\.py", done.stdout), done.stdout
 
 
-def test_the_page_says_what_each_start_needs_and_its_links_lead_somewhere() -> None:
-    """No word of this can drift: versions from pyproject.toml, headings and files from where they are."""
-    wanted = (ROOT / "pyproject.toml").read_text()
-    for requirement in re.findall(r"'((?:sqlglot|numpy|pandas|pyarrow|protobuf|prompt_toolkit|tabulate|wcwidth)[^']*)'", PAGE):
-        assert f'"{requirement}"' in wanted, requirement
+def test_the_links_of_the_page_lead_somewhere() -> None:
+    """No word of this can drift: headings and files are from where they are."""
     headings = {re.sub(r"[^\w -]", "", line[3:].lower()).replace(" ", "-") for line in PAGE.splitlines() if line.startswith("## ")}
     for link in re.findall(r"\]\(([^)]+)\)", PAGE):
         file, _, heading = link.partition("#")
         assert (ROOT / "docs" / file).exists() if file else heading in headings, link
+
+
+def named(section: str, after: str) -> set[str]:
+    """The requirements in quotes on the lines of a section that begin so."""
+    lines = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0].replace("\\\n", "")
+    return {wanted for line in lines.splitlines() if line.startswith(after) for wanted in re.findall(r"'([^']+)'", line)}
+
+
+def package(requirement: str) -> str:
+    return re.sub(r"[_.-]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
+
+
+def test_where_spark_is_there_the_page_names_all_else_that_the_pack_needs() -> None:
+    """And what delta-spark needs, which is installed without it."""
+    of_delta = {r for r in requires("delta-spark") or () if package(r) not in THERE}
+    assert {package(r) for r in of_delta} == {"importlib-metadata"}
+    rest = {r for r in WANTED if package(r) not in THERE}
+    wheel = named("A wheel from a clone", "pip install 'sqlglot")
+    assert {r for r in wheel if package(r) != "importlib-metadata"} == rest
+    assert {package(r) for r in wheel} - {package(r) for r in rest} == {package(r) for r in of_delta}
+    assert next(r for r in WANTED if r.startswith("delta-spark")) in PAGE
+    assert named("Databricks", "%pip install 'sqlglot") == {r for r in WANTED if package(r) not in ON_DATABRICKS}
+
+
+def test_with_what_the_page_names_and_nothing_else_the_pack_is_imported() -> None:
+    there = closure([*named("A wheel from a clone", "pip install 'sqlglot"), "pyspark", "delta-spark", "streamtime"])
+    tops = packages_distributions()
+    blocked = {top for top, owners in tops.items() if not {package(o) for o in owners} & there}
+    assert {"matplotlib", "IPython", "dbt_common", "starlette", "great_expectations", "pytest"} <= blocked
+    for missing, fails in ((set[str](), False), ({"jinja2"}, True)):
+        command = [sys.executable, "-c", PROBE, json.dumps(sorted(blocked | missing))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert bool(done.returncode) == fails, done.stderr[-2000:]
+        assert fails == ("ModuleNotFoundError: jinja2 is not on the page" in done.stderr)
+
+
+def closure(requirements: Iterable[str]) -> set[str]:
+    """These packages, and what they ask for; of the pack itself only what it is without Spark."""
+    left, found = [package(r) for r in requirements], set[str]()
+    while left:
+        if (name := left.pop()) in found:
+            continue
+        found.add(name)
+        try:
+            asked = [] if name == "streamtime" else requires(name) or []
+        except PackageNotFoundError:
+            continue
+        left += [package(r) for r in asked if "extra ==" not in r]
+    return found

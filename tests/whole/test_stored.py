@@ -12,7 +12,8 @@ from contestants import tables
 
 from streamtime.maintained.target import FEW
 from streamtime.sql.rows.ranges import MOST
-from streamtime.sql.stream.buckets import BUCKETS, PACKER
+from streamtime.sql.stream.packing import MOST as BUCKETS
+from streamtime.sql.stream.packing import packer
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.state import KEY
 
@@ -48,7 +49,7 @@ def test_what_breaks_first_is_told_with_the_limits_that_the_code_has() -> None:
     a_key = 8 * (KEY + Deduplicate(within=1).width)
     keys = 2**31 // a_key
     for limit in (
-        f"{MOST} ranges", f"{BUCKETS} buckets", f"{FEW:,} units", f"A task packs {PACKER.size >> 20} MB at most",
+        f"{MOST} ranges", f"{BUCKETS} buckets", f"{FEW:,} units", f"A task packs {packer().size >> 20} MB at most",
         f"has {a_key} bytes of a key, so some {round(keys, -7) // 1_000_000} million keys in a bucket, {keys * BUCKETS // 10**9} billion in all",
     ):  # fmt: skip
         assert limit in page, limit

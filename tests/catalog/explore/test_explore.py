@@ -165,7 +165,7 @@ def test_the_page_needs_nothing_of_anybody_else() -> None:
 
 def test_without_its_packages_it_is_said_what_to_install(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
-    with pytest.raises(Missing, match=r"pip install 'streamtime\[explore\]'"):
+    with pytest.raises(Missing, match=r"in a clone, pip install '\.\[explore\]'"):
         application(study, "t", readable)
 
 

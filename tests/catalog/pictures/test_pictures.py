@@ -248,5 +248,5 @@ def test_the_same_picture_is_the_same_file_on_a_background_of_its_own() -> None:
 
 def test_without_matplotlib_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install 'streamtime\[plot\]'"):
+    with pytest.raises(ImportError, match=r"in a clone, pip install '\.\[plot\]'"):
         drawn(picture(NASTY))

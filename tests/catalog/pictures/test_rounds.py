@@ -79,5 +79,5 @@ def test_what_cannot_be_drawn(spark: SparkSession, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ValueError, match="no rows to draw"):
         streamtime.plot(spark.createDataFrame([], PLAN))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install 'streamtime\[plot\]'"):
+    with pytest.raises(ImportError, match=r"in a clone, pip install '\.\[plot\]'"):
         drawn([Cell("a", 1, "m", "active")], "round")

@@ -132,8 +132,8 @@ def test_state_is_refused_when_an_option_changed_and_the_error_says_which() -> N
         stream.run(table([{"k": "a", "t": 0, "id": 0}]), 0)
 
 
-@pytest.mark.parametrize(("partitions", "number"), [(1, 16), (3, 16), (4, 16), (5, 32), (200, 1024), (1024, 4096), (10_000, 4096)])
-def test_there_are_four_buckets_for_each_partition_of_the_state_and_a_power_of_two(partitions: int, number: int) -> None:
+@pytest.mark.parametrize(("partitions", "number"), [(1, 128), (64, 128), (65, 256), (200, 512), (2048, 4096), (10_000, 4096)])
+def test_there_are_two_buckets_and_more_for_each_partition_of_the_state_and_a_power_of_two(partitions: int, number: int) -> None:
     assert packing.for_partitions(partitions) == number
 
 

@@ -233,17 +233,17 @@ def test_a_session_without_the_right_state_store_is_told_which_setting_to_make(s
 def test_a_query_keeps_the_buckets_that_it_was_started_with(source: Source, spark: SparkSession) -> None:
     """Though the session's number of partitions is another one by then; what asks for another number of buckets is refused."""
     call = f"SELECT * FROM {CALL.format('events', '')}"
-    keys = [f"k{i}" for i in range(40)]  # with 16 times as many buckets, some would lie where no state is
+    keys = [f"k{i}" for i in range(40)]  # with four times as many buckets, most would lie where no state is
     source.add([(k, at(0), i, 0) for i, k in enumerate(keys)])
     source.run(call)
     source.add([(k, at(1), 100 + i, 0) for i, k in enumerate(keys)])
-    spark.conf.set("spark.sql.shuffle.partitions", "64")
+    spark.conf.set("spark.sql.shuffle.partitions", "200")
     assert ids(source.run(call)) == list(range(40))
     source.add([("new", at(2), 200, 0)])
     spark.conf.set("streamtime.buckets", "256")
     try:
         with pytest.raises(
-            StreamingQueryException, match=r"with 16 buckets of keys, and this run has 256\. Run SET streamtime.buckets = 16 "
+            StreamingQueryException, match=r"with 128 buckets of keys, and this run has 256\. Run SET streamtime.buckets = 128 "
         ):
             source.run(call)
         spark.conf.set("streamtime.buckets", "17")
@@ -251,7 +251,7 @@ def test_a_query_keeps_the_buckets_that_it_was_started_with(source: Source, spar
             AnalysisException, match=r"`streamtime.buckets`: expected a power of two up to 4096, got '17'. Write: SET stream"
         ):
             source.run(call)
-        spark.conf.set("streamtime.buckets", "16")
+        spark.conf.set("streamtime.buckets", "128")
         assert ids(source.run(call)) == [*range(40), 200]
     finally:
         spark.conf.unset("streamtime.buckets")
