@@ -1,7 +1,8 @@
 """Rows of a stream travel to the functions that hold state as blobs: Arrow batches of one bucket of keys each.
 
 Spark hands rows to a stateful Python function one by one, which costs more than all else. So a bucket's rows come together, and its state
-is a few blobs too. There are two buckets and more for each partition of the state, so that no task is left without work. Spark keeps the number of partitions in the query's checkpoint, and tells every task.
+is a few blobs too. There are two buckets and more for each partition of the state, so that no task is left without work. Spark keeps the
+number of partitions in the query's checkpoint, and tells every task.
 """
 
 from __future__ import annotations
