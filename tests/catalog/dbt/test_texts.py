@@ -7,10 +7,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from dbt_common.clients.jinja import get_environment
 from support import ROOT
 
 from streamtime.dbt.adapter import Credentials, Remote, said
@@ -66,6 +68,36 @@ def test_a_time_that_is_a_string_gets_the_hint_for_seeds() -> None:
     assert said(THRIFT.format(line.format("STRING"))).startswith(line.format("STRING"))
     assert "column_types" in said(THRIFT.format(line.format("STRING")))
     assert said(THRIFT.format(line.format("INT"))) == line.format("INT")
+
+
+@pytest.mark.parametrize(
+    ("time", "kind", "is_wrong"),
+    [("at", "timestamp", False), ("AT", "timestamp_ntz", False), ("`ö ``x`", "date", False), ("at", "string", True), ("`ö ``x`", "string", True),
+     ("at", "int", True), ("at", "string collate UTF8_LCASE", True)],
+)  # fmt: skip
+def test_a_versioned_table_takes_no_time_that_is_none(time: str, kind: str, is_wrong: bool) -> None:
+    path = (
+        Path(importlib.import_module("streamtime").__file__ or "").parent
+        / "dbt"
+        / "package"
+        / "macros"
+        / "materializations"
+        / "versioned_table.sql"
+    )
+    column = time.strip("`").replace("``", "`").lower()
+    described, raised = [("id", "string"), (column, kind), ("", None), ("# Partition Information", "")], list[str]()
+    known = {
+        "run_query": {"describe table rows": SimpleNamespace(rows=described)}.get,
+        "exceptions": SimpleNamespace(raise_compiler_error=raised.append),
+    }
+    module: Any = get_environment(None).from_string(path.read_text()).make_module(known)
+    module.dbt_macro__time_is_a_time("rows", time)
+    assert len(raised) == is_wrong
+    for text in raised:
+        assert text.startswith(
+            f"versioned_table, `time`: expected a column of TIMESTAMP, TIMESTAMP_NTZ or DATE, got {kind.upper()} (`{column}`). CAST it."
+        )
+        assert (f"seeds: {{+column_types: {{{column}: timestamp}}}}" in text) is kind.startswith("string")
 
 
 @pytest.mark.parametrize(

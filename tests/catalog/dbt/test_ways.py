@@ -108,6 +108,7 @@ def test_a_project_of_plain_sql_has_no_calls_and_is_a_project_still(ways: dict[s
 def test_what_grew_run_by_run_is_the_batch_answer(ways: dict[str, Said]) -> None:
     for way in ways.values():
         assert way["rows"]["pages_log"] == way["rows"]["pages"]
+    assert ways["here"]["slices alone"] == len(ways["here"]["rows"]["pages"]) + 1  # which is what the trap gives
 
 
 def test_versions_grow_but_by_rows_within_the_grace_and_the_last_of_two_with_one_time_stays(ways: dict[str, Said]) -> None:
@@ -131,6 +132,19 @@ def test_changes_are_merged_whatever_their_order(ways: dict[str, Said]) -> None:
         "3 cyd 10:05-11:00",
         "4 dee 11:00-",
     ]
+
+
+def test_a_seed_with_one_odd_time_is_refused_where_it_would_be_a_time_and_told_how_to_type_it(ways: dict[str, Said]) -> None:
+    found = ways["here"]["changes"]
+    assert sorted(found["odd"]) == ["odd_call", "odd_versions"]
+    assert (
+        "versioned_table, `time`: expected a column of TIMESTAMP, TIMESTAMP_NTZ or DATE, got STRING (`at`). CAST it."
+        in found["odd"]["odd_versions"]
+    )
+    assert "seeds: {+column_types: {at: timestamp}}" in found["odd"]["odd_versions"]
+    assert "VERSIONS, ORDER BY: expected" in found["odd"]["odd_call"]
+    assert "column_types" in found["odd"]["odd_call"]
+    assert found["built"] == ["initials", "odd_times", "people_1", "people_2"]
 
 
 def test_a_maintained_model_follows_the_table_that_it_reads(ways: dict[str, Said]) -> None:

@@ -23,6 +23,7 @@
   {{ run_hooks(pre_hooks) }}
 
   {%- call statement('rows') -%} {{ create_table_as(True, rows, compiled_code) }} {%- endcall -%}
+  {%- do streamtime.time_is_a_time(rows, time) -%}
   {%- if anew -%}
     {%- if existing is not none and existing.is_view -%} {%- do adapter.drop_relation(existing) -%} {%- endif -%}
     {%- call statement('main') -%}
@@ -56,6 +57,18 @@
   {{ run_hooks(post_hooks) }}
   {{ return({'relations': [this]}) }}
 {% endmaterialization %}
+
+{# An error where the column cannot be asked AS OF: a table that declares it is asked first when it has rows. #}
+{% macro time_is_a_time(rows, time) %}
+  {%- for row in run_query('describe table ' ~ rows).rows if (row[0] or '') | lower == time | trim('`') | replace('``', '`') | lower -%}
+    {%- if row[1] not in ('timestamp', 'timestamp_ntz', 'date') -%}
+      {%- set seed = ' A seed gets its types in dbt_project.yml, seeds: {+column_types: {' ~ row[0] ~ ': timestamp}}; then build with --full-refresh.' -%}
+      {{ exceptions.raise_compiler_error(
+        "versioned_table, `time`: expected a column of TIMESTAMP, TIMESTAMP_NTZ or DATE, got " ~ row[1] | upper ~ " (`" ~ row[0] ~ "`). CAST it."
+        ~ (seed if row[1].startswith('string') else '')) }}
+    {%- endif -%}
+  {%- endfor -%}
+{% endmacro %}
 
 {# The rows that can be put: one for each key and time; with a grace, those that are not too late for the table. #}
 {% macro last_of_each(rows, keys, time, grace=none) %}
