@@ -10,7 +10,8 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 NAME = "expectations"
 Columns = str | Sequence[str]  # as SQL has them, in backquotes where a name needs these
 WORDS = ("emit", "keep", "output", "until")
+THEIRS = "tmp_view"  # where Great Expectations puts the rows that a query asks
+READS_THEIRS = re.compile(rf"\b{THEIRS}\b", re.IGNORECASE)
 BATCH = "\0"  # stands for the batch until the braces of names are doubled, as Great Expectations wants them
 ONE_FOR_EACH_WINDOW = ("DISTINCT_IN_WINDOW", "SUPPRESS_UNTIL_CLOSE")
 PASSES_ROWS = ("DEDUPLICATE", "DISTINCT_IN_WINDOW", "SESSIONIZE")  # each row of the input, or not
@@ -123,9 +126,17 @@ class Checked:
 
 
 def validate(spark: SparkSession, expected: Mapping[str, Sequence[Expectation]], docs: str | Path | None = None) -> list[Checked]:
-    """Whether tables are what is expected of them. `docs`: a folder whose `index.html` says so, too (Great Expectations' Data Docs)."""
+    """Whether tables are what is expected of them. `docs`: a folder whose `index.html` says so, too (Great Expectations' Data Docs).
+
+    Raises:
+        CallError: something is expected of a table `tmp_view`, or by one: Great Expectations takes that name for its own meanwhile.
+    """
+    for table, expectations in expected.items():
+        if any(READS_THEIRS.search(text) for text in (table, *(getattr(e, "unexpected_rows_query", "") for e in expectations))):
+            problem = f"what is expected of {table} reads `{THEIRS}`, a name that Great Expectations takes for rows of its own"
+            raise CallError(NAME, None, problem, "Give yours another name.")
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _view_kept(spark):
         warnings.simplefilter("ignore")
         import great_expectations as gx
         from great_expectations.data_context.types.base import ProgressBarsConfig
@@ -147,10 +158,22 @@ def validate(spark: SparkSession, expected: Mapping[str, Sequence[Expectation]],
             definition = context.validation_definitions.add(gx.ValidationDefinition(name=table, data=batch, suite=suite))
             results = definition.run(batch_parameters={"dataframe": spark.table(table)}).results
             found += [_checked(table, result) for result in results]
-        spark.catalog.dropTempView("tmp_view")  # which it leaves behind
         if docs is not None:
             context.build_data_docs()
     return found
+
+
+@contextmanager
+def _view_kept(spark: SparkSession) -> Iterator[None]:
+    """A temporary view of the session that has the name which Great Expectations takes, and leaves behind, is there again afterwards."""
+    there = [view for view in spark.sql(f"SHOW VIEWS LIKE '{THEIRS}'").collect() if view.isTemporary]
+    mine = spark.table(THEIRS) if there else None
+    try:
+        yield
+    finally:
+        spark.catalog.dropTempView(THEIRS)
+        if mine is not None:
+            mine.createTempView(THEIRS)
 
 
 def _checked(table: str, result: Any) -> Checked:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import calendar
+import datetime
 import keyword
 import re
 import sys
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import no_var_expand
 from IPython.display import display
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import lit
+from pyspark.sql.functions import expr, lit
 
 from streamtime.door.registration import register
 from streamtime.notebook.answer import Answer
@@ -175,7 +177,8 @@ class Sql:
         found = {name: self.shell.user_ns[name] for name in names if name in self.shell.user_ns}
         for name, value in found.items():
             try:
-                lit(value)
+                found[name] = parameter(value)
+                lit(found[name])
             except Exception as error:
                 what = f"the variable `{name}` is a {type(value).__name__}, which no SQL value is made of ({gist(error)})"
                 raise SqlError(f"%sql: {what}") from None
@@ -193,6 +196,18 @@ def _asking(spark: SparkSession) -> Callable[[str, Mapping[str, Any]], DataFrame
         doors = ()
     run = spark.sql if {"analyzer", "server"} & {*doors} else partial(query, spark)
     return lambda sql, given: run(sql, args=dict(given)) if given else run(sql)
+
+
+def parameter(value: Any) -> Any:
+    """What a variable is in SQL: a day or a moment as SQL writes it. PySpark's own way leads through the calendar that Java had before:
+    it has no years below 1000, and other days before 1582. A moment without a time zone is one of this computer's, as PySpark has it."""
+    if isinstance(value, datetime.datetime):
+        own, wall = value.utcoffset(), value.replace(tzinfo=None)
+        here = calendar.timegm(wall.timetuple()) - int(time.mktime(wall.timetuple()))
+        ahead = here if own is None else own // datetime.timedelta(seconds=1)
+        hours, minutes, seconds = abs(ahead) // 3600, abs(ahead) // 60 % 60, abs(ahead) % 60
+        return expr(f"TIMESTAMP_LTZ '{wall.isoformat(' ')}{'-' if ahead < 0 else '+'}{hours:02d}:{minutes:02d}:{seconds:02d}'")
+    return expr(f"DATE '{value.isoformat()}'") if isinstance(value, datetime.date) else value
 
 
 def _place(found: list[Statement], number: int, text: str) -> str:

@@ -46,7 +46,12 @@ def test_what_holds_holds_and_what_does_not_is_counted(spark: SparkSession, sche
     }
     kept = spark.table("once").count()
     assert kept > 3
+    spark.sql("CREATE TEMP VIEW tmp_view AS SELECT 'mine' AS v")  # as Great Expectations calls one of its own
+    for table, one in {"Tmp_View": windows, "once": every_row_accounted_for("`tmp_view`", "v", "dropped")}.items():
+        with pytest.raises(CallError, match=f"what is expected of {table} reads `tmp_view`, .* Give yours another name"):
+            expectations.validate(spark, {table: [one]})
     found = expectations.validate(spark, expected, tmp_path)
+    assert spark.table("tmp_view").collect() == [("mine",)]
     assert [(f.table, f.holds, f.unexpected) for f in found] == [
         ("once", True, 0), ("once", True, 0),
         ("twice", False, 2), ("twice", False, 2),

@@ -29,7 +29,7 @@ NOT_RUN = {
     "it is a log, with times in it": 1,
     "it needs a Spark Connect server; tests/catalog runs the like": 2,
     "tests/catalog/shell runs it": 3,
-    "tests/whole/test_pipelines.py runs it": 3,
+    "tests/whole/test_pipelines.py runs it": 4,
     "tests/whole/test_start.py submits it": 2,
     "text of another engine": 5,
 }

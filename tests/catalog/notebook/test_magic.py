@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import os
+import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -100,6 +105,14 @@ def test_a_name_with_a_colon_is_the_value_of_a_variable_and_never_text(notebook:
         "%sql SELECT :who, :evil, :day, :nothing, array_contains(:some, 2), '$who {braces} :who', CAST(struct(1) AS STRUCT<a:INT>).a"
     )
     assert row == ("ann", nasty, "1000-01-01", None, "true", "$who {braces} :who", "1")
+    first, last = (moment.replace(tzinfo=datetime.UTC) for moment in (datetime.datetime.min, datetime.datetime.max))
+    ahead, here = first.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=1))), datetime.datetime(1500, 3, 1)
+    notebook.shell.user_ns.update(date=datetime.date.min, first=first, last=last, ahead=ahead, here=here)
+    (row,) = notebook.rows(
+        "%sql SELECT string(:date), string(:first), string(:last), unix_seconds(:first) - unix_seconds(:ahead), unix_seconds(:here)"
+    )
+    local = str(int(time.mktime(here.timetuple())))
+    assert row == ("0001-01-01", "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999", "3600", local)
     wanted = "%sql SELECT count(*) FROM DEDUPLICATE(TABLE(SELECT * FROM clicks WHERE user_id = {}) PARTITION BY user_id ORDER BY ts)"
     assert notebook.rows(wanted.format(":evil")) == [("0",)]
     assert notebook.rows(wanted.format(":who")) == [("1",)]
@@ -144,11 +157,28 @@ def test_tab_offers_functions_options_tables_and_columns_in_sql_alone(notebook: 
     assert notebook.completed("%%sql --limit 5\nSELECT us| FROM clicks")[:1] == ["%%sql --limit 5\nSELECT user_id"]
     assert notebook.completed(f"%%sql\n{CALL}, refr|)") == [f"%%sql\n{CALL}, refresh => "]
     assert notebook.completed(f"%%sql\n{CALL}, keep => 'u|") == [f"%%sql\n{CALL}, keep => 'unique'"]
+    for option in ("--plot", "--limit 5", "--limit=none"):
+        assert f"%sql {option} SELECT * FROM DEDUPLICATE(" in notebook.completed(f"%sql {option} SELECT * FROM dedu|")
+        assert notebook.completed(f"%sql {option} SELECT user_i| FROM clicks") == [f"%sql {option} SELECT user_id"]
     assert "print" in notebook.completed("prin|")
     assert "%sql SELECT 1\nprint" in notebook.completed("%sql SELECT 1\nprin|")
     notebook.run("%sql CREATE TEMP VIEW clicks_again AS SELECT 1 AS other")
     assert "%sql SELECT oth" not in notebook.completed("%sql SELECT oth| FROM clicks")
     assert "%sql SELECT * FROM clicks_again" in notebook.completed("%sql SELECT * FROM clicks_a|")
+
+
+def test_the_stop_button_cancels_the_query_and_the_session_goes_on(notebook: Notebook) -> None:
+    """A minute's query, which a signal ends after a second and a half, as Jupyter's button sends it."""
+    sleep = "SELECT count(*) FROM range(0, 600, 1, 1) WHERE java_method('java.lang.Thread', 'sleep', bigint(100)) IS NULL"
+    stop, began = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)), time.monotonic()
+    stop.start()
+    error = notebook.run(f"%%sql\n{sleep};\nDROP VIEW clicks").error_in_exec
+    assert time.monotonic() - began < 30
+    assert isinstance(error, SqlError)
+    assert re.search(r"cancelled after \d+\.\d s", str(error)), error
+    assert "statement 1 of 2" in str(error)
+    assert notebook.rows("%sql SELECT count(*) FROM clicks") == [("3",)]
+    assert notebook.displayed() == []
 
 
 def test_plot_gives_the_picture_of_the_last_statement(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from streamtime.shell import connection
 from streamtime.shell.cli import main
 
 CREATED = re.compile(
-    r"CREATE OR REPLACE FUNCTION (.+)\(input TABLE\)\nRETURNS TABLE \((.*)\)\nLANGUAGE PYTHON\nHANDLER 'Hosted'\n(ENV.*)\nAS \$\$\n((?s:.*?))\$\$;\n"
+    r"(CREATE OR REPLACE FUNCTION (.+)\(input TABLE\)\nRETURNS TABLE \((.*)\)\nLANGUAGE PYTHON\nHANDLER 'Hosted'\nENV.*\nAS \$\$\n((?s:.*?))\$\$);\n"
 )
 KERNELS = [  # calls that have no plain SQL
     "SUPPRESS_UNTIL_TIME_LIMIT(TABLE({nasty}) PARTITION BY ({k}, {d}) ORDER BY ({off}, {id}), wait => INTERVAL 10 SECONDS, time => {time}, max_records => 3, when_full => 'emit_early')",
@@ -43,11 +43,8 @@ def test_what_unity_catalog_would_host_gives_what_the_call_gives(spark: SparkSes
     functions = CREATED.findall(script)
     assert len(functions) == len(made)
     statements = CREATED.sub("", script.removeprefix(HEAD)).strip().removesuffix(";").split(";\n")
-    for number, (call, (name, columns, environment, body), statement) in enumerate(zip(made, functions, statements, strict=True)):
-        assert sqlglot.parse_one(  # which knows no parameter that is a TABLE
-            f"CREATE OR REPLACE FUNCTION {name}(input INT) RETURNS TABLE ({columns}) LANGUAGE PYTHON HANDLER 'Hosted' {environment} AS $$1$$",
-            dialect="databricks",
-        )
+    for number, (call, (created, name, columns, body), statement) in enumerate(zip(made, functions, statements, strict=True)):
+        parsed(created, statement)
         space: dict[str, object] = {}
         exec(body, space)
         local = f"hosted_{seed}_{number}"
@@ -60,6 +57,41 @@ def test_what_unity_catalog_would_host_gives_what_the_call_gives(spark: SparkSes
         assert Counter(map(str, found.collect())) == rows
         assert rows
         spark.sql(f"DROP TEMPORARY FUNCTION {local}")
+
+
+def parsed(created: str, statement: str) -> sqlglot.Expression:
+    """By sqlglot's dialect, as they are but for what it does not know: a parameter that is a TABLE, and the clauses of an argument that is one."""
+    function = sqlglot.parse_one(created.replace("(input TABLE)", "(input INT)"), dialect="databricks")
+    assert isinstance(function, sqlglot.exp.Create)
+    assert function.args["kind"] == "FUNCTION"
+    before, clauses = re.split(r"\) (?:PARTITION BY \(|WITH SINGLE PARTITION )", statement)
+    assert " ORDER BY " in f" {clauses}"
+    asked = sqlglot.parse_one(f"{before}))", dialect="databricks")
+    assert [call.name for call in asked.find_all(sqlglot.exp.Anonymous) if "suppress" in call.name.lower()]
+    return asked
+
+
+def test_a_view_is_exported_as_a_view_over_a_hosted_function_or_over_plain_sql(spark: SparkSession) -> None:
+    _, _, names = nasty.drifted(spark, 1, 60)
+    hosted = f"SELECT * FROM {calls(names)[2]}"
+    plain = names.sql("SELECT * FROM DEDUPLICATE(TABLE(nasty) PARTITION BY {k} ORDER BY {t})")
+    script = exported(spark, f"CREATE OR REPLACE TEMP VIEW made_hosted AS {hosted};\nCREATE OR REPLACE TEMP VIEW made_plain AS\n{plain}")
+    ((created, name, columns, body),) = CREATED.findall(script)
+    first, second = CREATED.sub("", script.removeprefix(HEAD)).strip().removesuffix(";").split(";\n")
+    for statement in (parsed(created, first), sqlglot.parse_one(second, dialect="databricks")):
+        assert isinstance(statement, sqlglot.exp.Create)
+        assert statement.args["kind"] == "VIEW"
+    space: dict[str, object] = {}
+    exec(body, space)
+    spark.udtf.register("hosted_view", udtf(space["Hosted"], returnType=columns, useArrow=False))  # type: ignore[arg-type]
+    spark.sql(first.replace(name, "hosted_view"))
+    spark.sql(second)
+    for view, call in {"made_hosted": hosted, "made_plain": plain}.items():
+        rows = Counter(map(str, spark.sql(call).collect()))
+        assert Counter(map(str, spark.table(view).collect())) == rows
+        assert rows
+        spark.catalog.dropTempView(view)
+    spark.sql("DROP TEMPORARY FUNCTION hosted_view")
 
 
 def test_what_has_plain_sql_is_plain_and_what_neither_can_be_is_refused(spark: SparkSession) -> None:
