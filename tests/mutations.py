@@ -98,6 +98,7 @@ MUTATIONS = [
     Mutation("W3: in plain SQL, too, a session that ends where it closes takes a row", "sql/plain/islands.py", "touches = f\"x.high >= {closes}", "touches = f\"x.high > {closes}", "tests/catalog/plain -k one_clock"),
     Mutation("W5: in plain SQL, too, what merges is deleted in order of its end", "sql/plain/islands.py", "for x, y in ((1, 0), (0, 1))", "for x, y in ((0, 1), (1, 0))", "tests/catalog/plain -k ends_of"),
     Mutation("W5: in plain SQL, too, a session that is its row's time alone deletes none", "sql/windows/session_changes.py", " OR ({low} = {at} AND {high} = {at})", "", "tests/catalog/plain -k ends_of"),
+    Mutation("D10: in plain SQL, too, a row exactly `at_most` past the row that passed is dropped", "sql/plain/arrivals.py", "plus('so_far.passed', asked.at_most)", "plus('so_far.passed', asked.at_most - 1)", "tests/catalog/plain -k ends_of"),
     Mutation("D6: in plain SQL, too, a late row is not remembered", "sql/plain/arrivals.py", "early = f\"{quoted(AT)} >= {minus(quoted(SINCE), within)}\"\n    rows", "early = \"true\"\n    rows", "tests/catalog/plain -k one_clock"),
     Mutation("S2: in plain SQL, stream time before a row leaves the row out", "sql/rows/clock.py", "[named(RANGE)], reverse=False, last=-1)", "[named(RANGE)], reverse=False, last=0)", "tests/catalog/plain -k ends_of"),
     Mutation("W1: in plain SQL, too, a window that is closed takes no row", "sql/windows/window_changes.py", ".where(~closed(rows, clock, call[\"grace\"]))", "", "tests/catalog/plain -k late_rows"),

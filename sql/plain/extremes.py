@@ -62,8 +62,8 @@ def with_extremes(rows: DataFrame, identity: Sequence[str], order: Sequence[Colu
     found = {name: F.when(named(GOES), one.of(value, in_block)).otherwise(named(name)) for name, (one, value) in best.items()}
     change = Window.partitionBy(*keys, named(STEP))
     told = cut.withColumns(found).where(named(OF).isNull()).withColumns({name: one.of(name, change) for name, (one, _) in best.items()})
-    fields = [named(ROW).getField(name).alias(name) for name in columns]
-    return told.where(named(ROW).isNotNull()).select(*fields, *(named(b).alias(name) for b, name in zip(best, asked, strict=True)))
+    row = F.inline(F.array_compact(F.array(named(ROW))))  # which leaves out those of values, and knows that a row is none of them
+    return told.select(row, *(named(b).alias(name) for b, name in zip(best, asked, strict=True)))
 
 
 def _of_one_zero(value: Column, kind: T.DataType) -> Column:

@@ -234,6 +234,8 @@ FAR_DEDUPLICATE = [
     f"DEDUPLICATE({EVENT}, within => INTERVAL 9 SECONDS, refresh => true, at_most => INTERVAL 100000000 DAYS, output => 'all')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 9 SECONDS, refresh => true, at_most => INTERVAL 10 SECONDS, output => 'all')",
     f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 9 SECONDS, clock_by => ARRAY('c'), output => 'all')",
+    "DEDUPLICATE(TABLE(SELECT id, id % 2 AS k, if(id = 37, NULL, timestamp_seconds(id)) AS ts FROM range(60)) PARTITION BY k ORDER BY ts, "
+    "within => INTERVAL 3 SECONDS, refresh => true, at_most => INTERVAL 8 SECONDS, output => 'all')",  # a burst that never pauses
 ]
 FAR_SESSIONIZE = [
     f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 9 SECONDS, grace => INTERVAL 1 SECOND, output => 'all')",

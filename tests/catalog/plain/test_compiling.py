@@ -311,6 +311,20 @@ def test_wrong_calls_say_what_they_say_everywhere(spark: SparkSession) -> None:
         streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE.replace('user_id', 'usr_id')}", tables=CLICKS)
 
 
+NEVER_NULL = (
+    "TABLE(SELECT id, id % 2 AS k, timestamp_seconds(id) AS ts, id / 7D AS d FROM range(9)) PARTITION BY id ORDER BY (k, id), time => 'ts'"
+)
+
+
+def test_what_is_never_null_is_so_in_plain_sql_of_least_values(spark: SparkSession) -> None:
+    call = f"AGGREGATE_CHANGES({NEVER_NULL}, group_by => ARRAY('k'), aggregates => 'min(d) AS least, max(d) AS most')"
+    plain = spark.sql(streamtime.compile(spark, f"SELECT * FROM {call}")).schema
+    assert plain == spark.sql(f"SELECT * FROM {call}").schema
+    assert {f.name for f in plain if not f.nullable} >= {"id", "change_type"}
+    with pytest.raises(AnalysisException, match=r"Or run it where Python runs: a sum is rounded once there\."):
+        streamtime.compile(spark, f"SELECT * FROM {call.replace('min(', 'sum(')}")
+
+
 @pytest.mark.parametrize(
     "call",
     FAR,
