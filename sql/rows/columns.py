@@ -1,4 +1,4 @@
-"""Types of columns: which can be keys, which can be ordered, and how values of any type are compared for equality in a kernel."""
+"""Columns and their types: by name and from SQL text, as sort orders, and which types can be keys, be ordered, or travel to Python."""
 
 from __future__ import annotations
 
