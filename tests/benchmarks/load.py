@@ -206,7 +206,8 @@ def main() -> int:
     options = parser.parse_args()
     some = max(options.clients // 8, 1)
     doors = [*[beeline] * some, *[thrift] * (options.clients // 2 - some), *[connect] * (options.clients - options.clients // 2)]
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder), "--cores", str(options.cores), "--memory", "3g") as server:
+    small = ("--cores", str(options.cores), "--memory", "3g")
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder), *small, java="") as server:
         warm = Clients(server, [beeline, thrift, connect])
         warm.run(0)
         print(*warm.wrong, sep="\n")
