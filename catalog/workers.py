@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,12 +36,12 @@ FIX_CLUSTER = (
     "Functions with a kernel fail there. Install the driver's packages in the workers' Python, or set spark.pyspark.python to one that has "
     "them before the session starts; the pack itself need not be there."
 )
-
 FIX_SERVER = (
     "Functions with a kernel fail there. Who runs the server installs NumPy and PyArrow in that Python, or sets PYSPARK_PYTHON to one that "
     "has them before the server starts; the pack itself need not be there."
 )
 TAG = "streamtime-workers"
+PYTHONS = re.compile(r"^\w+(?:Error|Exception): .+$", re.MULTILINE)  # what a worker raised, below the stack that Spark tells of first
 
 _asked: weakref.WeakSet[SparkContext] = weakref.WeakSet()
 _asked_servers: weakref.WeakSet[SparkSession] = weakref.WeakSet()
@@ -103,7 +105,8 @@ def ask_server(spark: SparkSession, patience: float = PATIENCE) -> None:
 
     def take_back() -> None:
         while not answered.wait(patience):
-            spark.interruptTag(TAG)
+            with contextlib.suppress(Exception):  # a server that is gone is said by the question itself
+                spark.interruptTag(TAG)
 
     waiting = threading.Thread(target=take_back, name=TAG, daemon=True)
     spark.addTag(TAG)
@@ -119,7 +122,8 @@ def ask_server(spark: SparkSession, patience: float = PATIENCE) -> None:
                 "streamtime: no worker of the server was free in %.0f s to say what it lacks.", patience
             )
             return
-        problem = f"the server's workers cannot run Python: {gist(error)}"
+        raised = PYTHONS.findall(str(error).partition("JVM stacktrace")[0])
+        problem = f"the server's workers cannot run Python: {raised[-1] if raised else gist(error)}"
     finally:
         answered.set()
         waiting.join()

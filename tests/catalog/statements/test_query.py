@@ -466,7 +466,7 @@ def test_over_connect_registering_asks_the_servers_workers_what_they_lack(connec
         f"streamtime: Spark's workers run `{sys.executable}`, which has no numpy_of_the_moon. Functions with a kernel fail"
     )
     assert "Who runs the server installs NumPy and PyArrow" in lacks
-    assert broken.startswith("streamtime: the server's workers cannot run Python: ")
+    assert broken.startswith("streamtime: the server's workers cannot run Python: ZeroDivisionError: division by zero. ")
 
 
 def test_over_connect_a_call_is_drawn(connect: Connect) -> None:
