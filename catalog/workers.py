@@ -33,8 +33,9 @@ FIX = (
     "spark.pyspark.python; or install the packages of the driver there."
 )
 FIX_CLUSTER = (
-    "Functions with a kernel fail there. Install the driver's packages in the workers' Python, or set spark.pyspark.python to one that has "
-    "them before the session starts; the pack itself need not be there."
+    "Functions with a kernel fail there. Install the driver's packages in the workers' Python, or set the environment variable "
+    "PYSPARK_PYTHON, with spark-submit also spark.pyspark.python, to one that has them before the session starts; the pack itself need not "
+    "be there."
 )
 FIX_SERVER = (
     "Functions with a kernel fail there. Who runs the server installs NumPy and PyArrow in that Python, or sets PYSPARK_PYTHON to one that "

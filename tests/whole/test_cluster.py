@@ -38,8 +38,8 @@ Answers = dict[str, list[str]]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """Its folder, and the address of its master. One application at a time has both of its cores."""
     folder = tmp_path_factory.mktemp("cluster")
-    with standalone(folder, workers=2) as master:
-        yield folder, master
+    with standalone(folder, workers=2) as found:
+        yield folder, found.address
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_registering_says_at_once_what_the_workers_lack(answers: Answers) -> Non
     assert warned.startswith(
         "streamtime: Spark's workers run `python3`, which has no numpy and no pyarrow. Functions with a kernel fail there."
     )
-    assert "set spark.pyspark.python to one that has them" in warned
+    assert "set the environment variable PYSPARK_PYTHON, with spark-submit also spark.pyspark.python, to one that has them" in warned
 
 
 def test_a_versioned_table_takes_puts_and_answers_on_a_cluster(answers: Answers) -> None:
