@@ -187,7 +187,7 @@ def watched(spark: Any, folder: str) -> dict[str, Any]:
         list(row)
         for row in spark.sql("SELECT query, event, error FROM shop.metrics WHERE event <> 'progress' ORDER BY at, event DESC").collect()
     ]
-    counts = "SELECT call, sum(rows), sum(dropped['duplicate']) FROM shop.metrics LATERAL VIEW inline(calls) GROUP BY call"
+    counts = "SELECT call, sum(rows), sum(dropped['duplicate']) FROM shop.metrics LATERAL VIEW inline(calls) calls GROUP BY call"
     return {"events": events, "calls": [list(row) for row in spark.sql(counts).collect()], "said": said, "lost": lost}
 
 
