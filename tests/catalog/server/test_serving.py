@@ -112,7 +112,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 
 def locked(folder: Path, lines: str) -> tuple[str, list[str]]:
     """What the page's lines make: token, users, and a key for TLS, whose certificate's file this gives; and the options of its last line."""
-    *make, serve = lines.replace("shop.example", "localhost").replace("\\\n", "").splitlines()
+    *make, serve = (
+        lines.replace("dns:shop.example", f"dns:localhost,ip:{HOST}").replace("shop.example", "localhost").replace("\\\n", "").splitlines()
+    )
     java = Path(os.environ["JAVA_HOME"]) / "bin" if "JAVA_HOME" in os.environ else Path("/")
     environment = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"], str(java)])}
 
