@@ -176,7 +176,7 @@ def watched(spark: Any, folder: str) -> dict[str, Any]:
         "10 SECONDS", "10 SECONDS, watermark => INTERVAL 1 SECOND"
     )
     with streamtime.watch(spark, "shop.metrics", every=600) as watch:
-        for name, text in {"once": f"SELECT * FROM {stream}", "fails": "SELECT assert_true(k < 0, 'boom') FROM STREAM shop.clicks"}.items():
+        for name, text in {"once": f"SELECT * FROM {stream}", "fails": "SELECT assert_true(k < 0, 'thud') FROM STREAM shop.clicks"}.items():
             writer = spark.sql(text).writeStream.queryName(name).format("noop").option("checkpointLocation", f"{folder}/{name}")
             with contextlib.suppress(Exception):
                 writer.trigger(availableNow=True).start().awaitTermination()

@@ -249,7 +249,7 @@ def test_the_log_has_one_line_for_each_event_and_no_stack(seen: Seen) -> None:
 def test_streams_are_watched_over_connect(seen: Seen) -> None:
     watched = seen.answers["watched"]
     assert [row[:2] for row in watched["events"]] == [["once", "started"], ["once", "ended"], ["fails", "started"], ["fails", "failed"]]
-    assert "boom" in watched["events"][-1][-1]
+    assert "thud" in watched["events"][-1][-1]
     assert watched["calls"] == [["DEDUPLICATE(PARTITION BY k ORDER BY ts)", 4, 1]]
     assert any(line.startswith("once: micro-batch 0; 4 rows") for line in watched["said"]), watched["said"]
     assert any(line.startswith("fails failed: ") for line in watched["said"])
