@@ -115,6 +115,7 @@ from streamtime.sql.call.errors import did_you_mean
 from streamtime.sql.call.kinds import Choice, Text, Texts
 from streamtime.sql.call.spec import FOLLOWS_CLOCK, INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec
 from streamtime.sql.changes import foreign
+from streamtime.sql.changes.foreign_stream import by_foreign_key
 from streamtime.sql.changes.foreign_told import told
 from streamtime.sql.changes.given import CLOCK, OLD, REASONS
 from streamtime.sql.changes.join import APPLIED, NEWEST, SIDES, Joined, changes, resolves
@@ -178,7 +179,7 @@ def plan(call: Bound) -> DataFrame:
     if call["deleted"] and not any(resolves(call, place) for place in (0, 1)):
         raise call.refuse("`deleted`", f"Spark cannot resolve `{call['deleted']}` over any side", "Name a column that a side has.")
     if streaming:
-        return on_streams(call)
+        return by_foreign_key(call) if call["on"] else on_streams(call)
     if call["on"]:
         return _by_foreign_key(call)
     joined = changes(call)
