@@ -187,6 +187,12 @@ def test_what_is_deleted_leaves_all_three_states() -> None:
         assert stream.held() == [False] * 3
 
 
+def test_nothing_is_held_of_a_row_that_names_nothing_but_the_row() -> None:
+    stream = Joining("left", (False, False), None)
+    assert len(stream.run([change("left", 1, 1, fk=None)], None)) == 1
+    assert stream.held() == [True, False, True]
+
+
 def test_a_left_row_that_names_another_is_told_of_once() -> None:
     """It is not withdrawn first; its old match tells of it no more, and the new one does."""
     stream = Joining("inner", (False, False), None)
