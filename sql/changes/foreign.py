@@ -115,7 +115,7 @@ def together(call: Bound, both: tuple[Side, Side]) -> Both:
             picked.append((F.struct(*mine) if mine else F.lit(None)).alias(TIES[other]))
         takes_part = F.when(frame.has_time & frame.has_key, frame.time.column)
         flags = {SIDE: F.lit(SIDES[place]), TIME: takes_part, ALIVE: named(ALIVE), OLD: named(OLD), CLOCK: named(CLOCK)}
-        df = frame.df if call["output"] != "rows" else frame.df.where(frame.has_time & frame.has_key)
+        df = frame.df if call["output"] != "rows" else frame.df.where(frame.has_key)  # by time, what computes it would run twice
         rows.append(df.select(*picked, *[c.alias(n) for n, c in flags.items()], frame.time.column.alias(OF_ROW)))
     df = rows[0].unionAll(rows[1])
     shown = shown_of(call, both, keys, ordered, own)
