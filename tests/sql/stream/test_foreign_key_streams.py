@@ -30,7 +30,7 @@ def scenarios_of(join: str, versioned: tuple[str, ...]) -> dict[str, list[Row]]:
     rng = random.Random(f"{join} {versioned}")
     given = {case["id"]: rows for case in CASES for rows, *asked in [of_case(case)] if tuple(asked[:2]) == (join, versioned)}
     assert given
-    for i in range(25):
+    for i in range(60):
         given[f"random {i}"] = [(*row[:3], row[3] if row[3] is None else abs(row[3]) % 40, *row[4:]) for row in drawn(rng)]
     return given
 
@@ -51,7 +51,7 @@ def test_a_stream_gives_each_change_as_defined(spark: SparkSession, source: Sour
     given = [(*r[:4], EPOCH if row[3] == 0 else r[4], *r[5:]) for r, (_, row) in zip(given, rows, strict=True)]
     more = f", join_type => '{join}'" + (f", versioned => ARRAY({', '.join(map(repr, versioned))})" if versioned else "")
     text = f"SELECT * FROM {JOIN.format('events', more + WAIT)}"
-    cuts = sorted(rng.sample(range(1, len(given)), 3))
+    cuts = sorted(rng.sample(range(1, len(given)), 2))
     for number, (a, b) in enumerate(zip([0, *cuts], [*cuts, len(given)], strict=True)):
         source.add(rng.sample(given[a:b], b - a))
         if number == 1:
