@@ -280,6 +280,22 @@ MUTATIONS = [
         'for a, b in (("l", "r"), ("r", "l"))]', 'for a, b in (("r", "l"),)]', BY_NAME,
     ),
     Mutation(
+        "J8: on a stream, a left row that names another one is told of by that one alone", "udfs/changes/references.py",
+        "told = np.flatnonzero(~of_right & ~groups.as_flags(one(rows, self.marks.silent)))", "told = np.flatnonzero(~of_right)", STREAMED,
+    ),
+    Mutation(
+        "J8: on a stream, what names another row now is not told of the old one's changes", "udfs/changes/references.py",
+        "high = np.minimum(np.searchsorted(right, left.end), np", "high = np.minimum(len(right), np", STREAMED,
+    ),
+    Mutation(
+        "J8: on a stream, a null names nothing, and nothing is held of it", "udfs/changes/references.py",
+        "comes & groups.as_flags(one(rows, self.marks.names))", "comes", STREAMED,
+    ),
+    Mutation(
+        "J8: on a stream, a deletion has the time of what it withdraws, if that is larger", "udfs/changes/referring.py",
+        "np.where(before >= 0, met[before], LOWEST))", "LOWEST)", STREAMED,
+    ),
+    Mutation(
         "J8: a deletion has the time of what it withdraws, if that is larger", "sql/changes/foreign.py",
         "AT: F.greatest(named(LEFT_TIME), named(RIGHT_TIME), late)", "AT: F.greatest(named(LEFT_TIME), named(RIGHT_TIME))", BY_NAME,
     ),

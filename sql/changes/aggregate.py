@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, MADE_ANEW, OLD, changes_of, is_newest, names_of, of_order, refuse_computed
-from streamtime.sql.changes.runs import in_runs
+from streamtime.sql.changes.runs import in_runs, last_before
 from streamtime.sql.plain.extremes import Extreme, with_extremes
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, named, tie_value
@@ -90,8 +90,8 @@ def _replacing(call: Bound, frame: Frame, groups: tuple[Ref, ...], given: list[R
     newest = F.max(F.when(accepted, frame.time.column)).over(before) if call["versioned"] else F.lit(None).cast(frame.time.type)
     df = runs.df.withColumn(NEWEST, newest)
     df = df.withColumn(APPLIED, accepted & is_newest(frame.time.column, named(NEWEST)))
-    row = F.struct(named(ALIVE), *(r.column for r in dict.fromkeys((*groups, *given))))
-    last = F.last(F.when(named(APPLIED), row), ignorenulls=True).over(before)
+    row = f"struct({', '.join(quoted(n) for n in (ALIVE, *(r.name for r in dict.fromkeys((*groups, *given)))))})"
+    last = last_before(f"if({quoted(APPLIED)}, {row}, NULL)", runs)
     df = df.withColumns({BEFORE: last, ROW: F.row_number().over(key)})
     here = expression(" AND ".join([quoted(ALIVE), *(f"{quoted(g.name)} IS NOT NULL" for g in groups)]))
     was = [f"{quoted(BEFORE)}.{quoted(g.name)}" for g in groups]

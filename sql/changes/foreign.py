@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import sqlglot
@@ -31,12 +31,13 @@ TOLD = ("dropped", "all", "explain")  # outputs with rows of both sides, which h
 EQUAL, PLACE, END, RANK, MATCH, HAS, HAD, BEFORE = (
     f"{PREFIX}{n}" for n in ("equal", "place", "end", "rank", "match", "has", "had", "time_before")
 )
+TIES = [f"{PREFIX}{side}_ties" for side in SIDES]
 LEFT_TIME, RIGHT_TIME, AT, TYPE, BY_RIGHT = (f"{PREFIX}{n}" for n in ("left_time", "right_time", "at", "type", "by_right"))
 
 
 @dataclass(frozen=True)
 class Both:
-    """The changes of both sides in one frame, judged, and the names of its columns."""
+    """The changes of both sides in one frame, and the names of its columns."""
 
     frame: Frame
     keys: tuple[list[str], list[str]]  # of the left side, and of the right side
@@ -59,8 +60,8 @@ def foreign_key(call: Bound) -> tuple[Expression, ...]:
     return tuple(found)
 
 
-def judged(call: Bound) -> Both:
-    """The changes of both sides, and which of them apply."""
+def sides(call: Bound) -> tuple[Side, Side]:
+    """Both sides, and what goes with what."""
     frames = prepared(call, 0, on=foreign_key(call)), prepared(call, 1)
     foreign = frames[0].extras["on"]
     if len(foreign) != len(frames[1].keys):
@@ -75,17 +76,29 @@ def judged(call: Bound) -> Both:
         raise call.refuse(
             "`clock_by`", "is not among the first keys of both sides (J5)", "Name a key that stands at one place on both sides."
         )
-    both = side_of(call, 0, frames[0], clocks), side_of(call, 1, frames[1], clocks)
-    return _together(call, both)
+    return side_of(call, 0, frames[0], clocks), side_of(call, 1, frames[1], clocks)
 
 
-def _together(call: Bound, both: tuple[Side, Side]) -> Both:
+def judged(call: Bound) -> Both:
+    """The changes of both sides, and which of them apply."""
+    both = sides(call)
+    one = together(call, both)
+    df, columns = one.frame.df, (SIDE, *one.keys[0], *one.keys[1])
+    df = df.withColumn(EQUAL, F.struct(*map(named, one.ordered), (named(SIDE) == SIDES[1]).alias("second"), *map(named, TIES)))
+    apart = Window.partitionBy(*map(named, columns)).orderBy(named(EQUAL))
+    before, accepted = apart.rowsBetween(Window.unboundedPreceding, -1), named(TIME).isNotNull() & ~named(OLD)
+    df = applied(df, both, before, accepted, [F.when(named(SIDE) == side, named(TIME)) for side in SIDES])
+    df = df.withColumn(PLACE, F.struct(named(EQUAL), F.row_number().over(apart).alias("copy")))
+    return replace(one, frame=one.frame.with_df(df))
+
+
+def together(call: Bound, both: tuple[Side, Side]) -> Both:
+    """The union of both sides."""
     left = both[0].frame
     keys = tuple([f"{PREFIX}{side}_key_{i}" for i in range(len(b.frame.keys))] for side, b in zip(SIDES, both, strict=True))
     foreign = [f"{PREFIX}on_{i}" for i in range(len(left.extras["on"]))]
     ordered = [f"{PREFIX}o{i}" for i in range(len(left.order))]
     own = tuple([f"{PREFIX}{side}_{i}" for i in range(len(b.own))] for side, b in zip(SIDES, both, strict=True))
-    ties = [f"{PREFIX}{side}_ties" for side in SIDES]
     rows: list[DataFrame] = []
     for place, side in enumerate(both):
         frame = side.frame
@@ -99,15 +112,13 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Both:
                 empty = F.lit(None).cast(one.frame.df.schema[column].dataType)
                 picked.append((named(column) if other == place else empty).alias(name))
             mine = [tie_value(n, kinds[n]) for n in frame.ties()] if other == place else []
-            picked.append((F.struct(*mine) if mine else F.lit(None)).alias(ties[other]))
+            picked.append((F.struct(*mine) if mine else F.lit(None)).alias(TIES[other]))
         takes_part = F.when(frame.has_time & frame.has_key, frame.time.column)
         flags = {SIDE: F.lit(SIDES[place]), TIME: takes_part, ALIVE: named(ALIVE), OLD: named(OLD), CLOCK: named(CLOCK)}
-        df = frame.df if call["output"] != "rows" else frame.df.where(frame.has_time & frame.has_key)
+        df = frame.df if call["output"] != "rows" else frame.df.where(frame.has_key)  # by time, what computes it would run twice
         rows.append(df.select(*picked, *[c.alias(n) for n, c in flags.items()], frame.time.column.alias(OF_ROW)))
     df = rows[0].unionAll(rows[1])
-    df = df.withColumn(EQUAL, F.struct(*map(named, ordered), (named(SIDE) == SIDES[1]).alias("second"), *map(named, ties)))
-    apart = Window.partitionBy(*map(named, (SIDE, *keys[0], *keys[1]))).orderBy(named(EQUAL))
-    shown = _shown(call, both, keys, ordered, own)
+    shown = shown_of(call, both, keys, ordered, own)
     if call["output"] in TOLD:
         shown, of_either = _with_right_keys(call, both, shown, keys[1], df.schema)
         df = df.withColumns({n: F.coalesce(*map(named, pair)) for n, pair in of_either.items()})
@@ -117,13 +128,10 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Both:
     columns, originals = tuple(refs[n] for n, _ in shown), tuple(o for _, o in shown)
     order = tuple(Order(refs[n], True, True) for n in ordered)
     frame = Frame(df, columns, originals, (), order, refs[OF_ROW], {}, call.kernels)
-    before, accepted = apart.rowsBetween(Window.unboundedPreceding, -1), named(TIME).isNotNull() & ~named(OLD)
-    df = applied(df, both, before, accepted, [F.when(named(SIDE) == side, named(TIME)) for side in SIDES])
-    frame = frame.with_df(df.withColumn(PLACE, F.struct(named(EQUAL), F.row_number().over(apart).alias("copy"))))
     return Both(frame, keys, foreign, ordered, own)  # type: ignore[arg-type]
 
 
-def _shown(
+def shown_of(
     call: Bound, both: tuple[Side, Side], keys: tuple[list[str], ...], ordered: list[str], own: tuple[list[str], ...]
 ) -> list[tuple[str, str]]:
     """The columns of the result, in the frame and by their names."""

@@ -16,7 +16,7 @@ from streamtime.sql.as_of.sides import clock_keys
 from streamtime.sql.call.errors import CallError, unlogged
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, is_newest, names_of, of_order, refuse_computed
-from streamtime.sql.changes.runs import Runs, in_runs
+from streamtime.sql.changes.runs import Runs, in_runs, last_before
 from streamtime.sql.rows.columns import expression, has_collation, named, orderable, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
 from streamtime.sql.syntax.text import quoted
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SIDES = ("left", "right")
 SIDE, TIME, OF_ROW = (f"{PREFIX}{n}" for n in ("side", "time", "of_row"))
 NEWEST, APPLIED, ACCEPTED = (f"{PREFIX}{n}" for n in ("newest", "applied", "accepted"))
-ROWS, LAST, BY_TIME = (tuple(f"{PREFIX}{word}_{side}" for side in SIDES) for word in ("row", "last", "by_time"))
+ROWS, LAST = (tuple(f"{PREFIX}{word}_{side}" for side in SIDES) for word in ("row", "last"))
 NUMBERS = (T.NumericType,)
 
 
@@ -78,11 +78,6 @@ class Joined:
         """The time of a change."""
         return F.coalesce(*(self.here(place, self.times[place]) for place in (0, 1)))
 
-    def compares(self, place: int) -> bool:
-        """Whether changes of this side compare as they sort: their order goes up, and ends with their struct."""
-        order = self.frame.order
-        return all(o.ascending and o.nulls_first for o in order if o.ref.name not in ROWS) and any(o.ref.name == ROWS[place] for o in order)
-
     def there(self, place: int, *, now: bool) -> Column:
         """Whether a side has a row, after the change or before it."""
         return F.coalesce(self.now(place, ALIVE) if now else self.before(place, ALIVE), F.lit(False))
@@ -104,37 +99,16 @@ def changes(call: Bound) -> Joined:
     both = side_of(call, 0, frames[0], clocks), side_of(call, 1, frames[1], clocks)
     joined = _together(call, both)
     before = joined.runs.each().rowsBetween(Window.unboundedPreceding, -1)
-    accepted = F.lit(True) if call["output"] == "rows" else named(ACCEPTED)
+    accepted = joined.of(0) | joined.of(1) if call["output"] == "rows" else named(ACCEPTED)
     times = [joined.here(place, field) for place, field in enumerate(joined.times)]
-    if all(not side.versioned or joined.compares(place) for place, side in enumerate(both)):
-        df = _newest(joined, both, before, accepted)
-    else:
-        df = applied(joined.runs.df, both, before, accepted, times)
-        df = df.withColumns({LAST[i]: F.last(F.when(named(APPLIED), named(ROWS[i])), ignorenulls=True).over(before) for i in (0, 1)})
+    df = applied(joined.runs.df, both, before, accepted, times)
+    counts = call["output"] == "rows" and not call["versioned"]  # all of them
+    rows = [quoted(row) if counts else f"if({quoted(APPLIED)}, {quoted(row)}, NULL)" for row in ROWS]
+    df = df.withColumns({last: last_before(row, joined.runs) for last, row in zip(LAST, rows, strict=True)})
     if call["output"] != "rows":
         df = df.withColumns({name: joined.here(*place) for name, place in joined.own.items()})
         df = df.withColumn(SIDE, F.when(joined.of(0), SIDES[0]).otherwise(SIDES[1]))
     return replace(joined, frame=joined.frame.with_df(df))
-
-
-def _newest(joined: Joined, both: tuple[Side, Side], before: WindowSpec, accepted: Column) -> DataFrame:
-    """The changes with `APPLIED` and `LAST`, by one window: what a versioned side has is the largest of its changes, by time and then in
-    order.
-    """
-    found, newest = {}, F.lit(None).cast(both[0].frame.time.type)
-    order = [o.ref.column for o in joined.frame.order if o.ref.name not in ROWS]
-    for place, side in enumerate(both):
-        row = named(ROWS[place])
-        if side.versioned:
-            time = joined.here(place, joined.times[place])
-            by_time = F.struct(time.alias("time"), *order, row.alias("row"))
-            found[BY_TIME[place]] = F.max(F.when(accepted & joined.of(place), by_time)).over(before)
-            newest = F.when(joined.of(place), expression(f"{quoted(BY_TIME[place])}.time")).otherwise(newest)
-        else:
-            found[LAST[place]] = F.last(F.when(accepted, row), ignorenulls=True).over(before)
-    df = joined.runs.df.withColumns(found).withColumn(NEWEST, newest)
-    last = {LAST[i]: expression(f"{quoted(BY_TIME[i])}.row") for i, side in enumerate(both) if side.versioned}
-    return df.withColumns({**last, APPLIED: accepted & is_newest(joined.time(), named(NEWEST))})
 
 
 def applied(df: DataFrame, both: tuple[Side, Side], before: WindowSpec, accepted: Column, times: Sequence[Column]) -> DataFrame:
@@ -230,18 +204,19 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Joined:
         struct = [named(column).alias(field) for column, field in fields.items()]
         struct += [frame.time.column.alias(TIME)] if frame.time.name not in fields else []
         picked = [r.column.alias(n) for r, n in zip((*frame.keys, *of_order(frame.order)), [*keys, *ordered], strict=True)]
-        picked.append(F.struct(*struct, named(ALIVE)).alias(ROWS[place]))
+        row = F.struct(*struct, named(ALIVE))
         kinds = {c.name: c.type for c in frame.columns}
+        accepted = frame.has_time & ~named(OLD)  # a filter by it would move below what computes the time, which then were computed twice
+        picked.append((F.when(accepted, row) if call["output"] == "rows" else row).alias(ROWS[place]))
         if all(orderable(kinds[n]) and not has_collation(kinds[n]) for n in fields):
             ties.append(ROWS[place])
         else:
             ties.append(f"{PREFIX}{SIDES[place]}_ties")
             picked.append(F.struct(*(tie_value(n, kinds[n]) for n in frame.ties()), F.lit(True)).alias(ties[place]))
-        accepted = frame.has_time & frame.has_key & ~named(OLD)
         if call["output"] == "rows":
-            rows.append(frame.df.where(accepted).select(*picked))
+            rows.append(frame.df.where(frame.has_key).select(*picked))
         else:
-            flags = {ACCEPTED: accepted, OLD: named(OLD), CLOCK: named(CLOCK), OF_ROW: frame.time.column}
+            flags = {ACCEPTED: accepted & frame.has_key, OLD: named(OLD), CLOCK: named(CLOCK), OF_ROW: frame.time.column}
             rows.append(frame.df.select(*picked, *[c.alias(n) for n, c in flags.items()]))
     df = rows[0].unionByName(rows[1], allowMissingColumns=True)
     refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}

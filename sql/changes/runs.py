@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 
-from streamtime.sql.rows.columns import direct, named
+from streamtime.sql.rows.columns import direct, expression, named
 from streamtime.sql.rows.frame import PREFIX, Order, Ref
 from streamtime.sql.rows.sorting import sorted_runs
 
@@ -41,6 +41,11 @@ class Runs:
         up = all(o.ascending and o.nulls_first for o in at)
         rest = [o.sort() for o in self.order if not (up and o in at)]
         return Window.partitionBy(*map(named, (*self.within, *(o.ref.name for o in at)))).orderBy(*rest, *self.ties)
+
+
+def last_before(value: str, runs: Runs) -> Column:
+    """What the last row before it that has something there has. `value` is SQL text. `last` would copy it twice for each row, this once."""
+    return expression(f"lag({value}) IGNORE NULLS").over(runs.each())
 
 
 def in_runs(df: DataFrame, keys: Sequence[Ref], order: Sequence[Order], ties: Sequence[Column] = ()) -> Runs:

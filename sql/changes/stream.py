@@ -26,7 +26,7 @@ from streamtime.udfs.changes.latest import Log
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.changes.join import Side
@@ -55,8 +55,12 @@ class Changes:
     own: tuple[list[str], ...]
 
 
-def released_changes(call: Bound, changes: Changes, log: Log, options: dict[str, Any], reasons: Sequence[str], **kernel: Any) -> DataFrame:
-    """The output that the call asks for. `kernel` are the fields of `JoinedChanges` that only this function has."""
+def released_changes(
+    call: Bound, changes: Changes, log: Log, options: dict[str, Any], reasons: Sequence[str], aside: Column | None = None, **kernel: Any
+) -> DataFrame:
+    """The output that the call asks for. `aside` is why a change takes no part, where that is more than what all of the frame's keys say;
+    `kernel` are the fields of `JoinedChanges` that only this function has.
+    """
     frame = changes.frame
     frame, identity = frame.comparable(frame.keys)
     names, schema = [c.name for c in frame.columns], frame.df.schema
@@ -66,7 +70,7 @@ def released_changes(call: Bound, changes: Changes, log: Log, options: dict[str,
     holder = JoinedChanges(log=log, carried=tuple(carried), own=tuple(map(tuple, changes.own)), made=MADE, report=report, **kernel)
     columns = {n: f"{o} {schema[n].dataType.simpleString()}" for n, o in changes.shown if n in mine}
     pinned = options | {"columns": ", ".join(columns.values())}
-    state = KeyState(identity, pinned, frame.left_out, AS_THEY_ARE)
+    state = KeyState(identity, pinned, frame.left_out if aside is None else aside, AS_THEY_ARE)
     fields = [schema[n] for n in (names if report else [*carried, *(n for of_side in changes.own for n in of_side)])]
     time = frame.time.type
     fields += (
@@ -87,9 +91,6 @@ def released_changes(call: Bound, changes: Changes, log: Log, options: dict[str,
 
 def joined(call: Bound) -> DataFrame:
     """JOIN_CHANGES."""
-    if call["on"]:
-        fix = "Write both sides into Delta tables, and join their change feeds in batch."
-        raise call.refuse("`on`", "is not possible on a stream yet: both sides need one key", fix)
     frames = prepared(call, 0), prepared(call, 1)
     if len(frames[0].keys) != len(frames[1].keys):
         problem = f"the left side has {len(frames[0].keys)} keys, the right side {len(frames[1].keys)}"
@@ -105,6 +106,13 @@ def joined(call: Bound) -> DataFrame:
     return released_changes(call, changes, log, options, REASONS, join_type=call["join_type"])
 
 
+def clocked_sides(call: Bound, both: tuple[Side, Side]) -> list[DataFrame]:
+    """The rows of both sides, with a watermark. The option is for a side that has none."""
+    has = [has_watermark(side.frame) for side in both]
+    own = replace(call, options=call.options | {"watermark": None})
+    return [clocked(own if mine and not all(has) else call, side.frame) for mine, side in zip(has, both, strict=True)]
+
+
 def _together(call: Bound, both: tuple[Side, Side]) -> Changes:
     """The union: keys and ORDER BY columns once; then all other columns of either side, which are null on rows of the other."""
     left = both[0].frame
@@ -112,11 +120,9 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Changes:
     others = [_others(side.frame) for side in both]
     names = [[f"{PREFIX}{side}_{i}" for i in range(len(of_side))] for side, of_side in zip(SIDES, others, strict=True)]
     counted = [o for o, name in zip(ordered, names_of(left, of_order(left.order)), strict=True) if not call.names.among(name, MADE_ANEW)]
-    has = [has_watermark(side.frame) for side in both]  # the option is for a side that has none
     rows: list[DataFrame] = []
-    for place, side in enumerate(both):
+    for place, (side, df) in enumerate(zip(both, clocked_sides(call, both), strict=True)):
         frame = side.frame
-        df = clocked(replace(call, options=call.options | {"watermark": None}) if has[place] and not all(has) else call, frame)
         picked = [r.column.alias(n) for r, n in zip((*frame.keys, *of_order(frame.order)), [*keys, *ordered], strict=True)]
         for other, (mine, called) in enumerate(zip(others, names, strict=True)):
             picked += [(r.column if other == place else F.lit(None).cast(r.type)).alias(n) for r, n in zip(mine, called, strict=True)]

@@ -74,10 +74,15 @@ Spark reads streams in micro-batches: some new rows at a time. Each change leave
   grows with the number of keys. A deletion is forgotten once stream time has passed it; on a versioned side, once it has passed it by
   `retention`; without `retention`, never, since an older change may always come.
 - **Numbers go on**: `change_seq` counts a key's changes of one place on, if they come in several micro-batches.
+- **With `on`**, rows go by the left key, then by the key that they name, then by the left key again: three states, where a call without it
+  has one. The first has what each left row names; the second the right rows, and for each the keys of the left rows that name it; the
+  third the left rows. So a right row that many name is one large group in the second: each micro-batch that touches it writes the keys
+  of all that name it anew.
 - **What follows**: another call in the same query can take the result as a side, as in batch. A window aggregate of Spark cannot, and
   says so: `change_time` may lie behind the watermark.
-- **Metrics** are in `observedMetrics` of the query's progress.
-- **Errors**: `on`, `clock_by`, `output => 'metrics'` and `'explain'`, keys with a collation, columns of year-month intervals, an option,
+- **Metrics** are in `observedMetrics` of the query's progress. With `on`, those of the right side are under the name with `_right`
+  behind it.
+- **Errors**: `clock_by`, `output => 'metrics'` and `'explain'`, keys with a collation, columns of year-month intervals, an option,
   which the error names, or columns that are not what they were when the checkpoint was made.
 
 ## Guarantees
@@ -115,6 +120,7 @@ from streamtime.sql.call.errors import did_you_mean
 from streamtime.sql.call.kinds import Choice, Text, Texts
 from streamtime.sql.call.spec import FOLLOWS_CLOCK, INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec
 from streamtime.sql.changes import foreign
+from streamtime.sql.changes.foreign_stream import by_foreign_key
 from streamtime.sql.changes.foreign_told import told
 from streamtime.sql.changes.given import CLOCK, OLD, REASONS
 from streamtime.sql.changes.join import APPLIED, NEWEST, SIDES, Joined, changes, resolves
@@ -178,7 +184,7 @@ def plan(call: Bound) -> DataFrame:
     if call["deleted"] and not any(resolves(call, place) for place in (0, 1)):
         raise call.refuse("`deleted`", f"Spark cannot resolve `{call['deleted']}` over any side", "Name a column that a side has.")
     if streaming:
-        return on_streams(call)
+        return by_foreign_key(call) if call["on"] else on_streams(call)
     if call["on"]:
         return _by_foreign_key(call)
     joined = changes(call)

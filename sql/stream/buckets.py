@@ -23,6 +23,7 @@ from streamtime.udfs.arrays.ordering import By, one, sorted_rows
 from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Slices, Transition, grouped
 
 REASON, CLOCK = "__streamtime_reason", "__streamtime_stream_time"
+HALVES = "__streamtime_first_half", "__streamtime_second_half"
 NEVER = groups.LOWEST
 BUCKETS = "buckets"  # among the options of the state that belongs to no key
 FAR = 2**65  # no moment that comes, nor does it less any duration
@@ -234,6 +235,7 @@ class Holding:
     results: tuple[tuple[str, pa.DataType], ...]  # columns that a report has beside the input's and the reason
     output: str  # rows, dropped or all
     wall: bool = False  # stream time is the clock on the wall
+    apart: tuple[str, ...] = ()  # columns that tell rows of a group apart: the holder gets the two numbers of these (`HALVES`)
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -267,6 +269,10 @@ class Hold(Bucket):
             order = sorted_rows(list(told), self.plan.order, self.plan.ties, taken)
             group, distinct = grouped(told[:, order])
             ordered = taken.take(pa.array(order)).drop_columns([PLACE, ASIDE, *self.plan.keys])
+            if self.plan.apart:
+                halves = numbers(ordered, self.plan.apart, state.index.secret)
+                for name, half in zip(HALVES, halves, strict=True):
+                    ordered = ordered.append_column(name, pa.array(half))
             owner, held = live(state, distinct, threshold)
             step = self.holder.take(ordered, group, np.full(len(group), clock), owner, held.without_keys())
             matrix = np.concatenate((distinct[:, step.groups], step.entries.matrix))

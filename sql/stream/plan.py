@@ -129,13 +129,16 @@ def released(
     wall: bool = False,
     is_clocked: bool = False,
     step: str = "",
+    apart: Sequence[str] = (),
 ) -> DataFrame:
     """What a function that holds rows, or results of them, lets go. In a report, rows that never came to it have `REASON` and `CLOCK`.
 
-    `is_clocked`: the rows have been given their watermark. `step` names one of several within a call.
+    `is_clocked`: the rows have been given their watermark. `step` names one of several within a call. `apart` are columns, comparable, that
+    tell rows of one key apart.
     """
     told = told_apart(state.identity, frame.df.schema)
-    packed, _ = _packed(call, frame, state, told, leaving.columns, is_clocked)
+    of_rows = told_apart(apart, frame.df.schema, "row") if apart else {}
+    packed, _ = _packed(call, frame, state, told | of_rows, leaving.columns, is_clocked)
     plan = Holding(
         function=call.spec.name,
         holder=holder,
@@ -148,6 +151,7 @@ def released(
         results=tuple((name, arrow_type(kind)) for name, kind in leaving.results),
         output=call["output"],
         wall=wall,
+        apart=tuple(of_rows),
     )
     blobs = _run(call, frame, packed, Hold(plan), plan.counts, "ProcessingTime" if wall else "EventTime", step)
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))

@@ -28,6 +28,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import streamtime
+from streamtime.sql.tables.applied import Applied
 
 HERE = Path(__file__).parent
 FIELDS = "TABLE({t}) PARTITION BY k ORDER BY n, time => 'ts'"
@@ -39,6 +40,7 @@ JOIN = (
     "JOIN_CHANGES(TABLE({{t}}) PARTITION BY {key} ORDER BY n,"
     " TABLE(SELECT k, unix_micros(at) div 100000 AS n, at AS ts, price FROM r) PARTITION BY k ORDER BY n, time => 'ts'{o})"
 )
+APPLIED = Applied("nowhere", "gone", "{t}", ("k", "n", "ts", "v"), ("k",), ("n",), ("ts", "v"), deleted="v = 7")
 REPORTS = ("dropped", "all", "metrics")
 CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "DEDUPLICATE, event order": ("DEDUPLICATE(TABLE({t}) PARTITION BY k ORDER BY ts, within => INTERVAL 6 HOURS{o})", REPORTS),
@@ -76,6 +78,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         " aggregates => 'count(*) AS c, sum(v) AS s, max(v) AS m'{o})",
         (),
     ),
+    "apply_changes, what is merged": (APPLIED.merge.partition("USING ")[2].rpartition(" AS s")[0], ()),
     "AS_OF_JOIN, arrival": (
         "AS_OF_JOIN(TABLE(SELECT *, n AS arr FROM {t}) PARTITION BY k ORDER BY ts, "
         "TABLE(SELECT *, unix_micros(at) div 100000 AS arr FROM r) PARTITION BY k ORDER BY at, arrival => 'arr'{o})",
@@ -144,6 +147,7 @@ def made(spark: SparkSession, folder: str, rows: int, partitions: int) -> None:
     spark.read.parquet(f"{folder}/left").createOrReplaceTempView("t")
     spark.sql("SELECT k, ts AS at, v AS price FROM t WHERE n % 2 = 0").write.parquet(f"{folder}/right")
     spark.read.parquet(f"{folder}/right").createOrReplaceTempView("r")
+    spark.sql("CREATE TEMP VIEW gone AS SELECT k, price AS n FROM r WHERE price = 7")
 
 
 def run(spark: SparkSession, call: str) -> None:

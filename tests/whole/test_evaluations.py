@@ -41,9 +41,10 @@ CALLS = {
     f"VERSIONS({EVENT})": 2,  # as above
     f"VERSIONS({ARRIVAL}, grace => INTERVAL 10 MINUTES)": 2,
     f"AS_OF_JOIN({EVENT}, TABLE(SELECT k, ts AS at FROM plain) PARTITION BY k ORDER BY at)": 1,
-    f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', versioned => ARRAY('left'))": 2,  # as above
+    f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts')": 1,
+    f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', versioned => ARRAY('left'), join_type => 'outer')": 1,
     f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', versioned => ARRAY('left'), retention => INTERVAL 1 DAY)": 2,
-    f"JOIN_CHANGES(TABLE(dear) PARTITION BY n ORDER BY n, {OTHER}, time => 'ts', on => 'k')": 2,
+    f"JOIN_CHANGES(TABLE(dear) PARTITION BY n ORDER BY n, {OTHER}, time => 'ts', on => 'k')": 1,
     f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts', output => 'explain')": 2,
     f"JOIN_CHANGES(TABLE(dear) PARTITION BY n ORDER BY n, {OTHER}, time => 'ts', on => 'k', output => 'explain')": 2,
     f"FILTER_CHANGES({ARRIVAL}, condition => 'v > 3')": 1,

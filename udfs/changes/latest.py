@@ -20,7 +20,7 @@ from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import Entries
 from streamtime.udfs.versions import minus, refused
 
-SIDE, TIME, ALIVE, PLACE, SEQ = range(1, 6)  # an entry, behind what it lives by
+LIVES_BY, SIDE, TIME, ALIVE, PLACE, SEQ = range(6)  # an entry
 WIDTH = 6
 APPLIED, TOO_OLD, OUT_OF_ORDER = range(3)
 REASONS = (None, "too_old", "out_of_order")
@@ -45,9 +45,15 @@ class Log:
         """How many there are."""
         return len(self.ordered)
 
+    def lives_by(self, side: Ints, time: Ints, alive: Flags) -> Ints:
+        """Until when a change is held: a row for as long as it is there, a deletion until no older change can come."""
+        for_ever = np.array(self.ordered)[side] & (self.retention is None)
+        return np.where(alive & (not self.passing), HIGHEST, np.where(for_ever, HIGHEST, time))
+
     def threshold(self, clock: int) -> int:
         """What lives by less is forgotten."""
-        return max(minus(clock, self.retention or 0), LOWEST + 1)
+        oldest: int = minus(clock, self.retention or 0)
+        return max(oldest, LOWEST + 1)
 
 
 @dataclass(frozen=True)
@@ -211,8 +217,6 @@ def kept(log: Log, found: Seen, places: Ints, numbers: Ints) -> tuple[Ints, Entr
     order = np.lexsort((found.side[of], group[end]))
     of, end = of[order], end[order]
     side, time, alive = found.side[of], found.time[of], found.alive[of]
-    for_ever = np.array(log.ordered)[side] & (log.retention is None)
-    lives_by = np.where(alive & (not log.passing), HIGHEST, np.where(for_ever, HIGHEST, time))
-    matrix = np.stack((lives_by, side, time, alive, places[end], numbers[end])).astype(np.int64)
+    matrix = np.stack((log.lives_by(side, time, alive), side, time, alive, places[end], numbers[end])).astype(np.int64)
     payload = only(found.pool(log.held).take(pa.array(of))) if log.held else None
     return group[end], Entries(matrix.reshape(WIDTH, -1), payload)

@@ -140,7 +140,6 @@ WRONG = {
     JOIN.format("events", ", clock_by => ARRAY('the k')"): "`clock_by`: is not possible on a stream",
     JOIN.format("events", ", output => 'metrics'"): "'metrics' is not possible on a stream",
     JOIN.format("events", ", output => 'explain'"): "'explain' is not possible on a stream",
-    JOIN.format("events", ", on => 'n'"): "`on`: is not possible on a stream yet",
     f"JOIN_CHANGES({LEFT.format('events')}, {RIGHT.format('batch')}, time => 'ts')": "the right side is no stream",
     FILTER.format("events", ", output => 'explain'"): "'explain' is not possible on a stream",
     TOTALS.format("events", ", output => 'explain'"): "'explain' is not possible on a stream",

@@ -1,0 +1,142 @@
+"""JOIN_CHANGES with `on` on real streams: Kafka's cases and random changelogs by the letter of J8, change by change, cut into micro-batches at
+random, and stopped and started again; what batch gives; reports; what is refused."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from support.reference_foreign_key import CASES, Row, drawn, of_case, place, slow
+from support.streams import Source, at
+
+EPOCH = datetime(1970, 1, 1)
+DDL = "scenario STRING, side STRING, k STRING, n BIGINT, ts TIMESTAMP, v STRING, fk STRING, gone BOOLEAN"
+JOIN = (
+    "JOIN_CHANGES(TABLE(SELECT scenario, k, CAST(n AS INT) AS n, ts, v AS l, fk, gone FROM {0} WHERE side = 'left')"
+    " PARTITION BY (scenario, k) ORDER BY n,"
+    " TABLE(SELECT scenario, k AS id, n, ts, v AS `r.``v`, gone FROM {0} WHERE side = 'right') PARTITION BY (scenario, id) ORDER BY n,"
+    " on => 'l.scenario, fk', time => 'ts', deleted => 'gone'{1})"
+)
+WAIT = ", watermark => INTERVAL 1 HOUR"
+
+
+def scenarios_of(join: str, versioned: tuple[str, ...]) -> dict[str, list[Row]]:
+    """Kafka's cases, and random ones, whose times are near: no deletion is forgotten while another change of its place may come."""
+    rng = random.Random(f"{join} {versioned}")
+    given = {case["id"]: rows for case in CASES for rows, *asked in [of_case(case)] if tuple(asked[:2]) == (join, versioned)}
+    assert given
+    for i in range(60):
+        given[f"random {i}"] = [(*row[:3], row[3] if row[3] is None else abs(row[3]) % 40, *row[4:]) for row in drawn(rng)]
+    return given
+
+
+@pytest.mark.parametrize(
+    ("join", "versioned"),
+    [("inner", ()), ("left", ()), ("inner", ("left",)), ("left", ("right",)), ("inner", ("left", "right")), ("left", ("left", "right"))],
+)
+def test_a_stream_gives_each_change_as_defined(spark: SparkSession, source: Source, join: str, versioned: tuple[str, ...]) -> None:
+    source.ddl = DDL
+    scenarios = scenarios_of(join, versioned)
+    rows = sorted(
+        ((name, row) for name, changes in scenarios.items() for row in changes if None not in row[1:4]), key=lambda r: place(r[1])
+    )
+    rng = random.Random(7)
+    rows += [(name, row) for name, changes in scenarios.items() for row in changes if None in row[1:4]]
+    given = [(name, row[0], row[1], row[2], row[3] and EPOCH + timedelta(milliseconds=row[3]), *row[4:]) for name, row in rows]
+    given = [(*r[:4], EPOCH if row[3] == 0 else r[4], *r[5:]) for r, (_, row) in zip(given, rows, strict=True)]
+    more = f", join_type => '{join}'" + (f", versioned => ARRAY({', '.join(map(repr, versioned))})" if versioned else "")
+    text = f"SELECT * FROM {JOIN.format('events', more + WAIT)}"
+    cuts = sorted(rng.sample(range(1, len(given)), 2))
+    for number, (a, b) in enumerate(zip([0, *cuts], [*cuts, len(given)], strict=True)):
+        source.add(rng.sample(given[a:b], b - a))
+        if number == 1:
+            source.run(text)
+    found = defaultdict(list)
+    for r in source.run(text):
+        found[r.scenario].append(
+            (r.n, r.k, r.change_seq, r.l, r.fk, r["r.`v"], r.change_type, (r.change_time - EPOCH) // timedelta(milliseconds=1))
+        )
+    for name, changes in scenarios.items():
+        assert sorted(found[name], key=lambda c: c[:3]) == slow(changes, join, versioned, None), name
+    assert sum(map(len, found.values())) > 100
+
+
+def some_rows(seed: int) -> list[tuple[Any, ...]]:
+    """Times out of order, nulls in each role."""
+    rng = random.Random(seed)
+    rows = []
+    for n in range(60):
+        side = rng.choice(["left", "right"])
+        key, fk = (
+            (rng.choice([None, "a", "b", "ä'`"]), rng.choice([None, "x", "y"])) if side == "left" else (rng.choice([None, "x", "y"]), None)
+        )
+        ts = rng.choice([None, *[at(1000 + n + rng.randint(-20, 9))] * 15])
+        rows.append(("s", side, key, n, ts, f"{n}", fk, rng.random() < 0.2))
+    return rows
+
+
+def test_every_change_is_reported_as_in_batch(spark: SparkSession, source: Source) -> None:
+    """But for stream time, the watermark."""
+    source.ddl = DDL
+    rows = some_rows(3)
+    spark.createDataFrame(rows, DDL).createOrReplaceTempView("batch")
+    more = ", versioned => ARRAY('left', 'right'), output => 'all'"
+    expected = spark.sql(f"SELECT * FROM {JOIN.format('batch', more)}").drop("stream_time", "lateness")
+    for a, b in ((0, 9), (9, 31), (31, 60)):
+        source.add(rows[a:b])
+    got = source.run(f"SELECT * EXCEPT (stream_time, lateness) FROM {JOIN.format('events', more + WAIT)}")
+    assert list(got[0].asDict()) == expected.columns
+    assert Counter(map(str, got)) == Counter(map(str, expected.collect()))
+    assert {r.reason for r in got} == {None, "null_time", "null_key", "out_of_order"}
+
+
+def test_retention_counts_from_the_watermark_and_a_result_is_a_side_again(spark: SparkSession, source: Source) -> None:
+    """The join by the foreign key, its rows filtered: four states. What is ignored is counted for each side."""
+    source.ddl = DDL
+    join = JOIN.format("events", ", versioned => ARRAY('left', 'right'), retention => INTERVAL 5 SECONDS, name => 'both'")
+    text = (
+        f"SELECT * FROM FILTER_CHANGES(TABLE({join}) PARTITION BY (scenario, k) ORDER BY (n, change_seq), time => 'change_time',"
+        " condition => '`r.``v` <> \"cheap\"')"
+    ).replace("TABLE(JOIN", "TABLE(SELECT * FROM JOIN")
+    source.add([("s", "right", "x", 1, at(1), "dear", None, False), ("s", "left", "a", 2, at(2), "l", "x", False)])
+    source.add([("s", "left", "b", 3, at(90), "l", "x", False), ("s", "right", "y", 4, at(90), "cheap", None, False)])
+    source.run(text)
+    source.add([("s", "left", "a", 5, at(84), "l", "y", False), ("s", "right", "x", 6, at(84), "gone", None, True)])
+    source.add([("s", "left", "a", 7, at(86), "m", "y", False), ("s", "right", "x", 8, at(86), "r", None, True)])
+    found = sorted((r.n, r.k, r.l, r["r.`v"], r.change_type) for r in source.run(text))
+    assert found == [
+        (2, "a", "l", "dear", "upsert"),
+        (3, "b", "l", "dear", "upsert"),
+        (7, "a", None, None, "delete"),  # it names what is cheap now
+        (8, "b", None, None, "delete"),
+    ]
+    for label in ("both", "both_right"):
+        counts = [p.observedMetrics[label].too_old_drop_total for p in source.progress if label in p.observedMetrics]
+        assert sum(counts) == 1, label
+
+
+WRONG = {
+    ", output => 'explain'": "'explain' is not possible on a stream",
+    ", join_type => 'outer'": "'outer' is not possible with `on`",
+    ", clock_by => ARRAY('scenario')": "`clock_by`: is not possible on a stream",
+}
+
+
+def test_what_a_stream_cannot_have_is_refused(spark: SparkSession, source: Source) -> None:
+    source.ddl = DDL
+    source.stream().createOrReplaceTempView("events")
+    for more, message in WRONG.items():
+        with pytest.raises(AnalysisException, match=message):
+            spark.sql(f"SELECT * FROM {JOIN.format('events', more)}")
+    lower = (
+        JOIN.format("events", "")
+        .replace("fk, gone", "collate(fk, 'UTF8_LCASE') AS fk, gone")
+        .replace("k AS id", "collate(k, 'UTF8_LCASE') AS id")
+    )
+    with pytest.raises(AnalysisException, match=r"a key with a collation is not possible on a stream \(`id`\)"):
+        spark.sql(f"SELECT * FROM {lower}")
