@@ -15,7 +15,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.columns import direct, expression, named
 from streamtime.sql.rows.frame import HERE, PREFIX
 from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.rows.typed import collated, microseconds, moment
@@ -94,7 +94,8 @@ def _firsts(frame: Frame, size: int, grace: int) -> dict[str, Column]:
 
 def whole(df: DataFrame) -> DataFrame:
     """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns."""
-    either = expression(f"spark_partition_id() >= 0 OR hash({', '.join(map(quoted, df.columns))}) = 0")
+    seen = [quoted(f.name) if direct(f.dataType) else f"isnull({quoted(f.name)})" for f in df.schema]  # a MAP has no hash
+    either = expression(f"spark_partition_id() >= 0 OR hash({', '.join(seen)}) = 0")
     return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
 
 
@@ -104,8 +105,9 @@ def _of_sessions(call: Bound, frame: Frame, sums: Sequence[Column], fields: Sequ
     if straight_from_files(frame):
         taking = frame.with_df(frame.df.where(takes_part))
     else:
-        taking = frame.only(takes_part)
-        taking = frame.with_df(whole(taking.df.repartition(*keys) if keys else taking.df.repartition(1)))
+        needed = [*frame.keys, frame.order[0].ref, frame.time, *frame.extras.get("aggregates", ())]
+        df = frame.only(takes_part).df.select(*map(named, dict.fromkeys(ref.name for ref in needed)))
+        taking = frame.with_df(whole(df.repartition(*keys) if keys else df.repartition(1)))
     rows = taking.df.withColumn(AT, expression(microseconds(quoted(frame.time.name), frame.time.type)))
     by_time = Window.partitionBy(*keys).orderBy(named(AT))
     rows = rows.withColumn(LOW, F.lag(named(AT)).over(by_time))

@@ -220,6 +220,16 @@ def test_rows_are_grouped_only_where_their_order_does_not_matter(spark: SparkSes
     assert ("Arrow" not in executed(df)) == grouped
 
 
+def test_sessions_are_grouped_whatever_other_columns_the_input_has(spark: SparkSession) -> None:
+    df = spark.sql(
+        "SELECT k, n, m FROM SESSION_UPDATES(TABLE(SELECT 1 AS k, timestamp_seconds(id) AS ts, map(id, 'x') AS m, parse_json('1') AS j, "
+        "id AS v FROM range(3)) PARTITION BY k ORDER BY ts, gap => INTERVAL 1 MINUTE, aggregates => 'sum(v) AS n, count(m) AS m', "
+        "emit => 'final', at_end => 'emit')"
+    )
+    assert "Arrow" not in executed(df)
+    assert df.collect() == [(1, 3, 3)]
+
+
 def test_a_column_that_is_never_null_stays_so(spark: SparkSession) -> None:
     view = "SELECT timestamp_seconds(id) AS ts, id AS n, 1 AS k, DATE '2024-01-01' AS d, 2.0BD AS e FROM range(3)"
     for order in ("n", "ts", "d", "e"):
