@@ -49,6 +49,7 @@ JVM_CLASSES = {
     "alias": "org.apache.spark.sql.catalyst.expressions.Alias",
     "known_not_null": "org.apache.spark.sql.catalyst.expressions.KnownNotNull",
     "repartition": "org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression",
+    "together": "org.apache.spark.sql.catalyst.plans.logical.Repartition",
     "sort": "org.apache.spark.sql.catalyst.plans.logical.Sort",
     "option": "scala.Option",
     "map": "scala.collection.immutable.Map$",

@@ -37,6 +37,11 @@ class PlanFrame:
         return plan
 
     @property
+    def plan(self) -> Any:
+        """The input's plan."""
+        return self._plan
+
+    @property
     def plan_text(self) -> str | None:
         """The plan, as Spark writes it; None where the operators are not analysed yet."""
         return None if self._chain else str(self._plan.toString())
@@ -100,6 +105,8 @@ class PlanFrame:
 
     def repartition(self, *columns: Any) -> PlanFrame | DataFrame:
         """As of a DataFrame."""
+        if isinstance(columns[0], int) and columns == (1,):
+            return self._and(self._nodes.together)
         if not all(isinstance(c, Column) for c in columns):
             return self.frame().repartition(*columns)
         by = self._nodes.expressions(columns)
@@ -166,6 +173,10 @@ class Nodes:
     def repartition(self, by: Any, plan: Any) -> Any:
         """DISTRIBUTE BY."""
         return self._classes["repartition"](by, plan, self._none, self._none)
+
+    def together(self, plan: Any) -> Any:
+        """All rows in one task."""
+        return self._classes["together"](1, True, plan)
 
     def sort(self, by: Any, plan: Any) -> Any:
         """SORT BY."""

@@ -52,7 +52,7 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     frame, clock = joined.frame, F.lit(None).cast(T.TimestampType())
     places = [*waits, ARRIVAL, IS_RIGHT, frame.time.name]  # of equal arrivals, the left row does not know the right one
     arrivals = [Order(Ref(name, frame.df.schema[name].dataType, name), True, True) for name in places]
-    frame = replace(frame, order=(*arrivals, *joined.ties))
+    frame = replace(frame, order=(*arrivals, *joined.ties), source=None)  # of both sides
     if call["retention"] is not None:
         moves = F.when(named(IS_RIGHT), frame.time.column)
         frame, clock = with_stream_time(frame, moves, tuple(frame.keys[i] for i in clocks)), named(STREAM_TIME)

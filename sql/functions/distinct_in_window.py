@@ -70,7 +70,7 @@ Time windows, and sessions in event-time order, are Spark's own `window` and win
 keeps the live sessions of one key. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort, but for
 `rows` of windows that start ten minutes apart or more, without `clock_by`, ordered upwards: there a small table, which says what row
 first brought stream time to each close, takes its place. The event time is computed twice: without stream time by a filter, which moves
-below it together with your own filters.
+below it together with your own filters. Of Parquet or ORC files, behind nothing but views and comparisons, two columns are read once more.
 
 On a stream: 24 bytes for each key and open window, 32 for each live session. The rows of a bucket in one micro-batch lie
 in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
@@ -92,6 +92,7 @@ from streamtime.sql.call.spec import COMMON, METRICS, Example, Local, Option, Sp
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
+from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.stream.buckets import CLOCK
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
@@ -132,7 +133,8 @@ def plan(call: Bound) -> DataFrame:
         return _streaming(call, frame)
     rows_only = call["output"] == "rows"
     if rows_only and call["size"] is not None and not frame.in_time_order and not call.clock_by:
-        fresh = in_time(frame, takes_part, call["size"], call["slide"] or call["size"], call["grace"])
+        again = straight_from_files(frame)
+        fresh = in_time(frame, takes_part, call["size"], call["slide"] or call["size"], call["grace"], again)
         if fresh is not None:
             fresh, names = fresh.comparable(fresh.keys)
             found = {"window_start": named(START), "window_end": named(END)}

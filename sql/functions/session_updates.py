@@ -85,6 +85,9 @@ A kernel adds up the live sessions of one key at a time, whatever the number of 
 never fall are added up all at once, others row by row. Final rows in batch are joined with stream time by a second, smaller sort. On a
 stream, state is one entry for each live session.
 
+Final rows in event-time order need no kernel where `lag` and GROUP BY give the same to the last digit: with `ORDER BY ts` alone, no
+`clock_by`, and keys and aggregates as in grouped final rows of WINDOW_UPDATES.
+
 A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
 its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
 """

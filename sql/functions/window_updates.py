@@ -97,7 +97,8 @@ together the input (C6). With dates as event time, bounds and `change_time` are 
 
 A kernel in Python adds up the open windows of one key at a time, however many rows there are; `collect_list` keeps its values. Final rows
 in batch are joined with the stream times that let them out. That computes the input twice, as does stream time where `time` is not what
-`ORDER BY` begins with.
+`ORDER BY` begins with. Columns of Parquet or ORC files, behind nothing but views and comparisons, are read once more where that is less
+work. Where the input is a relation of 1 MB at most, one task finds stream time, and computes it once.
 
 Final rows of tumbling windows are a plain GROUP BY, at its price, where that gives the same to the last digit. For that, `ORDER BY` must
 be one column of fixed width (no text, no DOUBLE), ascending. There must be no `clock_by`. Keys must be no DOUBLEs, arrays or structs. The

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -13,6 +13,7 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import TIMES, expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import FEWEST, RANGE, Ranges
+from streamtime.sql.rows.scans import is_few
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.stream_time import StreamTime, TimeBefore
@@ -35,6 +36,7 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
 
     In processing order, stream time is a running maximum over the whole input. The order is cut into ranges that tasks sort side by
     side; to each range's own maximum comes the maximum of the ranges before it. Bounds and maxima are aggregates over two columns.
+    Few rows are sorted by one task, where they stay.
     """
     if clock_by:
         frame, names = frame.comparable(clock_by)
@@ -43,6 +45,10 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
             return frame.with_df(frame.df.withColumn(STREAM_TIME, _so_far(frame, moves, clocks, reverse, 0)))
         sorted_df = frame.df.repartition(*clocks).sortWithinPartitions(*[c.asc_nulls_first() for c in clocks], *order)
         return frame.with_df(kernels.with_column(sorted_df, STREAM_TIME, StreamTime(reverse), [moves, *clocks], frame.time.type))
+    if frame.kernels and is_few(frame.source):
+        ordered = frame.df.repartition(1).sortWithinPartitions(*frame.sort(within_key=False, reverse=reverse))
+        running = kernels.with_column(ordered, STREAM_TIME, StreamTime(reverse), [moves], frame.time.type)
+        return replace(frame, df=running, together=True)
     clocked = _in_ranges(frame, moves, reverse)
     extreme = F.least if reverse else F.greatest
     reached = extreme(moves, clocked.at_start)  # what the ranges before have seen; both functions skip nulls

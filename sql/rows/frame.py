@@ -29,6 +29,8 @@ from streamtime.sql.rows.columns import (
 from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
@@ -77,6 +79,8 @@ class Frame:
     time: Ref
     extras: dict[str, tuple[Ref, ...]]
     kernels: bool = True  # whether Python may run over its rows
+    source: Any = None  # the rows as they came, to ask where from
+    together: bool = False  # whether one task has all rows
 
     @property
     def ordered_by_time(self) -> bool:
@@ -106,7 +110,7 @@ class Frame:
     def by_key(self, identity: Sequence[str], order: Sequence[Column], first: Sequence[Column] = ()) -> DataFrame:
         """The rows of each key together in one task, sorted by `first`, by key, and in this order. `identity` are column names."""
         keys = [named(i) for i in identity]
-        together = self.df.repartition(*keys) if keys else self.df.repartition(1)
+        together = self.df if self.together else self.df.repartition(*keys) if keys else self.df.repartition(1)
         return together.sortWithinPartitions(*first, *[sorted_by(quoted(i)) for i in identity], *order)
 
     def sort(self, *, within_key: bool = True, reverse: bool = False) -> list[Column]:
@@ -201,7 +205,7 @@ def _roles(call: Bound, df: DataFrame, columns: tuple[Ref, ...], originals: tupl
     for role, ref in refs:
         if role.startswith("`") and role != "`time`":
             extras[role[1:-1]] = (*extras.get(role[1:-1], ()), ref)
-    return Frame(df, columns, originals, keys, order, time, extras, call.kernels)
+    return Frame(df, columns, originals, keys, order, time, extras, call.kernels, call.tables[0].source)
 
 
 def _as_time(ref: Ref, named_so: bool) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 
 from streamtime.sql.call.errors import CallError, echoed
-from streamtime.sql.tables.unread import schema_json
+from streamtime.sql.rows.unread import schema_json
 
 if TYPE_CHECKING:
     pass

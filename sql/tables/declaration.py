@@ -22,10 +22,10 @@ from pyspark.errors import AnalysisException
 from streamtime.sql.call.errors import CallError, NoHistory, did_you_mean, echoed, gist, listed, unlogged
 from streamtime.sql.call.names import plain
 from streamtime.sql.rows.columns import TIMES
+from streamtime.sql.rows.unread import plan_text
 from streamtime.sql.syntax.text import UNITS, quoted
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.sql.tables.marks import NoMark, mark
-from streamtime.sql.tables.unread import plan_text
 
 if TYPE_CHECKING:
     from typing import Any

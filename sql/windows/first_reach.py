@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, floor_div, quoted
-from streamtime.sql.windows.membership import END, START, moments, windowed
+from streamtime.sql.windows.membership import AT, END, START, moments, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame
 
 STEP, FIRST, BEFORE, REACHED, PLACE, FOUND = (f"{PREFIX}{name}" for name in ("step", "first", "before", "reached", "place", "found"))
+LEAST = f"{PREFIX}least"
+NUMBERS = (T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType)  # the least of these is found without a sort
 FEW_STEPS = 600_000_000  # steps this far apart are so few, over decades, that a driver can hold a row for each
 MOST_STEPS = 10_000  # between a window's start and its close, for each of which a row may stand in the table
 
@@ -50,25 +53,43 @@ def is_few(slide: int, after: int) -> bool:
     return slide >= FEW_STEPS and -(-after // slide) <= MOST_STEPS
 
 
-def in_time(frame: Frame, takes_part: Column, size: int, slide: int, grace: int) -> Frame | None:
+def in_time(frame: Frame, takes_part: Column, size: int, slide: int, grace: int, again: bool) -> Frame | None:
     """Each row that takes part, once for each window that was open when it came; `FOUND` is the stream time that closed the window.
 
-    None: the order of rows is not that of their values, or there are too many windows.
+    None: the order of rows is not that of their values, or there are too many windows. `again`: its input may be read once more.
     """
     place = frame.place()
     if place is None or not is_few(slide, size + grace):
         return None
-    time = frame.time.column
-    reached = newest_closed(microseconds(quoted(frame.time.name), frame.time.type), slide, size + grace)
-    lowest = F.min(F.when(takes_part, F.struct(place.alias(PLACE), time.alias(FOUND))))
-    by_step = frame.df.groupBy(F.when(takes_part, reached).alias(STEP)).agg(lowest.alias(FIRST))
+    by_step = _firsts(frame, takes_part, place, slide, size + grace, again)
     falling = Window.orderBy(named(STEP).desc()).rowsBetween(Window.unboundedPreceding, 0)
     first = by_step.withColumn(FIRST, F.min(named(FIRST)).over(falling))  # what reaches no step comes last, and has no gap to fill
-    rows = windowed(frame.only(takes_part), takes_part, size, slide).df
-    kind = moments(frame)
-    rows = rows.withColumns({STEP: expression(floor_div(microseconds(quoted(START), kind), slide)), PLACE: place})
+    found = named(FIRST).getField(PLACE)
+    closing = filled(first, [], slide, size + grace).select(
+        named(REACHED), found.getField("c0").alias(LEAST), found.alias(PLACE), named(FIRST).getField(FOUND).alias(FOUND)
+    )
+    taking = frame.with_df(frame.df.where(takes_part)) if again else frame.only(takes_part)
+    rows, kind = windowed(taking, takes_part, size, slide).df, moments(frame)
+    rows = rows.withColumn(STEP, expression(floor_div(microseconds(quoted(START), kind), slide)))
     # not null-safe on purpose: each row that takes part has a step, and what reaches no step has no row in the table
-    joined = rows.join(F.broadcast(filled(first, [], slide, size + grace)), named(REACHED) == named(STEP), "left")
+    joined = rows.join(F.broadcast(closing), named(REACHED) == named(STEP), "left")
     never = expression(f"{quoted(END)} >= {moment(f'{HIGHEST}L', kind)}")
-    came = named(FIRST).isNull() | (named(PLACE) < named(FIRST).getField(PLACE)) | never
-    return frame.with_df(joined.where(came).withColumn(FOUND, named(FIRST).getField(FOUND)).drop(STEP, FIRST, REACHED, PLACE))
+    by = frame.order[0].ref.column  # nearly always says it: whole places are made and compared only where it is the same
+    came = named(LEAST).isNull() | (by < named(LEAST)) | ((by == named(LEAST)) & (place < named(PLACE))) | never
+    return frame.with_df(joined.where(came).drop(STEP, REACHED, LEAST, PLACE))
+
+
+def _firsts(frame: Frame, takes_part: Column, place: Column, slide: int, after: int, again: bool) -> DataFrame:
+    """For each step, as `FIRST`, the row in processing order that was the first of those whose time reaches it and no later one.
+
+    Spark sorts all rows by their steps to find the least of whole places. Of numbers it finds the least as it reads; where the input
+    may be read again, that leaves only those rows to be sorted, which have the least ORDER BY value of their step.
+    """
+    reached = newest_closed(microseconds(quoted(frame.time.name), frame.time.type), slide, after)
+    lowest = F.min(F.when(takes_part, F.struct(place.alias(PLACE), frame.time.column.alias(FOUND)))).alias(FIRST)
+    if not (again and isinstance(frame.order[0].ref.type, NUMBERS)):
+        return frame.df.groupBy(F.when(takes_part, reached).alias(STEP)).agg(lowest)
+    by, rows = frame.order[0].ref.column, frame.df.where(takes_part).withColumn(STEP, reached)
+    least = rows.groupBy(named(STEP).alias(AT)).agg(F.min(by).alias(LEAST))
+    few = rows.join(F.broadcast(least), (named(STEP) == named(AT)) & (by <= named(LEAST)))  # one number as the join's key is fastest
+    return few.groupBy(named(STEP)).agg(lowest)

@@ -1,5 +1,6 @@
 """Final rows of tumbling windows as a plain GROUP BY (rules W1, W5, W6): no kernel, and rows are added up before the shuffle.
 
+Those of sessions, too, in event-time order, once it is clear which rows begin one.
 Which rows came in time is a filter (`first_reach`), so what a window comes to is an aggregate of Spark's own over those that did. That
 holds where an aggregate is the same whatever the order of rows, to the last digit: counts, sums that are exact, extremes. And where the
 last row's ORDER BY column is the largest one.
@@ -10,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.columns import direct, expression, named
 from streamtime.sql.rows.frame import HERE, PREFIX
+from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.rows.typed import collated, microseconds, moment
-from streamtime.sql.syntax.text import HIGHEST, literal, plus, quoted
+from streamtime.sql.syntax.text import HIGHEST, literal, minus, plus, quoted
 from streamtime.sql.windows.first_reach import FOUND, in_time
 from streamtime.sql.windows.membership import AT, END, START, windowed
-from streamtime.sql.windows.release import MOMENT, leaving, released_by
+from streamtime.sql.windows.release import MOMENT, emitted, leaving, released_by
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,12 +44,15 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[Asked], fields: Sequen
     sums = totals(frame, asked)
     if sums is None or not _fits(call, frame):
         return None
-    size, takes_part = call["size"], frame.has_time & frame.has_key
+    if call.options.get("gap") is not None:
+        return _of_sessions(call, frame, sums, fields) if frame.in_time_order else None
+    size, takes_part, again = call["size"], frame.has_time & frame.has_key, straight_from_files(frame)
     rows: Frame | None
     if frame.in_time_order:
-        rows = windowed(frame.only(takes_part), takes_part, size, size)
+        taking = frame.with_df(frame.df.where(takes_part)) if again else frame.only(takes_part)
+        rows = windowed(taking, takes_part, size, size)
     else:
-        rows = in_time(frame, takes_part, size, size, call["grace"])
+        rows = in_time(frame, takes_part, size, size, call["grace"], again)
     if rows is None:
         return None
     made = {LAST: F.max(frame.order[0].ref.column), LATEST: F.max(frame.time.column)}
@@ -57,20 +63,22 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[Asked], fields: Sequen
         return groups.agg(*[column.alias(name) for name, column in (made | more).items()])
 
     close = fields[-AFTER].dataType
+    clocks = frame.df.where(takes_part).select(frame.time.column.cast(close).alias(MOMENT))
+    if frame.in_time_order and again:
+        return released_by(call, _laid_out(call, frame, grouped({}), fields), clocks, {}, (size, size + call["grace"]))
     if frame.in_time_order:
         firsts = _firsts(frame, size, call["grace"])
-        df = _whole(grouped({name: F.min(first) for name, first in firsts.items()}))
+        df = whole(grouped({name: F.min(first) for name, first in firsts.items()}))
         clocks = df.select(F.explode(F.array(*[named(n).cast(close) for n in (LATEST, *firsts)])).alias(MOMENT))
         return released_by(call, _laid_out(call, frame, df, fields), clocks, {}, (size, size + call["grace"]))
     finals = _laid_out(call, frame, grouped({FOUND: F.max(named(FOUND))}), fields)  # all rows of a window have the same
-    clocks = frame.df.select(F.when(takes_part, frame.time.column).cast(close).alias(MOMENT))
     return leaving(call, finals, [f.name for f in fields], clocks, {})
 
 
 def _fits(call: Bound, frame: Frame) -> bool:
     """Whether windows do not overlap, one clock runs over all rows, and a group keeps keys and the ORDER BY column as they are."""
-    by = frame.order[0]
-    tumbling = call.options.get("size") is not None and call["slide"] in (None, call["size"])
+    by, size = frame.order[0], call.options.get("size")
+    tumbling = call["slide"] in (None, size) if size is not None else call.options.get("gap") is not None
     ordered = len(frame.order) == 1 and by.ascending and isinstance(by.ref.type, FIXED)
     return tumbling and ordered and not call.clock_by and all(isinstance(k.type, KEYS) and not collated(k.type) for k in frame.keys)
 
@@ -84,28 +92,60 @@ def _firsts(frame: Frame, size: int, grace: int) -> dict[str, Column]:
     return {LOW: time, LOW_LATER: F.when(expression(f"pmod({at}, {size}L) >= {rest}L"), time)}
 
 
-def _whole(df: DataFrame) -> DataFrame:
+def whole(df: DataFrame) -> DataFrame:
     """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns."""
-    either = expression(f"spark_partition_id() >= 0 OR hash({', '.join(map(quoted, df.columns))}) = 0")
+    seen = [quoted(f.name) if direct(f.dataType) else f"isnull({quoted(f.name)})" for f in df.schema]  # a MAP has no hash
+    either = expression(f"spark_partition_id() >= 0 OR hash({', '.join(seen)}) = 0")
     return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
+
+
+def _of_sessions(call: Bound, frame: Frame, sums: Sequence[Column], fields: Sequence[T.StructField]) -> DataFrame:
+    """The final rows of sessions in event-time order: none is late, and one begins where the row before is further away than the gap."""
+    takes_part, keys = frame.has_time & frame.has_key, [named(k) for k in dict.fromkeys(k.name for k in frame.keys)]
+    if straight_from_files(frame):
+        taking = frame.with_df(frame.df.where(takes_part))
+    else:
+        needed = [*frame.keys, frame.order[0].ref, frame.time, *frame.extras.get("aggregates", ())]
+        df = frame.only(takes_part).df.select(*map(named, dict.fromkeys(ref.name for ref in needed)))
+        taking = frame.with_df(whole(df.repartition(*keys) if keys else df.repartition(1)))
+    rows = taking.df.withColumn(AT, expression(microseconds(quoted(frame.time.name), frame.time.type)))
+    by_time = Window.partitionBy(*keys).orderBy(named(AT))
+    rows = rows.withColumn(LOW, F.lag(named(AT)).over(by_time))
+    opens = named(LOW).isNull() | (named(LOW) < expression(minus(quoted(AT), call["gap"])))
+    rows = rows.withColumn(START, F.max(F.when(opens, named(AT))).over(by_time.rowsBetween(Window.unboundedPreceding, 0)))
+    made = {LAST: F.max(frame.order[0].ref.column), END: F.max(named(AT))} | {f"{TOTAL}{i}": total for i, total in enumerate(sums)}
+    df = rows.groupBy(*keys, named(START)).agg(*[column.alias(name) for name, column in made.items()])
+    kind, joined = fields[-AFTER].dataType, named(END) > named(START)  # a row that joined withdrew what stood before, as change 0
+    start, end = (expression(moment(quoted(edge), kind)) for edge in (START, END))
+    close = expression(moment(plus(quoted(END), call["gap"] + call["grace"] + 1), kind))
+    change = (close, F.lit("upsert"), end, F.when(joined, F.lit(1)).otherwise(F.lit(0)).cast("bigint"))
+    finals = df.select(*_columns(frame, fields, df, (start, end), change))
+    return emitted(call, finals, taking, frame.time.column, None)
 
 
 def _laid_out(call: Bound, frame: Frame, grouped: DataFrame, fields: Sequence[T.StructField]) -> DataFrame:
     """Groups with the columns of a change (rule C10), and when they leave."""
-    size, kind, last = call["size"], fields[-AFTER].dataType, frame.order[0].ref
+    size, kind = call["size"], fields[-AFTER].dataType
     at, ahead = quoted(AT), f"({size}L - pmod({quoted(AT)}, {size}L))"  # of a window that begins before the first moment, less
     df = grouped.withColumn(AT, expression(microseconds(quoted(START), kind)))
     df = df.withColumn(END, expression(f"least({at}, {HIGHEST}L - {ahead}) + {ahead}"))
+    close = expression(moment(plus(quoted(END), call["grace"]), kind))
+    change = (close, F.lit("upsert"), named(LATEST).cast(kind), F.lit(0).cast("bigint"))
+    columns = _columns(frame, fields, grouped, (named(START), expression(moment(quoted(END), kind))), change)
+    return df.select(*columns, *([named(FOUND).cast(kind).alias(FOUND)] if FOUND in grouped.columns else []))
+
+
+def _columns(
+    frame: Frame, fields: Sequence[T.StructField], grouped: DataFrame, bounds: Sequence[Column], change: Sequence[Column]
+) -> list[Column]:
+    """The columns of a change: those that it carries from its group, its bounds, what was added up, and those of the change itself."""
     keys = {k.name for k in frame.keys}
     count = sum(name.startswith(TOTAL) for name in grouped.columns)
     carried = fields[: -AFTER - count - 2]
+    assert {f.name for f in carried} <= keys | {frame.order[0].ref.name}
     made = [named(f.name) if f.name in keys else _present(named(LAST), f) for f in carried]
-    made += [named(START), expression(moment(quoted(END), kind))]
-    made += [named(f"{TOTAL}{i}") for i in range(count)]
-    made += [expression(moment(plus(quoted(END), call["grace"]), kind)), F.lit("upsert"), named(LATEST).cast(kind), F.lit(0).cast("bigint")]
-    columns = [column.alias(f.name, metadata=f.metadata) for column, f in zip(made, fields, strict=True)]
-    assert {f.name for f in carried} <= keys | {last.name}
-    return df.select(*columns, *([named(FOUND).cast(kind).alias(FOUND)] if FOUND in grouped.columns else []))
+    made += [*bounds, *(named(f"{TOTAL}{i}") for i in range(count)), *change]
+    return [column.alias(f.name, metadata=f.metadata) for column, f in zip(made, fields, strict=True)]
 
 
 def _present(column: Column, field: T.StructField) -> Column:

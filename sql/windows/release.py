@@ -18,8 +18,8 @@ from pyspark.sql import types as T
 from streamtime.sql.rows.columns import expression, named, together
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import RANGE, Ranges
-from streamtime.sql.rows.typed import LAST_DAY, microseconds
-from streamtime.sql.syntax.text import floor_div, quoted
+from streamtime.sql.rows.typed import LAST_DAY, microseconds, moment
+from streamtime.sql.syntax.text import HIGHEST, floor_div, quoted
 from streamtime.sql.windows.first_reach import FIRST, FOUND, MOST_STEPS, REACHED, STEP, filled, newest_closed
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, clock: Column, steps: tu
     if isinstance(frame.time.type, T.DateType):  # which goes further than any TIMESTAMP
         day = F.greatest(F.least(F.unix_date(clock), F.lit(LAST_DAY)), F.lit(-LAST_DAY))
         clock = F.when(clock.isNotNull(), F.date_from_unix_date(day))
-    moment = clock.cast(rows.schema["window_close"].dataType).alias(MOMENT)
-    return released_by(call, rows, frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], moment), clock_by, steps)
+    at = clock.cast(rows.schema["window_close"].dataType).alias(MOMENT)
+    return released_by(call, rows, frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at), clock_by, steps)
 
 
 def released_by(call: Bound, rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], steps: tuple[int, int] | None) -> DataFrame:
@@ -94,7 +94,8 @@ def _sorted_in(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str]) -> 
         apart = [named(APART)]
     falling = Window.partitionBy(*apart).orderBy(named(MOMENT).desc(), named(ROW).isNull().desc()).rowsBetween(Window.unboundedPreceding, 0)
     found = F.last(F.when(is_clock, named(MOMENT)), ignorenulls=True).over(falling)
-    made = both.withColumn(FOUND, F.coalesce(found, above)).where(~is_clock)
+    closes = expression(f"{quoted(MOMENT)} < {moment(f'{HIGHEST}L', rows.schema['window_close'].dataType)}")  # else after all times
+    made = both.withColumn(FOUND, F.when(closes, F.coalesce(found, above))).where(~is_clock)
     return made.select(*[named(ROW).getField(c).alias(c) for c in rows.columns], named(FOUND))
 
 

@@ -7,6 +7,7 @@ compared. Prints a table of ratios; writes results.json and results.png beside t
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -119,13 +120,29 @@ def seconds(make: Callable[[], DataFrame]) -> float:
     return time.perf_counter() - began
 
 
-def interleaved(runs: dict[str, Callable[[], DataFrame]], rounds: int) -> dict[str, list[float]]:
+def used() -> float:
+    """The seconds of CPU that this process, its JVM and their workers have used; those of one that ended count with who began it."""
+    stats: dict[int, list[str]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has just ended
+            stats[int(stat.parent.name)] = stat.read_text().rpartition(")")[2].split()
+    ours = {os.getpid()}
+    while more := {p for p, fields in stats.items() if int(fields[1]) in ours} - ours:
+        ours |= more
+    return sum(int(ticks) for p in ours for ticks in stats[p][11:15]) / os.sysconf("SC_CLK_TCK")
+
+
+def interleaved(runs: dict[str, Callable[[], DataFrame]], rounds: int, cpu: dict[str, list[float]] | None = None) -> dict[str, list[float]]:
+    """The times of each round, and in `cpu` the seconds of CPU: on a busy machine the clock says little."""
     found: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds + 1):
         for name, make in runs.items():
+            before = used()
             took = seconds(make)
             if number:
                 found[name].append(took)
+                if cpu is not None:
+                    cpu.setdefault(name, []).append(used() - before)
     return found
 
 

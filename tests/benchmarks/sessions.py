@@ -45,7 +45,11 @@ CONTESTANTS: dict[str, str | None] = {
     "WINDOW_UPDATES, final": "window, aggregated",
     "WINDOW_UPDATES, final, exact sums": "window, exact sums",
     "WINDOW_UPDATES, final, exact sums, late rows": "window, exact sums",
+    "WINDOW_UPDATES, final, exact sums, input computed": "window, exact sums",
+    "WINDOW_UPDATES, final, exact sums, late rows, input computed": "window, exact sums",
     "WINDOW_UPDATES, UNTIL_CLOSE": "window, aggregated",
+    "session_window, exact sums": None,
+    "SESSION_UPDATES, final, exact sums": "session_window, exact sums",
 }
 AGGREGATES = "count(*) AS n, sum(x) AS total, max(x) AS high"
 EXACT = "count(*) AS n, sum(off) AS total, max(x) AS high"  # the same whatever the order of rows, so that they can be grouped
@@ -100,6 +104,13 @@ def contestants(spark: SparkSession, view: str) -> dict[str, Callable[[], DataFr
             "WINDOW_UPDATES", "off, time => 'ts'", f"{final}, grace => INTERVAL 10 MINUTES"
         ),
     }
+    plain, computed = f"TABLE({view})", f"TABLE(SELECT k, ts, off, abs(x) AS x FROM {view})"  # what is computed is not read again
+    for name in ("WINDOW_UPDATES, final, exact sums", "WINDOW_UPDATES, final, exact sums, late rows"):
+        texts[f"{name}, input computed"] = texts[name].replace(plain, computed)
+    texts |= {
+        "session_window, exact sums": f"SELECT k, session_window(ts, '30 minutes') AS w, {EXACT} FROM {view} GROUP BY 1, 2",
+        "SESSION_UPDATES, final, exact sums": exact.format("SESSION_UPDATES", "ts", f"{gap}, emit => 'final'"),
+    }
     texts["WINDOW_UPDATES, UNTIL_CLOSE"] = (
         f"SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE({texts['WINDOW_UPDATES']}) PARTITION BY (k, window_start) "
         "ORDER BY (ts, change_seq), time => 'change_time')"
@@ -115,11 +126,12 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--shapes", default="500k keys,50 keys,one hot key")
     parser.add_argument("--growth", default="1,5,20", help="millions of rows, for the growth of cost; '' for none")
+    parser.add_argument("--store", default="sessions", help="the name of the JSON file to write")
     parser.add_argument("--only", default=",".join(CONTESTANTS).replace(", ", ";"), help="contestants, `;` for `, ` in a name")
     options = parser.parse_args()
     only = [name.replace(";", ", ") for name in options.only.split(",")]
     spark = streamtime.session(cores=options.cores, memory="6g")
-    memory, results = Memory(), dict[str, dict[str, list[float]]]()
+    memory, results, cpu = Memory(), dict[str, dict[str, list[float]]](), dict[str, dict[str, list[float]]]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shapes = {"500k keys": (500_000, False), "50 keys": (50, False), "one hot key": (500_000, True)}
@@ -130,8 +142,9 @@ def main() -> None:
             runs = {n: run for n, run in contestants(spark, view).items() if n in only}
             if shapes[shape][1]:
                 runs.pop("session_window, joined back", None)  # each row of the hot key meets each of its sessions
-            results[shape] = interleaved(runs, options.rounds)
+            results[shape] = interleaved(runs, options.rounds, cpu.setdefault(shape, {}))
             shown(shape, results[shape])
+            shown(f"{shape}, CPU", cpu[shape])
         growth: dict[str, list[float]] = {}
         for millions in map(int, filter(None, options.growth.split(","))):
             data(spark, folder, f"g{millions}", millions * MILLION, 100_000 * millions)
@@ -147,9 +160,10 @@ def main() -> None:
     written = {
         "date": datetime.now(UTC).date().isoformat(), "machine": machine, "rows": options.rows, "rounds": options.rounds,
         "peak_memory": peak, "median_seconds": {s: {n: statistics.median(t) for n, t in found.items()} for s, found in results.items()},
-        "seconds": results,
+        "median_cpu_seconds": {s: {n: statistics.median(t) for n, t in found.items()} for s, found in cpu.items()}, "seconds": results,
+        "cpu_seconds": cpu, "load_average": os.getloadavg()[0],
     }  # fmt: skip
-    (HERE / "sessions.json").write_text(json.dumps(written, indent=1) + "\n")
+    (HERE / f"{options.store}.json").write_text(json.dumps(written, indent=1) + "\n")
     spark.stop()
 
 
@@ -159,7 +173,7 @@ def shown(shape: str, times: dict[str, list[float]]) -> None:
     print(shape)
     for name, took in medians.items():
         ratios = [f"{took / medians[base]:6.2f}x {base}" for base in (FLOOR, CONTESTANTS.get(name)) if base in medians]
-        print(f"  {name:36} {took:8.3f} s  {'  '.join(ratios)}", flush=True)
+        print(f"  {name:60} {took:8.3f} s  {'  '.join(ratios)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import datetime
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -153,6 +154,12 @@ def drifted(
     odd = ODD if seed % 2 else {}
     view(spark, rows, kind, names=odd)
     return rows, unit, Names(odd)
+
+
+def in_files(spark: SparkSession, folder: Path, name: str = "nasty") -> None:
+    """The same view, whose rows are in files now: few of them, which may be read again."""
+    spark.table(name).repartition(3).write.parquet(str(folder / name))
+    spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
 
 
 class Names:

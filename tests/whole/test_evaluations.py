@@ -9,7 +9,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 
 import streamtime
-from streamtime.sql.rows import ranges
+from streamtime.sql.rows import ranges, scans
 
 ROWS = 600
 ARRIVAL = "TABLE(dear) PARTITION BY k ORDER BY n, time => 'ts'"
@@ -34,6 +34,7 @@ CALLS = {
     f"WINDOW_UPDATES({EVENT}, {WINDOW}, emit => 'final', at_end => 'emit', grace => INTERVAL 10 MINUTES)": 1,
     f"WINDOW_UPDATES({ARRIVAL}, {WINDOW}, emit => 'final')": 2,
     f"SESSION_UPDATES({EVENT}, {SESSION})": 1,
+    f"SESSION_UPDATES({EVENT}, {SESSION}, emit => 'final')": 1,
     f"SESSION_UPDATES({ARRIVAL}, {SESSION})": 2,
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 10 MINUTES)": 2,
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 10 MINUTES, max_records => 9, when_full => 'spill')": 1,
@@ -105,9 +106,17 @@ def test_the_input_is_computed_as_often_as_pages_say(
     spark: SparkSession, seen: Accumulator[int], call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "FEWEST", 3)  # so that suppress spreads
+    monkeypatch.setattr(scans, "SMALL", 0)
     seen.value = 0
     spark.sql(f"SELECT * FROM {call}").write.format("noop").mode("overwrite").save()
     assert seen.value == CALLS[call] * ROWS
+
+
+def test_of_few_rows_stream_time_takes_no_second_look(spark: SparkSession, seen: Accumulator[int]) -> None:
+    for call in [c for c in CALLS if c.startswith("DEDUPLICATE")]:
+        seen.value = 0
+        spark.sql(f"SELECT * FROM {call}").write.format("noop").mode("overwrite").save()
+        assert seen.value == ROWS, call
 
 
 @pytest.mark.parametrize("call", PLAIN)

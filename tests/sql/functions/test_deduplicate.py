@@ -90,8 +90,9 @@ def _naive(t: int | None) -> datetime.datetime | None:
 
 @pytest.mark.parametrize("count", [16, 40])
 def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    from streamtime.sql.rows import ranges
+    from streamtime.sql.rows import ranges, scans
 
+    monkeypatch.setattr(scans, "SMALL", 0)
     monkeypatch.setattr(ranges, "SAMPLED_ROWS", 20)  # so that 6,000 rows are cut, as 100,000 are by default
     monkeypatch.setattr(ranges, "FEWEST", count)  # the tests' partitions are fewer
     random_ = random.Random(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,13 +23,16 @@ CALLS: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.parametrize("files", [False, True])
 @pytest.mark.parametrize("number", range(len(CALLS)))
 def test_the_first_rows_of_windows_that_were_open_are_those_of_the_slow_definition(
-    spark: SparkSession, number: int, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, number: int, files: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(first_reach, "FEW_STEPS", 1)
     options, kind = CALLS[number], CALLS[number].get("kind", "TIMESTAMP")
     rows, unit, names = nasty.drifted(spark, number, 600, kind, "far" in options, late=60)
+    if files:
+        nasty.in_files(spark, tmp_path)
     size, slide, grace = (options[n] * unit for n in ("size", "slide", "grace"))
     judged = reference.distinct_in_windows(nasty.meant(rows), order=options["order"], grace=grace, size=size, slide=slide)
     text = (
@@ -38,6 +42,7 @@ def test_the_first_rows_of_windows_that_were_open_are_those_of_the_slow_definiti
     df = spark.sql(f"SELECT {names.sql('{id}')}, {nasty.micros('window_start', kind)}, {nasty.micros('window_end', kind)} FROM {text}")
     assert "streamtime" not in str(df._jdf.queryExecution().executedPlan().toString()).replace("__streamtime_", "")
     assert "ArrowEvalPython" not in df._jdf.queryExecution().executedPlan().toString()
+    assert df._jdf.queryExecution().executedPlan().toString().count("FileScan") == 3 * files
     got = Counter(map(tuple, df.collect()))
     wanted = Counter((j.row["id"], *(min(edge, nasty.HIGHEST) for edge in j.window)) for j in judged if j.reason is None and j.window)
     assert {j.reason for j in judged} >= {None, "late", "duplicate", "null_key"}

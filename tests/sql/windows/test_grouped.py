@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from support import nasty
 from support import reference_updates as slow
 from support.nasty import interval
 
-from streamtime.sql.windows import changes, first_reach
+from streamtime.sql.windows import changes, first_reach, release
 
 SUMS = "count(*) AS n_rows, count(v) AS n, sum(v) AS total, min(v) AS low, max(v) AS high, avg(v) AS mean"
 CALLS: tuple[dict[str, Any], ...] = (
@@ -31,13 +32,16 @@ def executed(df: DataFrame) -> str:
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 
+@pytest.mark.parametrize("files", [False, True])
 @pytest.mark.parametrize("number", range(len(CALLS)))
 def test_final_rows_are_those_of_the_slow_definition_without_a_kernel(
-    spark: SparkSession, number: int, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, number: int, files: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(first_reach, "FEW_STEPS", 1)
     options, kind = CALLS[number], CALLS[number].get("kind", "TIMESTAMP")
     rows, unit, names = nasty.drifted(spark, number, 700, kind, "far" in options, late=40)
+    if files:
+        nasty.in_files(spark, tmp_path)
     size, grace, order = options["size"] * unit, options["grace"] * unit, options["order"]
     clocked = slow.clocked(rows, [order], [])
     judged = slow.time_windows(clocked, [order], size, size, grace)
@@ -53,6 +57,8 @@ def test_final_rows_are_those_of_the_slow_definition_without_a_kernel(
         f"SELECT {names.sql('{k}')}, {by}, {times}, change_type, change_seq, emit_reason, n_rows, n, total, low, high, mean FROM {text}"
     )
     assert "Arrow" not in executed(df)
+    scans = executed(df).count("FileScan")
+    assert scans == (0 if not files else (2 if order == "t" else 3) + ("at_end" in options))
     last = max(clock for _, clock in clocked if clock is not None)
     wanted = Counter(
         (
@@ -65,6 +71,53 @@ def test_final_rows_are_those_of_the_slow_definition_without_a_kernel(
     got = Counter(map(tuple, df.collect()))
     assert got == wanted, (sorted((got - wanted).items(), key=repr)[:5], sorted((wanted - got).items(), key=repr)[:5])
     assert judged.late or order == "t"
+
+
+SESSIONS: tuple[dict[str, Any], ...] = (
+    {"gap": 1, "grace": 0},
+    {"gap": 7, "grace": 5, "at_end": "emit"},
+    {"gap": 2, "grace": 1, "kind": "DATE", "at_end": "emit"},
+    {"gap": 4, "grace": 9, "kind": "TIMESTAMP_NTZ"},
+    {"gap": 0, "grace": 0, "at_end": "emit"},
+    {"gap": 5, "grace": 2, "far": True, "at_end": "emit"},
+)
+
+
+@pytest.mark.parametrize("files", [False, True])
+@pytest.mark.parametrize("number", range(len(SESSIONS)))
+def test_final_sessions_in_event_order_are_those_of_the_slow_definition_without_a_kernel(
+    spark: SparkSession, number: int, files: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(release, "WORTH_CUTTING", 2 if number % 2 else 100_000)
+    options, kind = SESSIONS[number], SESSIONS[number].get("kind", "TIMESTAMP")
+    rows, unit, names = nasty.drifted(spark, number, 700, kind, "far" in options)
+    if files:
+        nasty.in_files(spark, tmp_path)
+    gap, grace = options["gap"] * unit, options["grace"] * unit
+    clocked = slow.clocked(rows, ["t"], [])
+    text = (
+        f"SESSION_UPDATES({names.clauses(['k'], ['t'])}, gap => {interval(gap)}, grace => {interval(grace)}, "
+        f"aggregates => {names.option(SUMS.replace('(v)', '({v})'))}, emit => 'final', at_end => '{options.get('at_end', 'hold')}')"
+    )
+    edge = "TIMESTAMP_NTZ" if kind == "DATE" else kind
+    times = ", ".join(nasty.micros(c, edge) for c in ("session_start", "session_end", "window_close", "change_time", "emit_time"))
+    by = nasty.micros(names.sql("CAST({t} AS TIMESTAMP_NTZ)" if kind == "DATE" else "{t}"), edge)
+    df = spark.sql(
+        f"SELECT {names.sql('{k}')}, {by}, {times}, change_type, change_seq, emit_reason, n_rows, n, total, low, high, mean FROM {text}"
+    )
+    assert "Arrow" not in executed(df)
+    last = max(clock for _, clock in clocked if clock is not None)
+    wanted = Counter(
+        (
+            *(c.row["k"], c.row["t"], c.start, c.end, min(c.close, nasty.HIGHEST), c.time),
+            *(last if at is None else at, "upsert", c.seq, "end" if at is None else "close", *(c.values or ())[:6]),
+        )
+        for c, at in slow.final(slow.sessions(clocked, ["t"], gap, grace), clocked)
+        if at is not None or "at_end" in options
+    )
+    got = Counter(map(tuple, df.collect()))
+    assert got == wanted, (sorted((got - wanted).items(), key=repr)[:5], sorted((wanted - got).items(), key=repr)[:5])
+    assert len(wanted) > 50
 
 
 NUMBERS = (
@@ -165,6 +218,16 @@ def test_rows_are_grouped_only_where_their_order_does_not_matter(spark: SparkSes
         text = text.replace(old, new)
     df = spark.sql(text)
     assert ("Arrow" not in executed(df)) == grouped
+
+
+def test_sessions_are_grouped_whatever_other_columns_the_input_has(spark: SparkSession) -> None:
+    df = spark.sql(
+        "SELECT k, n, m FROM SESSION_UPDATES(TABLE(SELECT 1 AS k, timestamp_seconds(id) AS ts, map(id, 'x') AS m, parse_json('1') AS j, "
+        "id AS v FROM range(3)) PARTITION BY k ORDER BY ts, gap => INTERVAL 1 MINUTE, aggregates => 'sum(v) AS n, count(m) AS m', "
+        "emit => 'final', at_end => 'emit')"
+    )
+    assert "Arrow" not in executed(df)
+    assert df.collect() == [(1, 3, 3)]
 
 
 def test_a_column_that_is_never_null_stays_so(spark: SparkSession) -> None:

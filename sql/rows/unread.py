@@ -1,0 +1,45 @@
+"""What can be asked of a DataFrame before PySpark reads its schema: the analysed plan and the schema, both as text, and its size.
+
+A DataFrame of a door that is not analysed yet says both itself, as `plan_text` and `schema_json`, and has its input's `plan`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def plan_text(df: Any) -> str | None:
+    """The analysed plan as text; None where there is none: operators that are not analysed yet, or the rows of a Python UDTF."""
+    if hasattr(type(df), "plan_text"):
+        own: str | None = df.plan_text
+        return own
+    if hasattr(type(df), "_explain_string") and not hasattr(df, "_jdf"):  # of Spark Connect
+        explained: str = df._explain_string(mode="extended")
+        return explained.partition("== Analyzed Logical Plan ==\n")[2].partition("\n")[2].partition("\n\n==")[0]
+    return str(df._jdf.queryExecution().analyzed().toString()) if hasattr(df, "_jdf") else None
+
+
+def schema_json(df: Any) -> str | None:
+    """The schema as JSON, which is not read; None for Spark Connect, whose client reads it in its own way, and in a Python UDTF."""
+    if hasattr(type(df), "schema_json"):
+        return str(df.schema_json)
+    return str(df._jdf.schema().json()) if hasattr(df, "_jdf") else None
+
+
+def size(df: Any) -> int | None:
+    """The bytes of the one relation that is all that an analysed plan reads, as its files or Spark's own statistics have them.
+
+    None where they are not at hand: to ask other relations may run a query.
+    """
+    if not hasattr(df, "_jdf") and not hasattr(type(df), "plan"):
+        return None
+    plan = df.plan if hasattr(type(df), "plan") else df._jdf.queryExecution().analyzed()
+    leaves = plan.collectLeaves()
+    leaf = leaves.head() if leaves.size() == 1 else None
+    kind = None if leaf is None else leaf.nodeName()
+    if kind in ("LocalRelation", "Range"):
+        return int(str(leaf.stats().sizeInBytes()))
+    if kind != "LogicalRelation" or leaf.relation().getClass().getSimpleName() != "HadoopFsRelation":
+        return None
+    files = leaf.relation().location()
+    return int(str(files.sizeInBytes())) if files.getClass().getSimpleName() == "InMemoryFileIndex" else None
