@@ -1,7 +1,9 @@
 """Plain SQL against the calls that it was compiled from, and bare shuffle + sort: `python3 run.py benchmark plain`.
 
 Same data, noop sink and interleaved rounds as the benchmark of DEDUPLICATE. Each call is a contestant, and so is what `streamtime.compile`
-makes of it, which is measured by the call. Compiling is not counted; the seconds that it took are in the results.
+makes of it, which is measured by the call: in seconds of CPU, of the JVM and of its Python workers together, which a busy machine does not
+change much. Compiling is not counted; the seconds that it took are in the results. They are stored in plain.json beside this file, those of
+`--only` where the number of rows is the same; docs/plain.md has the table.
 
 With `--one-key` no speed is compared: all rows have one key, and plain SQL gets through them in a driver with 2 GB, or it does not.
 """
@@ -15,16 +17,21 @@ import platform
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deduplicate import MILLION, WITHIN, Memory, data, interleaved, seconds
+from contestants.tables import PLAIN, plain
+from deduplicate import MILLION, WITHIN, Memory, data, seconds
 from pyspark.sql import DataFrame, SparkSession
 
 import streamtime
 
 HERE = Path(__file__).parent
-FLOOR, PLAIN = "shuffle + sort", ", plain"
+STORED = HERE / "plain.json"
+Times = dict[str, list[float]]
+FLOOR = "shuffle + sort"
+TICKS = os.sysconf("SC_CLK_TCK")
 EVENT, ARRIVAL = "TABLE({0}) PARTITION BY k ORDER BY ts", "TABLE({0}) PARTITION BY k ORDER BY off, time => 'ts'"
 GAP, HOUR, GRACE = "gap => INTERVAL 30 MINUTES", "size => INTERVAL 1 HOUR", "grace => INTERVAL 20 MINUTES"
 CALLS = {
@@ -57,7 +64,7 @@ def main() -> None:
         of_one_key(options.rows, options.cores, options.only)
         return
     spark = streamtime.session(cores=options.cores, memory="6g")
-    results, compiling = dict[str, dict[str, list[float]]](), dict[str, float]()
+    results, compiling = dict[str, Times](), dict[str, float]()
     with tempfile.TemporaryDirectory() as name:
         for shape in options.shapes.split(","):
             view = shape.replace(" ", "_")
@@ -70,23 +77,60 @@ def main() -> None:
                     start = time.monotonic()
                     texts[call + PLAIN] = streamtime.compile(spark, texts[call])
                     compiling[call] = time.monotonic() - start
-            results[shape] = interleaved(
-                {FLOOR: lambda view=view: sorted_by_key(spark, view)}  # type: ignore[misc]
-                | {call: (lambda text=text: spark.sql(text)) for call, text in texts.items()},  # type: ignore[misc]
-                options.rounds,
-            )
+            floor = {FLOOR: lambda view=view: sorted_by_key(spark, view)}  # type: ignore[misc]
+            runs = floor | {call: (lambda text=text: spark.sql(text)) for call, text in texts.items()}  # type: ignore[misc]
+            results[shape] = measured(runs, options.rounds)
             shown(shape, results[shape])
-    written = {
+    store(options, results, compiling)
+    print(plain(json.loads(STORED.read_text())))
+    spark.stop()
+
+
+def measured(runs: dict[str, Callable[[], DataFrame]], rounds: int) -> Times:
+    """Seconds of CPU of each, in interleaved rounds, the first of which is not counted."""
+    found: Times = {name: [] for name in runs}
+    for number in range(rounds + 1):
+        for name, make in runs.items():
+            before = cpu()
+            seconds(make)
+            if number:
+                found[name].append(round(cpu() - before, 2))
+    return found
+
+
+def cpu() -> float:
+    """Seconds of CPU of this process and all below it, those that have ended included."""
+    known = dict[int, tuple[int, int]]()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        known[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    tree = below = {os.getpid()}
+    while below := {process for process, (parent, _) in known.items() if parent in below}:
+        tree = tree | below
+    return sum(known[process][1] for process in tree if process in known) / TICKS
+
+
+def store(options: argparse.Namespace, results: dict[str, Times], compiling: dict[str, float]) -> None:
+    """What was measured, beside what was before with as many rows."""
+    known = json.loads(STORED.read_text()) if STORED.exists() else {"rows": 0}
+    if known["rows"] != options.rows:
+        known = {"cpu_seconds": {}, "compile_seconds": {}}
+    for shape, times in results.items():
+        known["cpu_seconds"][shape] = known["cpu_seconds"].get(shape, {}) | times
+    about = {
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
+        "machine": {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
+        "cores": options.cores,
         "rows": options.rows,
         "rounds": options.rounds,
-        "median_seconds": {s: {n: statistics.median(t) for n, t in found.items()} for s, found in results.items()},
-        "compile_seconds": compiling,
-        "seconds": results,
+        "load_average": os.getloadavg()[1],
+        "compile_seconds": known["compile_seconds"] | {call: round(took, 2) for call, took in compiling.items()},
+        "cpu_seconds": known["cpu_seconds"],
     }
-    (HERE / "plain.json").write_text(json.dumps(written, indent=1) + "\n")
-    spark.stop()
+    STORED.write_text(json.dumps(about, indent=1) + "\n")
 
 
 def of_one_key(rows: int, cores: int, only: str) -> None:
@@ -113,14 +157,14 @@ def sorted_by_key(spark: SparkSession, view: str) -> DataFrame:
     return spark.table(view).repartition("k").sortWithinPartitions("k", "ts")
 
 
-def shown(shape: str, times: dict[str, list[float]]) -> None:
+def shown(shape: str, times: Times) -> None:
     """A table of medians, and of their ratios to the floor; of plain SQL also to the call."""
     medians = {name: statistics.median(found) for name, found in times.items()}
     print(shape)
     for name, took in medians.items():
         call = medians.get(name.removesuffix(PLAIN), took)
         of_call = f"{took / call:6.2f}x the call" if name.endswith(PLAIN) else ""
-        print(f"  {name:44} {took:8.3f} s  {took / medians[FLOOR]:6.2f}x {FLOOR}  {of_call}", flush=True)
+        print(f"  {name:44} {took:8.2f} s of CPU  {took / medians[FLOOR]:6.2f}x {FLOOR}  {of_call}", flush=True)
 
 
 if __name__ == "__main__":
