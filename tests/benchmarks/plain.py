@@ -14,8 +14,10 @@ import argparse
 import json
 import os
 import platform
+import re
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -56,7 +58,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--shapes", default="500k keys,50 keys,one hot key")
-    parser.add_argument("--only", default="", help="calls whose names begin so; '' for all")
+    parser.add_argument("--only", default="", help="calls whose names begin so, a regular expression")
     parser.add_argument("--one-key", action="store_true", help="all rows of one key, in 2 GB")
     options = parser.parse_args()
     options.rows = options.rows or (10 if options.one_key else 5) * MILLION
@@ -72,7 +74,7 @@ def main() -> None:
             data(spark, Path(name), view, options.rows, 50 if shape == "50 keys" else 500_000, shape == "one hot key")
             texts = dict[str, str]()
             for call, text in CALLS.items():
-                if call.startswith(options.only):
+                if re.match(options.only, call):
                     texts[call] = f"SELECT * FROM {text.format(view)}"
                     start = time.monotonic()
                     texts[call + PLAIN] = streamtime.compile(spark, texts[call])
@@ -89,28 +91,47 @@ def main() -> None:
 def measured(runs: dict[str, Callable[[], DataFrame]], rounds: int) -> Times:
     """Seconds of CPU of each, in interleaved rounds, the first of which is not counted."""
     found: Times = {name: [] for name in runs}
+    used = Processor()
     for number in range(rounds + 1):
         for name, make in runs.items():
-            before = cpu()
+            before = used.seconds()
             seconds(make)
             if number:
-                found[name].append(round(cpu() - before, 2))
+                found[name].append(round(used.seconds() - before, 2))
+    used.stop.set()
     return found
 
 
-def cpu() -> float:
-    """Seconds of CPU of this process and all below it, those that have ended included."""
-    known = dict[int, tuple[int, int]]()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        known[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    tree = below = {os.getpid()}
-    while below := {process for process, (parent, _) in known.items() if parent in below}:
-        tree = tree | below
-    return sum(known[process][1] for process in tree if process in known) / TICKS
+class Processor:
+    """Seconds of CPU of this process and all below it. Of a worker that has ended counts what it had when it was last looked at."""
+
+    def __init__(self) -> None:
+        self.stop, self.lock = threading.Event(), threading.Lock()
+        self.known = dict[tuple[int, int], int]()  # ticks of each process, by its number and when it began
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def seconds(self) -> float:
+        """Up to now."""
+        with self.lock:
+            self._look()
+            return sum(self.known.values()) / TICKS
+
+    def _watch(self) -> None:
+        while not self.stop.wait(0.2):
+            self.seconds()
+
+    def _look(self) -> None:
+        found = dict[int, tuple[int, int, int]]()  # parent, begin, ticks
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended
+                continue
+            found[int(stat.parent.name)] = int(fields[1]), int(fields[19]), int(fields[11]) + int(fields[12])
+        tree = below = {os.getpid()}
+        while below := {process for process, (parent, *_) in found.items() if parent in below}:
+            tree = tree | below
+        self.known |= {(process, found[process][1]): found[process][2] for process in tree if process in found}
 
 
 def store(options: argparse.Namespace, results: dict[str, Times], compiling: dict[str, float]) -> None:
@@ -140,7 +161,7 @@ def of_one_key(rows: int, cores: int, only: str) -> None:
         spark = streamtime.session(cores=cores, memory="2g")
         data(spark, Path(name), "one_key", rows, 1)
         for call, text in ONE_KEY.items():
-            if call.startswith(only):
+            if re.match(only, call):
                 plain = streamtime.compile(spark, f"SELECT * FROM {text.format('one_key')}")
                 memory.reset()
                 took = seconds(lambda plain=plain: spark.sql(plain))  # type: ignore[misc]
@@ -148,7 +169,8 @@ def of_one_key(rows: int, cores: int, only: str) -> None:
                 print(f"{call:44} {took:8.1f} s  {memory.jvm:8.0f} MB", flush=True)
         spark.stop()
     memory.stop.set()
-    written = {"date": datetime.now(UTC).date().isoformat(), "rows": rows, "cores": cores, "heap": "2g", "plain SQL": found}
+    written = {"date": datetime.now(UTC).date().isoformat(), "rows": rows, "cores": cores, "heap": "2g"}
+    written |= {"load_average": os.getloadavg()[1], "plain SQL": found}
     (HERE / "plain_one_key.json").write_text(json.dumps(written, indent=1) + "\n")
 
 

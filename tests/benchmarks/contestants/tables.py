@@ -85,6 +85,13 @@ def plain(stored: Stored) -> str:
     return f"{how}.\n\n" + table(["", *shapes, "bar"], *rows)
 
 
+def plain_one_key(stored: Stored) -> str:
+    """What became of plain SQL with all rows in one key."""
+    how = f"{stored['rows']:,} rows of one key, {stored['heap'].upper()}B for the driver, {stored['date']} (load {stored['load_average']:.0f})"
+    rows = [[call, f"{one['seconds']:.0f} s", f"{one['jvm_mb']:,.0f} MB"] for call, one in stored["plain SQL"].items()]
+    return table([how, "elapsed", "JVM, resident at most"], *rows)
+
+
 def of_call(found: dict[str, list[float]], call: str) -> str:
     if f"{call}{PLAIN}" not in found:
         return "not run"
@@ -101,6 +108,7 @@ PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "peers": ("speed", peers),
     "spread": ("scale", spread),
     "plain": ("plain", plain),
+    "plain_one_key": ("plain", plain_one_key),
 }
 
 
