@@ -11,7 +11,7 @@ python3 run.py sparks        the tests on every Spark, one after the other, as a
 python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each
 python3 run.py benchmark     speed, beside Spark's own operators; also benchmark streaming, doors, as_of, spread, plain, assign, changes,
                              maintain, load (many clients on one server), ready (how fast it starts), peers (beside DuckDB, Polars and
-                             Flink SQL)
+                             Flink SQL), cluster (1, 2 and 4 workers)
 python3 run.py sweep         maintained tables over hundreds of random commits, in a process that is killed on the way; some hours
 python3 run.py conformance   which engines run the plain SQL of our calls: Spark 4.2 and 4.0, Sail, DuckDB, or one of yours (--connect)
 python3 run.py pages         the reference pages in docs/, made anew

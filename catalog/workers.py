@@ -28,8 +28,9 @@ FIX = (
     "spark.pyspark.python; or install the packages of the driver there."
 )
 FIX_CLUSTER = (
-    "Functions with a kernel fail there. Install the driver's packages in the workers' Python, or set spark.pyspark.python to one that has "
-    "them before the session starts; the pack itself need not be there."
+    "Functions with a kernel fail there. Install the driver's packages in the workers' Python, or set the environment variable "
+    "PYSPARK_PYTHON, with spark-submit also spark.pyspark.python, to one that has them before the session starts; the pack itself need not "
+    "be there."
 )
 
 _asked: weakref.WeakSet[SparkContext] = weakref.WeakSet()

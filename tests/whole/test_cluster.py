@@ -30,10 +30,10 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     folder = tmp_path_factory.mktemp("cluster")
     driver, log = TESTS / "support" / "cluster_driver.py", folder / "driver.log"
     environment = os.environ | {"PYSPARK_PYTHON": str(bare_python(folder / "python"))}
-    with standalone(folder, workers=2) as master, log.open("w") as out:
+    with standalone(folder, workers=2) as cluster, log.open("w") as out:
         how = {"env": environment, "stdout": out, "stderr": out, "start_new_session": True}
         found: Answers = {}
-        with talking(driver, master, str(folder), **how) as (process, channel):
+        with talking(driver, cluster.address, str(folder), **how) as (process, channel):
             try:
                 for line in lines(process, channel):
                     name, answer = json.loads(line)
@@ -100,7 +100,7 @@ def test_registering_says_at_once_what_the_workers_lack(answers: Answers) -> Non
     assert warned.startswith(
         "streamtime: Spark's workers run `python3`, which has no numpy and no pyarrow. Functions with a kernel fail there."
     )
-    assert "set spark.pyspark.python to one that has them" in warned
+    assert "set the environment variable PYSPARK_PYTHON, with spark-submit also spark.pyspark.python, to one that has them" in warned
 
 
 def test_a_versioned_table_takes_puts_and_answers_on_a_cluster(answers: Answers) -> None:

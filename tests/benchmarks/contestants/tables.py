@@ -104,11 +104,25 @@ def bar(call: str) -> float:
     return 1.2 if not call.startswith("DEDUPLICATE") else 2.5 if "arrival" in call else 2.0
 
 
+def cluster(stored: Stored) -> str:
+    """What `cluster.py` found."""
+    sizes = list(stored["workers"])
+    first, *more = sizes
+    head = ["call", f"CPU with {first}", *[f"{what} {size}" for what in ("speed-up with", "CPU with") for size in more]]
+    rows = []
+    for name, alone in stored["workers"][first].items():
+        calls = [stored["workers"][size][name] for size in more]
+        times = [f"{call['CPU'] / alone['CPU']:.2f} x" for call in calls]
+        rows.append([name, f"{alone['CPU']:.1f} s", *[f"{call['speed-up']:.1f}" for call in calls], *times])
+    return table(head, *rows)
+
+
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "peers": ("speed", peers),
     "spread": ("scale", spread),
     "plain": ("plain", plain),
     "plain_one_key": ("plain", plain_one_key),
+    "cluster": ("scale", cluster),
 }
 
 

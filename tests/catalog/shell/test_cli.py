@@ -6,9 +6,11 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +20,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pyspark.sql import SparkSession
+from support import ROOT
 from support.terminal import Terminal
 
 from streamtime.describe import ORDER, RULE, aligned, results
@@ -419,6 +422,17 @@ def test_whatever_a_check_raises_is_its_finding() -> None:
     assert doctor.check("x", bad) == doctor.Finding("x", "failed", "no such thing")
     assert doctor.check("x", bad, optional=True).state == "missing"
     assert doctor.check("x", lambda: doctor.installed("no-such-package")).todo == doctor.INSTALL
+
+
+def test_the_doctor_looks_for_all_that_the_pack_requires() -> None:
+    """As pyproject.toml has it, and each can be imported here."""
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in required}
+    found = doctor.requirements()
+    assert {*found, "pyspark"} == names
+    for name, wanted in found.items():
+        assert doctor.check(name, lambda name=name, wanted=wanted: doctor.required(name, wanted)).state == "ok"  # type: ignore[misc]
+    assert doctor.check("numpy", lambda: doctor.required("numpy", "numpy<1")).todo == "pip install 'numpy<1'"
 
 
 @pytest.mark.parametrize(
