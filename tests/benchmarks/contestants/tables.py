@@ -5,6 +5,7 @@ those of peers.json; tests/whole/test_stored.py compares the pages with them.
 from __future__ import annotations
 
 import json
+import operator
 import statistics
 import sys
 from collections.abc import Callable
@@ -80,7 +81,7 @@ def plain(stored: Stored) -> str:
     rows = [[call, *[of_call(found, call) for found in shapes.values()], f"{bar(call):.1f}"] for call in calls]
     how = (
         f"CPU of plain SQL over CPU of the call: {stored['rows']:,} rows, {stored['cores']} cores, medians of {stored['rounds']} interleaved "
-        f"rounds, {stored['date']}, on a machine with {stored['machine']['cpus']} cores and other work (load {stored['load_average']:.0f})"
+        f"rounds, {stored['date']}, on a machine with {stored['machine']['cpus']} cores and other work (load {stored['load_average']:.0f}); in parentheses, of single rounds"
     )
     return f"{how}.\n\n" + table(["", *shapes, "bar"], *rows)
 
@@ -95,8 +96,10 @@ def plain_one_key(stored: Stored) -> str:
 def of_call(found: dict[str, list[float]], call: str) -> str:
     if f"{call}{PLAIN}" not in found:
         return "not run"
-    ratio = statistics.median(found[f"{call}{PLAIN}"]) / statistics.median(found[call])
-    return f"{ratio:.2f}" if ratio <= bar(call) else f"**{ratio:.2f}**"
+    plain, called = found[f"{call}{PLAIN}"], found[call]
+    rounds, ratio = sorted(map(operator.truediv, plain, called)), statistics.median(plain) / statistics.median(called)
+    text = f"{ratio:.2f}" if ratio <= bar(call) else f"**{ratio:.2f}**"
+    return f"{text} ({rounds[0]:.2f} to {rounds[-1]:.2f})"
 
 
 def bar(call: str) -> float:
