@@ -31,6 +31,11 @@ from streamtime.version import VERSION
 
 QUERY = re.compile(r"\s*(\(|(SELECT|WITH|FROM|VALUES|TABLE|MAP|REDUCE)\b)", re.IGNORECASE)
 DIALECTS = ("spark", "databricks")
+SETTINGS = {  # that a text means something else in, and how they are said of themselves
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+}
 PROBES = (None, 1, "1")  # values of parameters in a TABLE argument, whose columns are asked for
 DOORS = "Run it where the pack is: spark.sql in a driver that registered it, or streamtime.query over Spark Connect."
 
@@ -145,7 +150,9 @@ class Compiling(Run):
             raise Unprintable(f"{listed(unknown)}, which Databricks' SQL manual does not have")
         said = " ".join(self.written[slice(*call.span)].split())
         inputs = [f"{f.name} {f.dataType.simpleString()}" for rows in call.tables for f in self.inputs[rows.inside].schema]
-        comment = f"streamtime {VERSION}: {said}\n     over ({', '.join(inputs)})".replace("/*", "/ *").replace("*/", "* /")
+        settings = [f"{name} = {now}" for name, usual in SETTINGS.items() if (now := self.spark.conf.get(name)) != usual]
+        under = f"\n     under {', '.join(settings)}" if settings else ""
+        comment = f"streamtime {VERSION}: {said}\n     over ({', '.join(inputs)}){under}".replace("/*", "/ *").replace("*/", "* /")
         return f"(\n  /* {comment} */\n{query}\n)"
 
     def _rendered(self, span: Span) -> str:

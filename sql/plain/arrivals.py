@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from streamtime.sql.plain.folds import FOUND, collected, fold
+from streamtime.sql.plain import in_order
+from streamtime.sql.plain.folds import FOUND, Chain, collected, fold
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import event_time, microseconds
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 AT, NONE, SINCE, SOURCE, ROW, OWNER = (f"{PREFIX}{name}" for name in ("at", "none", "since", "source", "row", "owner"))
 LARGEST, SEEN, FIRST, OPENS, FURTHER = (f"{PREFIX}{name}" for name in ("largest", "seen", "first", "opens", "further"))
 KEPT_SINCE, KEPT_AT, KEPT_SOURCE = (f"{PREFIX}kept_{name}" for name in ("since", "at", "source"))
+ITSELF = f"{PREFIX}itself"
 NEAR_SINCE, NEAR_AT, NEAR_SOURCE = (f"{PREFIX}near_{name}" for name in ("since", "at", "source"))
 
 
@@ -60,9 +62,11 @@ class Intervals:
 
 def with_kept(frame: Frame, clock: str, asked: Intervals, into: str) -> Frame:
     """The frame with the time of the kept row whose duplicate a row is, null where it passes. `clock` is the column of stream time."""
-    rows = frame.df.withColumns({AT: _number(frame, frame.time.name, asked), SINCE: _number(frame, clock, asked)})
-    rows = rows.withColumn(SOURCE, _source(asked.offset))
     keys = [*map(named, asked.identity)]  # alone, so that what follows finds rows where they are; those that take no part come last
+    rows = frame.df.withColumn(AT, _number(frame, frame.time.name, asked))
+    if frame.in_time_order and not asked.refresh:
+        return frame.with_df(_told(frame, _in_order(frame.with_df(rows), keys, asked), asked, into))
+    rows = rows.withColumns({SINCE: _number(frame, clock, asked), SOURCE: _source(asked.offset)})
     rows = rows.withColumn(NONE, named(AT).isNull())  # a column, so that windows one after the other find rows sorted
     each = Window.partitionBy(*keys).orderBy(named(NONE), *frame.sort(reverse=asked.reverse))
     if asked.refresh and asked.at_most is None and not asked.offset and not asked.falls:
@@ -71,8 +75,25 @@ def with_kept(frame: Frame, clock: str, asked: Intervals, into: str) -> Frame:
         rows = _folded(frame.with_df(rows.withColumn(ROW, F.when(named(AT).isNotNull(), F.row_number().over(each)))), asked)
     else:
         rows = _chained(frame.with_df(rows), each, asked)
+    return frame.with_df(_told(frame, rows, asked, into))
+
+
+def _told(frame: Frame, rows: DataFrame, asked: Intervals, into: str) -> DataFrame:
+    """With the kept time as a time."""
     kept = f"-{quoted(KEPT_AT)}" if asked.reverse else quoted(KEPT_AT)
-    return frame.with_df(rows.withColumn(into, expression(event_time(kept, frame.time.type))))
+    return rows.withColumn(into, expression(event_time(kept, frame.time.type)))
+
+
+def _in_order(frame: Frame, keys: Sequence[Column], asked: Intervals) -> DataFrame:
+    """Where no row is late: a row is kept, or a duplicate of the row that was kept last."""
+    ties = frame.sort(reverse=asked.reverse)[1:]  # the first is the time
+    told = {KEPT_SOURCE: _source(asked.offset)} if asked.offset else {}
+    rows = in_order.with_kept(frame.df, keys, AT, ties, asked.within, (KEPT_AT, ITSELF), told)
+    passes = named(ITSELF)
+    if asked.offset:
+        passes |= F.coalesce(_source(asked.offset) == named(KEPT_SOURCE).getField("of"), F.lit(False))
+    rows = rows.withColumn(OWNER, named(KEPT_AT)).withColumn(KEPT_AT, F.when(~passes, named(KEPT_AT)))
+    return _unique(rows, keys) if asked.keep == "unique" else rows
 
 
 def _number(frame: Frame, time: str, asked: Intervals) -> Column:
@@ -111,12 +132,10 @@ def _chained(frame: Frame, each: WindowSpec, asked: Intervals) -> DataFrame:
     rows = rows.withColumn(OPENS, opens)
     rows = rows.withColumns(_latest(OPENS, running, asked, (KEPT_SINCE, KEPT_AT, KEPT_SOURCE)))
     over = expression(f"{quoted(FIRST)} AND {quoted(SINCE)} > {plus(quoted(KEPT_AT), within)}")
-    again = rows.where(over & frame.seen_whole()) if frame.in_time_order else frame.with_df(rows).only(over).df
-    found = again.groupBy(*keys, named(KEPT_AT), named(KEPT_SINCE)).agg(collected(SINCE, AT, *([SOURCE] if asked.offset else [])))
-    expired = f"one.{quoted(SINCE)} > {plus('so_far.last', within)}"
-    start = {"last": quoted(KEPT_AT)}
-    kept = fold(start, f"if({expired}, one.{quoted(AT)}, so_far.last) AS last", expired, "array(one)", f"slice({quoted(FOUND)}, 1, 0)")
-    further = found.select(*keys, F.explode(expression(kept)).alias("one")).select(*keys, "one.*").withColumn(FURTHER, F.lit(True))
+    again = frame.with_df(rows.withColumn(ROW, F.row_number().over(each))).only(over).df
+    chain = Chain(quoted(KEPT_AT), ROW, SINCE, AT, within, (SOURCE,) if asked.offset else ())
+    taken = chain.taken(again, [*keys, named(KEPT_AT), named(KEPT_SINCE)])
+    further = taken.drop(KEPT_AT, KEPT_SINCE).withColumn(FURTHER, F.lit(True))
     both = rows.withColumn(FURTHER, F.lit(False)).unionByName(further, allowMissingColumns=True)
     near = Window.partitionBy(*keys).orderBy(named(SINCE).asc_nulls_last()).rangeBetween(Window.unboundedPreceding, Window.currentRow)
     rows = both.withColumns(_latest(FURTHER, near, asked, (NEAR_SINCE, NEAR_AT, NEAR_SOURCE))).where(~named(FURTHER))

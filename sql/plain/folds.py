@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from streamtime.sql.rows.columns import named
+from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.text import plus, quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from collections.abc import Sequence
 
-FOUND = f"{PREFIX}found"
+    from pyspark.sql import Column, DataFrame
+
+FOUND, CHUNK = f"{PREFIX}found", f"{PREFIX}chunk"
 AT_ONCE = 1000  # items in one array while they are gathered: to append to a long one copies it
 
 
@@ -34,6 +37,44 @@ def fold(start: dict[str, str], moved: str, gives: str, items: str, none: str, r
     step = f"(so_far, one) -> struct({moved}, {done}, {now})"
     folded = f"aggregate(sort_array({quoted(FOUND)}), struct({', '.join(state)}), {step})"
     return let("so_far", folded, f"flatten(concat(so_far.done, array(so_far.now{f', {rest}' if rest else ''})))")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Items, each of which is taken if it comes after the reach of the one taken before: `within` past the time of that.
+
+    `start` is the time of the one that is taken first, as SQL text. `row` numbers the rows; `since` only rises with it, and says when an
+    item comes. It and `at`, the item's time, are names of columns; where they are one, an item is that number alone.
+    """
+
+    start: str
+    row: str
+    since: str
+    at: str
+    within: int
+    more: tuple[str, ...] = ()  # other columns of an item
+
+    def taken(self, rows: DataFrame, by: Sequence[Column]) -> DataFrame:
+        """The items taken of each group of rows, with `by` and their columns.
+
+        A group's items are gathered in chunks, and one that ends within reach is not looked into: most are such where rows are dense.
+        """
+        alone = self.since == self.at and not self.more
+        item = named(self.at) if alone else F.struct(*map(named, dict.fromkeys((self.since, self.at, *self.more))))
+        since, at = ("one", "one") if alone else (f"one.{quoted(self.since)}", f"one.{quoted(self.at)}")
+        chunk = expression(f"{quoted(self.row)} DIV {AT_ONCE}").alias(CHUNK)
+        chunks = rows.groupBy(*by, chunk).agg(F.max(named(self.since)).alias("last"), F.collect_list(item).alias("items"))
+        found = chunks.groupBy(*by).agg(F.collect_list(F.struct("last", "items")).alias(FOUND))
+        none = f"slice(get({quoted(FOUND)}, 0).items, 1, 0)"
+        took = f"struct({plus(at, self.within)} AS reach, concat(now.taken, array(one)) AS taken)"
+        start = f"struct(so_far.reach AS reach, {none} AS taken)"
+        inside = f"aggregate(sort_array(chunk.items), {start}, (now, one) -> if({since} > now.reach, {took}, now))"
+        moved = let("then", inside, "struct(then.reach AS reach, concat(so_far.taken, array(then.taken)) AS taken)")
+        start = f"struct({plus(self.start, self.within)} AS reach, slice(array({none}), 1, 0) AS taken)"
+        step = f"(so_far, chunk) -> if(chunk.last > so_far.reach, {moved}, so_far)"
+        every = f"flatten(aggregate(sort_array({quoted(FOUND)}), {start}, {step}).taken)"
+        one = found.select(*by, F.explode(expression(every)).alias("one"))
+        return one.select(*by, F.col("one").alias(self.at)) if alone else one.select(*by, "one.*")
 
 
 def let(name: str, value: str, text: str) -> str:

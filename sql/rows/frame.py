@@ -151,15 +151,6 @@ class Frame:
         """The same frame over other rows."""
         return replace(self, df=df)
 
-    def seen_whole(self) -> Column:
-        """True of every row, though Spark does not know it: whoever filters by it needs all of the input's columns.
-
-        So two parts of a query over these rows need the same columns of them, and Spark shuffles them once. `only` would do so, too, but in
-        plain SQL for the price of another shuffle, behind what the parts share.
-        """
-        hashed = [quoted(c.name) if direct(c.type) else f"isnull({quoted(c.name)})" for c in self.columns]
-        return expression(f"pmod(hash({', '.join(hashed)}), 2) < 2")
-
     def only(self, condition: Column) -> Frame:
         """The rows of which this is true, for a kernel.
 

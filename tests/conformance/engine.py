@@ -52,7 +52,10 @@ def spark(_: str) -> Iterator[Engine]:
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
     builder = builder.config("spark.sql.shuffle.partitions", "3").config("spark.driver.host", "127.0.0.1").config("spark.log.level", "OFF")
-    session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+    builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.sql.adaptive.enabled", "false")
+    # rows are few and plans large: to compile Java takes longer than to run
+    builder = builder.config("spark.sql.codegen.wholeStage", "false").config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    session = builder.getOrCreate()
     yield f"Spark {session.version}", _through(session), _views(session)
     session.stop()
 

@@ -237,6 +237,11 @@ FAR_DEDUPLICATE = [
     "DEDUPLICATE(TABLE(SELECT id, id % 2 AS k, if(id = 37, NULL, timestamp_seconds(id)) AS ts FROM range(60)) PARTITION BY k ORDER BY ts, "
     "within => INTERVAL 3 SECONDS, refresh => true, at_most => INTERVAL 8 SECONDS, output => 'all')",  # a burst that never pauses
 ]
+FAR_DEDUPLICATE += [  # stretches of more rows than a chunk has, each of whose rows lies at the edge of another's interval
+    f"DEDUPLICATE(TABLE(SELECT id, id % 2 AS k, timestamp_seconds(id) AS ts FROM range(5000)) PARTITION BY k ORDER BY {order}, "
+    f"within => INTERVAL {within} SECONDS, keep => '{keep}', output => 'all')"
+    for order, within, keep in (("ts", 2, "first"), ("ts", 2200, "last"), ("id, time => 'ts'", 500, "first"))
+]
 FAR_SESSIONIZE = [
     f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 9 SECONDS, grace => INTERVAL 1 SECOND, output => 'all')",
     f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 100000 DAYS, grace => INTERVAL 100000 DAYS)",

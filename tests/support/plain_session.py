@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,6 +36,12 @@ def said(df: DataFrame) -> tuple[str, list[tuple[str | None, ...]]]:
     return df.schema.simpleString(), sorted(rows, key=repr)
 
 
+def scans(df: DataFrame) -> Counter[str]:
+    """How often each Parquet file is read by the plan that ran, what Spark reuses counted once."""
+    plan = df._jdf.queryExecution().executedPlan().toString()
+    return Counter(re.findall(r"FileScan parquet .*Location: \w+\(\d+ paths\)\[[^\]]*/tables/(\w+)\]", plan))
+
+
 def as_numbers(kind: pa.DataType) -> pa.DataType:
     """A type whose times are numbers: Python has no years before 1 and behind 9999."""
     if pa.types.is_timestamp(kind):
@@ -58,6 +66,7 @@ def main(folder: Path, jars: str) -> None:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.maxMetadataStringLength": "1000",  # so that plans say which files they read
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder),
         "spark.log.level": "OFF",
@@ -73,7 +82,10 @@ def main(folder: Path, jars: str) -> None:
     for table in (folder / "tables").iterdir():
         reopened(spark, table)
     texts = pickle.loads((folder / "texts").read_bytes())
-    found = {name: said(spark.sql(text)) for name, text in texts.items()}
+    found = {}
+    for name, text in texts.items():
+        df = spark.sql(text)
+        found[name] = (*said(df), scans(df))
     spark.stop()
     assert "streamtime" not in sys.modules
     (folder / "found").write_bytes(pickle.dumps(found))

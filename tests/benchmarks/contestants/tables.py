@@ -5,6 +5,8 @@ those of peers.json; tests/whole/test_stored.py compares the pages with them.
 from __future__ import annotations
 
 import json
+import operator
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from .in_spark import FLOOR, OURS
 
 Stored = dict[str, Any]
+PLAIN = ", plain"
 SUITES = {
     "batch": "In batch, time as a multiple of the bare shuffle + sort",
     "stream": "On a stream, rows a second, with start and end of the query",
@@ -71,6 +74,39 @@ def spread(stored: Stored) -> str:
     return table(head, *[[name, f"{one['limit']:.0f}", f"{one['largest']:.1%}", f"{one['evaluations']:.0f} x"] for name, one in calls])
 
 
+def plain(stored: Stored) -> str:
+    """What `plain.py` found: seconds of CPU of plain SQL over those of the call that it was compiled from, and the bar."""
+    shapes = stored["cpu_seconds"]
+    calls = list(dict.fromkeys(name for found in shapes.values() for name in found if f"{name}{PLAIN}" in found))
+    rows = [[call, *[of_call(found, call) for found in shapes.values()], f"{bar(call):.1f}"] for call in calls]
+    how = (
+        f"CPU of plain SQL over CPU of the call: {stored['rows']:,} rows, {stored['cores']} cores, medians of {stored['rounds']} interleaved "
+        f"rounds, {stored['date']}, on a machine with {stored['machine']['cpus']} cores and other work (load {stored['load_average']:.0f}); in parentheses, of single rounds"
+    )
+    return f"{how}.\n\n" + table(["", *shapes, "bar"], *rows)
+
+
+def plain_one_key(stored: Stored) -> str:
+    """What became of plain SQL with all rows in one key."""
+    how = f"{stored['rows']:,} rows of one key, {stored['heap'].upper()}B for the driver, {stored['date']} (load {stored['load_average']:.0f})"
+    rows = [[call, f"{one['seconds']:.0f} s", f"{one['jvm_mb']:,.0f} MB"] for call, one in stored["plain SQL"].items()]
+    return table([how, "elapsed", "JVM, resident at most"], *rows)
+
+
+def of_call(found: dict[str, list[float]], call: str) -> str:
+    if f"{call}{PLAIN}" not in found:
+        return "not run"
+    plain, called = found[f"{call}{PLAIN}"], found[call]
+    rounds, ratio = sorted(map(operator.truediv, plain, called)), statistics.median(plain) / statistics.median(called)
+    text = f"{ratio:.2f}" if ratio <= bar(call) else f"**{ratio:.2f}**"
+    return f"{text} ({rounds[0]:.2f} to {rounds[-1]:.2f})"
+
+
+def bar(call: str) -> float:
+    """What plain SQL may cost at most."""
+    return 1.2 if not call.startswith("DEDUPLICATE") else 2.5 if "arrival" in call else 2.0
+
+
 def cluster(stored: Stored) -> str:
     """What `cluster.py` found."""
     sizes = list(stored["workers"])
@@ -87,6 +123,8 @@ def cluster(stored: Stored) -> str:
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "peers": ("speed", peers),
     "spread": ("scale", spread),
+    "plain": ("plain", plain),
+    "plain_one_key": ("plain", plain_one_key),
     "cluster": ("scale", cluster),
 }
 

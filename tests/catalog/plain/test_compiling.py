@@ -16,7 +16,8 @@ import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from support import TESTS, nasty
-from support.plain_calls import CALLS, DECLARED, FAR, OVER_DELTA, STATEMENTS, STOCK
+from support.plain_calls import CALLS, DAYS, DECLARED, EVENT, FAR, OVER_DELTA, STATEMENTS, STOCK
+from support.plain_calls import DEDUPLICATE as DEDUPLICATE_CALLS
 from support.plain_session import said
 
 import streamtime
@@ -72,6 +73,12 @@ def test_plain_sql_gives_what_the_call_gives_where_the_pack_is_not(compared: Any
     for dialect in ("spark", "databricks") if name != "a pipe" else ():  # which sqlglot does not know
         sqlglot.parse_one(texts[name], dialect=dialect)
     assert databricks.missing(texts[name]) == []
+
+
+@pytest.mark.parametrize("name", DEDUPLICATE_CALLS)
+def test_plain_sql_reads_its_input_at_most_twice_in_event_order_and_else_three_times(compared: Any, name: str) -> None:
+    scans = compared[1][name][2]
+    assert 1 <= scans["nasty"] <= (2 if EVENT in name or DAYS in name else 3), scans
 
 
 def test_a_history_across_a_column_that_was_renamed_is_refused(spark: SparkSession, compared: Any) -> None:
@@ -184,6 +191,7 @@ def test_beside_tables_that_are_given_the_sessions_views_and_settings_stay(spark
     spark.conf.set("spark.sql.ansi.enabled", "false")
     assert streamtime.compile(spark, cast) == quiet
     spark.conf.unset("spark.sql.ansi.enabled")
+    assert "page string)\n     under spark.sql.ansi.enabled = false */\n" in quiet
     spark.catalog.dropTempView("clicks")
 
 
