@@ -36,7 +36,7 @@ SCHEMA = "swept"
 TABLES = cases.TABLES | tpch.TABLES
 OFTEN = (
     ["orders"] * 4
-    + ["items", "items", "kinds", "prices"]
+    + ["items", "items", "kinds", "prices", "visits", "visits", "visits"]
     + ["h_lines"] * 4
     + ["h_orders"] * 2
     + ["h_customers", "h_nations", "h_suppliers"]

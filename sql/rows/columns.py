@@ -150,6 +150,15 @@ def has_collation(kind: T.DataType) -> bool:
     return collated(kind)
 
 
+def has_floating(kind: T.DataType) -> bool:
+    """Whether a DOUBLE or FLOAT is anywhere in it: of these, -0.0 and 0.0 are equal, and not the same."""
+    if isinstance(kind, T.StructType):
+        return any(has_floating(f.dataType) for f in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return has_floating(kind.elementType)
+    return isinstance(kind, T.FloatType | T.DoubleType)
+
+
 def has_arrow_form(kind: T.DataType) -> bool:
     """Whether Spark can send it to Python."""
     if isinstance(kind, T.StructType):

@@ -6,6 +6,8 @@ import datetime
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -15,7 +17,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.errors import CallError, NoHistory, did_you_mean, listed
 from streamtime.sql.call.names import Names, is_reserved, plain
-from streamtime.sql.rows.columns import expression, has_collation, named, orderable
+from streamtime.sql.rows.columns import expression, has_collation, has_floating, named, orderable
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.change_data import AT, CHANGE, MAY_CHANGE, VERSION, Change, change_data
 from streamtime.sql.tables.declaration import asked, declared, no_table, properties_of, table_name
@@ -42,6 +44,10 @@ WITHOUT_ROWS = (
     "UPGRADE PROTOCOL",
     "ADD CONSTRAINT",
 )
+
+
+# to the microsecond: by default JSON has milliseconds
+AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
 
 Moment = int | str  # the number of a commit, or SQL text of a time
@@ -148,10 +154,13 @@ def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: li
 
 
 def _same(old: str, new: str, kind: T.DataType) -> Column:
-    """Whether two values are the same, to the byte where a collation would call others equal; what cannot be compared goes by its JSON."""
-    if orderable(kind) and not has_collation(kind):
-        return expression(old).eqNullSafe(expression(new))
-    return F.to_json(F.struct(expression(old).alias("v"))).eqNullSafe(F.to_json(F.struct(expression(new).alias("v"))))
+    """Whether two values are the same, to the byte: a collation calls others equal, and so are 0.0 and -0.0. Their JSON tells these apart;
+    what cannot be compared goes by it alone."""
+    compared = [expression(old).eqNullSafe(expression(new))] if orderable(kind) else []
+    if not orderable(kind) or has_collation(kind) or has_floating(kind):
+        one, other = (F.to_json(F.struct(expression(value).alias("v")), AS_JSON) for value in (old, new))
+        compared.append(one.eqNullSafe(other))
+    return reduce(and_, compared)
 
 
 def _keys(session: Any, name: str, columns: list[T.StructField], given: Sequence[str] | None) -> list[str]:

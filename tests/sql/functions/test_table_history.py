@@ -232,3 +232,26 @@ def test_columns_that_were_renamed_and_dropped_are_the_same_columns(spark: Spark
     with pytest.raises(AnalysisException, match=message):
         spark.sql(f"SELECT * FROM asks JOIN {nested} VERSION AS OF asks.n p ON asks.id = p.k")
     assert spark.sql(f"SELECT * FROM TABLE_HISTORY('{nested}', keys => ARRAY('k'), from => 1)").collect() == []
+
+
+def test_a_version_is_told_from_another_by_bits(spark: SparkSession, schema: str) -> None:
+    """-0.0 is not 0.0, wherever it stands; NaN is NaN; of what cannot be compared, a microsecond makes another version."""
+    t = f"{schema}.bits"
+    columns = "k INT, d DOUBLE, s STRUCT<a: ARRAY<FLOAT>, ts: TIMESTAMP>, m MAP<STRING, TIMESTAMP>"
+    spark.sql(f"CREATE TABLE {t} ({columns}) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    at = "TIMESTAMP '2024-10-27 01:00:00.000001'"
+    spark.sql(
+        f"INSERT INTO {t} SELECT k, 0.0D, named_struct('a', array(float(0.0)), 'ts', {at}), map('x', {at}) FROM VALUES (1), (2), (3) v(k)"
+    )
+    spark.sql(f"INSERT INTO {t} VALUES (4, double('NaN'), NULL, NULL)")
+    for change, some in (
+        ("d = -0.0D", "k = 1"),
+        ("s = named_struct('a', array(float('-0.0')), 'ts', s.ts)", "k = 2"),
+        ("m = map('x', m['x'] + INTERVAL 1 MICROSECOND)", "k = 3"),
+        ("d = double('NaN')", "k = 4"),
+        ("d = d, s = s", "k < 4"),
+    ):
+        spark.sql(f"UPDATE {t} SET {change} WHERE {some}")
+    found = spark.sql(f"SELECT k, string(d) AS d, from_version, to_version FROM TABLE_HISTORY('{t}', keys => ARRAY('k'))").collect()
+    expected = [(1, "0.0", 1, 3), (1, "-0.0", 3, None), (2, "0.0", 1, 4), (2, "0.0", 4, None), (3, "0.0", 1, 5), (3, "0.0", 5, None)]
+    assert sorted(map(tuple, found), key=str) == sorted([*expected, (4, "NaN", 2, None)], key=str)
