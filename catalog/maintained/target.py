@@ -137,7 +137,7 @@ class Target:
     @property
     def _replaces_on(self) -> bool:
         """Whether this Delta puts rows in the place of those that a condition matches, which looks once through the table."""
-        return str(self.session.conf.get(REPLACE_ON, "")).lower() == "true"
+        return str(self.session.conf.get(REPLACE_ON, "false")).lower() == "true"
 
     def _put_by_merge(self, differing: DataFrame, units: Sequence[str], counts: Counter[str], receipt: Receipt, label: str) -> Receipt:
         """Without rows to insert, a MERGE compares with few rows what is there, and sorts nothing."""
