@@ -122,7 +122,7 @@ class Target:
         if not counts:
             self.note(receipt, label(receipt))
             return receipt
-        rows = differing.where(f"{OP} <> 'removed'").drop(OP)
+        rows = differing.where(f"{OP} <> 'removed'").drop(OP).coalesce(1 + counts.total() // BROADCAST)  # few rows are one file
         if set(counts) == {"inserted"}:
             return self._written(rows.write.format("delta").mode("append"), receipt, label(receipt))
         if few:  # Delta refuses rows that the condition does not name
