@@ -30,7 +30,6 @@ PROPERTIES = {"delta.enableDeletionVectors": "true"}  # a row that goes marks it
 PROPERTY = "maintained.run"  # not of `streamtime.`: these say that a table is versioned
 ASKED = ("version", "operation", "operationMetrics", "userMetadata", "unix_micros(timestamp) AS at")
 OP = "streamtime_op"  # of a row that is written: whether it is 'inserted', 'updated' or 'removed'
-REPLACE_ON = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"  # a setting of those versions of Delta that can
 BROADCAST = 200_000  # rows that are sent to each task
 RECENT = 20  # commits that are read at first: those since the last run are nearly always among them
 FEW = 2_000  # units that a condition can name: it stands in the commit, and of 20,000 it took longer than a MERGE
@@ -128,16 +127,7 @@ class Target:
         if few:  # Delta refuses rows that the condition does not name
             condition = one_of(T.StructType(keys.schema.fields[:-1]), [tuple(row)[:-1] for row in named])
             return self._written(rows.write.format("delta").mode("overwrite").option("replaceWhere", condition), receipt, label(receipt))
-        if "removed" not in counts and self._replaces_on:
-            same = " AND ".join(f"t.{quoted(c)} <=> s.{quoted(c)}" for c in units)
-            writer = F.broadcast(rows).alias("s").write.format("delta").mode("overwrite")
-            return self._written(writer.option("replaceOn", same).option("targetAlias", "t"), receipt, label(receipt))
         return self._put_by_merge(differing, units, counts, receipt, label(receipt))
-
-    @property
-    def _replaces_on(self) -> bool:
-        """Whether this Delta puts rows in the place of those that a condition matches, which looks once through the table."""
-        return str(self.session.conf.get(REPLACE_ON, "false")).lower() == "true"
 
     def _put_by_merge(self, differing: DataFrame, units: Sequence[str], counts: Counter[str], receipt: Receipt, label: str) -> Receipt:
         """Without rows to insert, a MERGE compares with few rows what is there, and sorts nothing."""
