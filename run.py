@@ -5,13 +5,14 @@ python3 run.py quickstart    the main job, on real data
 python3 run.py windows       windows, sessions and suppress on the same data, in batch and as a stream
 python3 run.py weather       AS OF joins on the same data, and a training set that knows no future
 python3 run.py workers       streaming queries planned over workers by ASSIGN_TASKS; one joins, one dies
-python3 run.py dbt           a dbt project on the same data, built twice, with new rows between
+python3 run.py dbt           a dbt project on the same data, built twice, with new rows between; with --target served through
+                             `streamtime serve`, with --target bare through a Thrift server that knows nothing of the functions
 python3 run.py tests         all checks and tests; with --spark 4.0 or --spark 4.1, the tests on that Spark, in a .venv of its own
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
 python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each
 python3 run.py benchmark     speed, beside Spark's own operators; also benchmark streaming, doors, as_of, spread, plain, assign, changes,
                              maintain, load (many clients on one server), ready (how fast it starts), peers (beside DuckDB, Polars and
-                             Flink SQL)
+                             Flink SQL), cluster (1, 2 and 4 workers)
 python3 run.py sweep         maintained tables over hundreds of random commits, in a process that is killed on the way; some hours
 python3 run.py conformance   which engines run the plain SQL of our calls: Spark 4.2 and 4.0, Sail, DuckDB, or one of yours (--connect)
 python3 run.py pages         the reference pages in docs/, made anew
@@ -83,7 +84,7 @@ def main() -> int:
     if task in EXAMPLES:
         return run(python, f"examples/{task}.py")
     if task == "dbt":
-        return run(python, "examples/dbt_project/build.py")
+        return run(python, "examples/dbt_project/build.py", *rest)
     if task == "benchmark":
         name, *more = rest if rest[:1] and not rest[0].startswith("-") else ["deduplicate", *rest]
         script = ROOT / "tests" / "benchmarks" / f"{name}.py"

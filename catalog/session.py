@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from streamtime import java
 from streamtime.door.registration import register
 from streamtime.sparks import spark_version
-from streamtime.sql.stream.plan import ROCKSDB
+from streamtime.sql.stream.plan import PROVIDER, ROCKSDB
 
 DELTA = "4.4.0"
 # Where pyspark itself prints or warns on the way up, a reader learns nothing
@@ -73,7 +73,7 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
         "spark.sql.session.timeZone": "UTC",
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # call sites cost a millisecond per column expression
         "spark.databricks.delta.snapshotPartitions": "2",
-        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,  # functions over a stream keep their state in it
+        PROVIDER: ROCKSDB,  # functions over a stream keep their state in it
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +15,10 @@ import weakref
 from pathlib import Path
 
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from streamtime.sql.call.errors import gist, unlogged
 from streamtime.sql.rows.kernels import arrow_udf
 
 MODULES = ("numpy", "pyarrow", *(("pandas",) if arrow_udf is None else ()))
@@ -28,11 +33,19 @@ FIX = (
     "spark.pyspark.python; or install the packages of the driver there."
 )
 FIX_CLUSTER = (
-    "Functions with a kernel fail there. Install the driver's packages in the workers' Python, or set spark.pyspark.python to one that has "
-    "them before the session starts; the pack itself need not be there."
+    "Functions with a kernel fail there. Install the driver's packages in the workers' Python, or set the environment variable "
+    "PYSPARK_PYTHON, with spark-submit also spark.pyspark.python, to one that has them before the session starts; the pack itself need not "
+    "be there."
 )
+FIX_SERVER = (
+    "Functions with a kernel fail there. Who runs the server installs NumPy and PyArrow in that Python, or sets PYSPARK_PYTHON to one that "
+    "has them before the server starts; the pack itself need not be there."
+)
+TAG = "streamtime-workers"
+PYTHONS = re.compile(r"^\w+(?:Error|Exception): .+$", re.MULTILINE)  # what a worker raised, below the stack that Spark tells of first
 
 _asked: weakref.WeakSet[SparkContext] = weakref.WeakSet()
+_asked_servers: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
 
 def settle(context: SparkContext) -> str:
@@ -78,6 +91,46 @@ def ask_cluster(context: SparkContext, patience: float = PATIENCE) -> None:
     waits.set()
     if found and found[0]:
         warnings.warn(f"streamtime: {found[0]}. {FIX_CLUSTER}", RuntimeWarning, stacklevel=4)
+
+
+def ask_server(spark: SparkSession, patience: float = PATIENCE) -> None:
+    """Have a task of a Spark Connect session's server say what its Python lacks, once for a session. A warning says it.
+
+    The question is asked in the foreground, and taken back where no answer comes: what a thread still waited for when the interpreter ends
+    could keep it from ending.
+    """
+    if spark in _asked_servers:
+        return
+    _asked_servers.add(spark)
+    answered = threading.Event()
+
+    def take_back() -> None:
+        while not answered.wait(patience):
+            with contextlib.suppress(Exception):  # a server that is gone is said by the question itself
+                spark.interruptTag(TAG)
+
+    waiting = threading.Thread(target=take_back, name=TAG, daemon=True)
+    spark.addTag(TAG)
+    waiting.start()
+    try:
+        evaluated = F.udf(eval, useArrow=False)  # the server's workers may have no PyArrow
+        with unlogged():
+            said, python = spark.range(1).select(evaluated(F.lit(PROBE)), evaluated(F.lit("__import__('sys').executable"))).collect()[0]
+        problem = lacking(python, said)
+    except Exception as error:
+        if "OPERATION_CANCELED" in str(error):
+            logging.getLogger("streamtime").warning(
+                "streamtime: no worker of the server was free in %.0f s to say what it lacks.", patience
+            )
+            return
+        raised = PYTHONS.findall(str(error).partition("JVM stacktrace")[0])
+        problem = f"the server's workers cannot run Python: {raised[-1] if raised else gist(error)}"
+    finally:
+        answered.set()
+        waiting.join()
+        spark.removeTag(TAG)
+    if problem:
+        warnings.warn(f"streamtime: {problem}. {FIX_SERVER}", RuntimeWarning, stacklevel=3)
 
 
 def local(context: SparkContext) -> bool:

@@ -19,6 +19,7 @@ from streamtime.udfs.arrays.blobs import only
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import By, one, sorted_rows
 from streamtime.udfs.state import Entries, Taken
+from streamtime.udfs.versions import expired, refused
 
 KIND, TIME = 1, 2  # an entry, behind what it lives by
 WAITS, VERSION = 0, 1
@@ -61,10 +62,10 @@ class Meetings:
         are due (`leaving`). Entries that are held may be dead; of waiting ones, those that are not due come.
         """
         if rows is None:
-            known = due.payload if due.payload is not None else held.payload
-            if known is None:
+            example = due.payload if due.payload is not None else held.payload
+            if example is None:
                 return Taken(pa.table({}), group, Entries(np.zeros((self.width, 0), np.int64)))
-            rows = pa.Table.from_batches([known]).slice(0, 0)
+            rows = pa.Table.from_batches([example]).slice(0, 0)
             rows = rows.append_column(self.time, pa.array([], pa.timestamp("us"))).append_column(self.is_right, pa.array([], pa.bool_()))
         waited = due.matrix[KIND] == WAITS  # versions only die
         leaving, due = leaving[waited], due.take(waited)
@@ -72,18 +73,18 @@ class Meetings:
         timed = groups.valid([column], len(column))
         moments = np.where(timed, groups.micros(column), LOWEST)
         right = groups.as_flags(one(rows, self.is_right))
-        oldest = LOWEST if clock == LOWEST else max(clock - self.retention, LOWEST)
-        old = right & (moments < oldest)
+        stream_time = None if clock == LOWEST else clock
+        old = right & refused(moments, stream_time, self.retention)  # which is its grace as well
         over = ~right & (~timed | (moments < self.threshold(clock)))
         came = np.flatnonzero(right & ~old)
-        kept = np.flatnonzero(held.matrix[KIND] == VERSION)
-        versions = self._versions(rows, came, group[came], moments[came], held, kept, owner[kept])
+        known = np.flatnonzero(held.matrix[KIND] == VERSION)
+        versions = self._versions(rows, came, group[came], moments[came], held, known, owner[known])
         out = _with(rows, np.flatnonzero(over), due, self.left)
         of = np.concatenate((group[over], leaving))
         at = np.concatenate((np.where(timed, moments, LOWEST)[over], due.matrix[TIME]))
         none = np.concatenate((~timed[over], np.zeros(len(leaving), bool)))
         found = np.where(none, -1, versions.at(of, at, self.exact))
-        late = np.concatenate((timed[over] & (moments[over] < oldest), np.zeros(len(leaving), bool)))
+        late = np.concatenate((timed[over] & expired(moments[over], stream_time, self.retention), np.zeros(len(leaving), bool)))
         newest = np.zeros(len(of), bool)
         newest[found >= 0] = versions.is_last[found[found >= 0]]
         hidden = late & ~newest & np.isin(of, versions.group[self._until(versions) >= self.threshold(clock)])
@@ -94,7 +95,7 @@ class Meetings:
         out = out.append_column(self.found, pa.array(found >= 0)).append_column(self.expired, pa.array(hidden))
         counts: dict[str, float] = {"right_too_old_total": int(old.sum()), "left_late_total": int((over & timed).sum())}
         stays = np.flatnonzero(~right & ~over)
-        return Taken(out, *self._kept(rows, group, moments, stays, came, held, owner, versions, self.threshold(clock)), counts)
+        return Taken(out, *self._held_now(rows, group, moments, stays, came, held, owner, versions, self.threshold(clock)), counts)
 
     def _versions(self, rows: pa.Table, came: Ints, group: Ints, moments: Ints, held: Entries, known: Ints, owner: Ints) -> Versions:
         """All versions of these keys, sorted by key and time; of those of one time the one that counts."""
@@ -109,7 +110,7 @@ class Meetings:
         is_last = np.append(group[1:] != group[:-1], True)[: len(group)]
         return Versions(group, moments, is_last, table.take(pa.array(order)))
 
-    def _kept(
+    def _held_now(
         self,
         rows: pa.Table,
         group: Ints,
@@ -122,10 +123,10 @@ class Meetings:
         threshold: int,
     ) -> tuple[Ints, Entries]:
         """What is held from now on of keys that have a new version, or one more row that waits."""
-        touched = np.unique(np.concatenate((group[stays], group[came])))
+        changed = np.unique(np.concatenate((group[stays], group[came])))
         waits = (held.matrix[KIND] == WAITS) & (held.matrix[0] >= threshold)
-        waiting = np.flatnonzero(waits & np.isin(owner, touched))
-        lasting = np.flatnonzero(np.isin(versions.group, touched))
+        waiting = np.flatnonzero(waits & np.isin(owner, changed))
+        lasting = np.flatnonzero(np.isin(versions.group, changed))
         whose = np.concatenate((group[stays], owner[waiting], versions.group[lasting]))
         time = np.concatenate((moments[stays], held.matrix[TIME][waiting], versions.time[lasting]))
         kind = np.repeat([WAITS, VERSION], [len(stays) + len(waiting), len(lasting)])

@@ -66,7 +66,8 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
 
     For the session at hand and every session opened later in this driver. Calling it again changes nothing. No Spark setting is changed;
     but where nothing says which Python Spark's workers run, on a local master they run this process's from now on, and a line says so.
-    A Spark Connect client cannot register anything in its server; for its session, this says which doors to the functions are open.
+    A Spark Connect client cannot register anything in its server; for its session, this says which doors to the functions are open, and
+    warns where the Python of the server's workers lacks NumPy or PyArrow.
 
     With `door='udtf'` they become Python UDTFs of this one session, of whatever kind: many times slower, batch only, without views that
     last, keys and order given as options (docs/udtf.md). For sessions in which nothing else works.
@@ -83,6 +84,8 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
     names = tuple(s.name for s in FUNCTIONS)
     if is_remote(spark):
         known = all(_server_has(spark, n) for n in names)
+        if not known:  # a server that has them asked its workers itself
+            workers.ask_server(spark)
         return Registration(names, spark.version, known, ("server", "query", "python") if known else ("query", "python"))
     if not isinstance(spark, SparkSession):
         raise TypeError(f"streamtime.register: expected a Spark session, got {type(spark).__module__}.{type(spark).__name__}.")
@@ -105,7 +108,11 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
 
 
 def _register_udtfs(spark: SparkSession) -> Registration:
-    said = "" if is_remote(spark) else workers.settle(spark.sparkContext)
+    if is_remote(spark):
+        workers.ask_server(spark)
+        said = ""
+    else:
+        said = workers.settle(spark.sparkContext)
     kernels.ship_by_value()
     specs = [s for s in FUNCTIONS if s.local is not None]
     for name in [m for m in sys.modules if m.startswith("streamtime.sql.")]:

@@ -12,17 +12,16 @@ import logging
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from streamtime.monitoring import events
 from streamtime.sql.call.errors import CallError, gist, listed
 from streamtime.store.table import delta, qualified
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NAME = "watch"
 LOG = logging.getLogger("streamtime.streams")
@@ -47,7 +46,8 @@ class Watch:
         self._thread = threading.Thread(target=self._write_on, name="streamtime-watch", daemon=True)
         if table is not None:
             self._thread.start()
-            atexit.register(self.close)
+        if table is not None or not isinstance(spark, SparkSession):
+            _close_at_exit(self)
 
     def __enter__(self) -> Watch:
         return self
@@ -67,7 +67,6 @@ class Watch:
         if self._closed:
             return
         self._closed = True
-        atexit.unregister(self.close)
         try:
             self.flush()
             self.spark.streams.removeListener(self._listener)
@@ -173,6 +172,17 @@ class Listener(StreamingQueryListener):
         """A query has ended."""
         run, now = str(event.runId), datetime.datetime.now(datetime.UTC)
         self.watch.heard(lambda: events.ended(str(event.id), run, self.watch.name(run), now, event.exception))
+
+
+def _close_at_exit(watch: Watch) -> None:
+    """Before Python waits for its threads: over Spark Connect, one of PySpark's own goes on as long as anybody listens."""
+    known = weakref.ref(watch)
+
+    def close() -> None:
+        if (left := known()) is not None:
+            left.close()
+
+    getattr(threading, "_register_atexit", atexit.register)(close)
 
 
 def watch(spark: SparkSession, table: str | None = None, *, log: bool = True, every: float = 10.0) -> Watch:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 LONGEST = 300  # characters of an error in the log
-BEFORE = re.compile(r"^(?:(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error)|[A-Z_]+): (?=\S)")  # a class of Java's, or a status of gRPC's
+BEFORE = re.compile(r"^(?:(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error)|[A-Z_]+):\s+(?=\S)")  # a class of Java's, or a status of gRPC's
 AFTER = re.compile(r"\n\s*JVM stacktrace:|;?\n")
 CANCELLED = re.compile(r"(OPERATION_CANCELED|SPARK_JOB_CANCELLED)\b")
 
@@ -113,7 +113,7 @@ def short(session: str) -> str:
 
 def brief(error: str) -> str:
     """The first line of an error, without the name of its class."""
-    first = BEFORE.sub("", AFTER.split(error.strip(), maxsplit=1)[0].strip())
+    first = AFTER.split(BEFORE.sub("", error.strip()), maxsplit=1)[0].strip()
     return first if len(first) <= LONGEST else f"{first[: LONGEST - 2]} …"
 
 

@@ -26,7 +26,7 @@ rootLogger.appenderRef.stderr.ref = spark
 
 
 def of(options: Options, folder: Path, spark_log: Path, classes: Path) -> dict[str, str]:
-    """All settings beside those of `streamtime.session`. What --conf says comes last, but adds to paths and options of the JVM."""
+    """All settings beside those of `streamtime.session`. What --conf says comes last, but adds to paths, jars and options of the JVM."""
     log4j = folder / "log4j2.properties"
     log4j.write_text(_log4j(spark_log))
     given = dict(options.settings)
@@ -44,6 +44,7 @@ def of(options: Options, folder: Path, spark_log: Path, classes: Path) -> dict[s
     if options.master:
         made["spark.master"] = options.master
     if not local(options.master):
+        made["spark.jars"] = ",".join([*map(str, delta_jars()), *filter(None, [given.pop("spark.jars", "")])])  # Delta, for the executors
         made["spark.driver.bindAddress"] = given["spark.driver.host"]
         if options.cores != "*":
             made["spark.cores.max"] = options.cores

@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_PYTHON = (3, 11)
-PACKAGES = ("delta-spark", "pyarrow", "numpy", "pandas", "sqlglot", "prompt_toolkit", "tabulate", "wcwidth")
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+MODULES = {"delta-spark": "delta", "protobuf": "google.protobuf"}  # of packages that are not called as what they install
 CALL = "SELECT * FROM DEDUPLICATE(TABLE(SELECT 1 AS k, TIMESTAMP '2020-01-01' AS ts) PARTITION BY k ORDER BY ts)"
-INSTALL = "pip install --force-reinstall streamtime"
+INSTALL = "Install the pack again, with what it requires: pip install --force-reinstall, then the folder of its clone, or its wheel."
 MARKS = {"ok": "ok      ", "failed": "FAILED  ", "missing": "optional", "skipped": "skipped "}
 
 
@@ -72,9 +70,10 @@ def check_all(url: str | None = None) -> Iterator[Finding]:
     """All checks, the cheap ones first. What needs a session is skipped where none starts."""
     yield check("Python", python)
     yield check("Java", java)
+    yield check("streamtime", lambda: installed("streamtime"))
     yield check("pyspark", pyspark)
-    for package in PACKAGES:
-        yield check(package, lambda package=package: required(package))  # type: ignore[misc]
+    for package, wanted in requirements().items():
+        yield check(package, lambda package=package, wanted=wanted: required(package, wanted))  # type: ignore[misc]
     yield check("cache folder", cache)
     yield check("Delta jars", jars)
     opened: list[Connection] = []
@@ -138,15 +137,23 @@ def pyspark() -> str:
     return version
 
 
-def required(package: str) -> str:
+def requirements() -> dict[str, str]:
+    """What the pack requires beside PySpark, by name: the requirement."""
+    try:
+        required = importlib.metadata.requires("streamtime") or ()
+    except importlib.metadata.PackageNotFoundError:  # which has a line of its own
+        required = ()
+    found = {re.split(r"[^\w.-]", r, maxsplit=1)[0]: r for r in required if ";" not in r}
+    return {name: requirement for name, requirement in found.items() if name != "pyspark"}
+
+
+def required(package: str, wanted: str) -> str:
     """A Python package is there, in a version that the pack allows, and can be imported."""
     version = installed(package)
-    wanted = next((r.split(";")[0].strip() for r in importlib.metadata.requires("streamtime") or () if _name(r) == _name(package)), package)
     if not satisfies(version, wanted):
         raise Problem(f"{version}, where {wanted} is needed", f"pip install '{wanted}'")
-    module = "delta" if package == "delta-spark" else package
     try:
-        importlib.import_module(module)
+        importlib.import_module(MODULES.get(package, package))
     except Exception as error:
         raise Problem(f"{version} cannot be imported: {readable(error)}", f"pip install --force-reinstall '{wanted}'") from None
     return version
@@ -245,6 +252,8 @@ def delta(spark: SparkSession) -> str:
 
 def state(spark: SparkSession) -> str:
     """A streaming query can keep its state in RocksDB."""
+    from streamtime.sql.stream.plan import PROVIDER, ROCKSDB
+
     with tempfile.TemporaryDirectory() as folder:
         before = spark.conf.get(PROVIDER, None)
         spark.range(3).write.parquet(f"{folder}/in")
@@ -288,10 +297,6 @@ LOCAL: tuple[tuple[str, Callable[[SparkSession], str], bool], ...] = (
     ("Delta table", delta, False),
     ("streaming state", state, True),
 )
-
-
-def _name(requirement: str) -> str:
-    return re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0].lower().replace("_", "-")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

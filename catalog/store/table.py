@@ -24,8 +24,8 @@ from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.kinds import MICROSECOND
 from streamtime.sql.rows.columns import direct, less, named, orderable
 from streamtime.sql.rows.typed import ddl, microseconds, needs_mapping
-from streamtime.sql.syntax.text import literal, quoted, unquoted
-from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read, spelled
+from streamtime.sql.syntax.text import in_words, literal, quoted, unquoted
+from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read
 from streamtime.statements.query import is_remote
 from streamtime.store.puts import Layout, Report, Values, writer
 from streamtime.udfs.versions import expired, gone, moved, refused
@@ -80,7 +80,7 @@ class VersionedTable:
         properties = {"key": ", ".join(map(as_name, keys)), "time": as_name(time), "deleted": DELETED}
         for name, length in (("retention", retention), ("grace", grace)):
             if length is not None:
-                properties[name] = length if isinstance(length, str) else spelled(length // MICROSECOND)
+                properties[name] = length if isinstance(length, str) else in_words(length // MICROSECOND)
         name, properties = qualified(spark, table), {PREFIX + p: value for p, value in properties.items()}
         read(name, properties, columns, NAME)
         if needs_mapping(columns):

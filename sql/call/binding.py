@@ -1,4 +1,4 @@
-"""Binds a call to a SPEC: all that can be wrong with options is said here (rules C1, C8)."""
+"""Binds a call to a SPEC: what can be wrong with an option alone is said here (rules C1, C8); what with several, on the function's page."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Joins of changelogs."""
+"""Changelogs in, changelogs out: joins, totals and parts of them, in batch and on streams."""

@@ -1,4 +1,4 @@
-"""Types of columns: which can be keys, which can be ordered, and how values of any type are compared for equality in a kernel."""
+"""Columns and their types: by name and from SQL text, as sort orders, and which types can be keys, be ordered, or travel to Python."""
 
 from __future__ import annotations
 
@@ -188,13 +188,14 @@ def arrow_type(kind: T.DataType) -> pa.DataType:
 
 def tie_break(name: str, kind: T.DataType, reverse: bool = False) -> Column:
     """How a column breaks ties (rule C4): ascending, nulls first; a collated string by its bytes, so that equal means identical."""
-    return sorted_by(_tie(name, kind), ascending=not reverse, nulls_first=not reverse)
+    return sorted_by(tie_text(name, kind), ascending=not reverse, nulls_first=not reverse)
 
 
 def tie_value(name: str, kind: T.DataType) -> Column:
     """What a column breaks ties by, as a value."""
-    return expression(_tie(name, kind))
+    return expression(tie_text(name, kind))
 
 
-def _tie(name: str, kind: T.DataType) -> str:
+def tie_text(name: str, kind: T.DataType) -> str:
+    """The same as SQL text."""
     return f"collate({quoted(name)}, 'UTF8_BINARY')" if collated(kind) else quoted(name)

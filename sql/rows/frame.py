@@ -14,7 +14,18 @@ from pyspark.sql import types as T
 from streamtime.sql.call.errors import TOO_DEEP, CallError, did_you_mean, gist, listed, too_deep, unlogged
 from streamtime.sql.call.names import RESERVED, is_reserved, parts, plain
 from streamtime.sql.call.values import Expression
-from streamtime.sql.rows.columns import TIMES, direct, equality, expression, named, orderable, sorted_by, tie_break, tie_value
+from streamtime.sql.rows.columns import (
+    TIMES,
+    direct,
+    equality,
+    expression,
+    has_collation,
+    named,
+    orderable,
+    sorted_by,
+    tie_break,
+    tie_value,
+)
 from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
@@ -116,8 +127,8 @@ class Frame:
         return F.struct(*[c.alias(f"c{i}") for i, c in enumerate(by)])
 
     def ties(self, within_key: bool = True) -> list[str]:
-        """The columns that decide between rows that are equal in ORDER BY."""
-        done = {o.ref.name for o in self.order} | ({k.name for k in self.keys} if within_key else set())
+        """The columns that decide between rows that are equal in ORDER BY. Of one key, strings may differ that a collation calls equal."""
+        done = {o.ref.name for o in self.order} | ({k.name for k in self.keys if not has_collation(k.type)} if within_key else set())
         return [c.name for c in self.columns if c.name not in done and orderable(c.type)]
 
     def original(self) -> list[Column]:

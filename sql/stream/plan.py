@@ -60,6 +60,12 @@ def is_stream(call: Bound, explains: bool = False) -> bool:
     return True
 
 
+def refuse_at_end(call: Bound) -> None:
+    """Raise CallError where rows are to leave at the end of a stream (C7)."""
+    if call["at_end"] == "emit":
+        raise call.refuse("`at_end`", "'emit' is not possible on a stream: it does not end", "Leave it out.")
+
+
 @dataclass(frozen=True)
 class KeyState:
     """Whose the state is, which rows never reach it, and for which options alone it is valid."""

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream.buckets import CLOCK, REASON
-from streamtime.sql.stream.plan import WATERMARK, KeyState, Leaving, marked, released, verdict
+from streamtime.sql.stream.plan import WATERMARK, KeyState, Leaving, marked, refuse_at_end, released, verdict
 from streamtime.udfs.suppress.bounded import BoundedBuffer
 from streamtime.udfs.suppress.buffer import BYTES, DELETED, EMIT_REASON, EMIT_TIME
 from streamtime.udfs.suppress.decisions import Bounds
@@ -91,8 +91,7 @@ def _pinned(function: Suppression, call: Bound, until: Until, bounded: bool) -> 
 
 
 def _refuse(call: Bound, frame: Frame) -> None:
-    if call["at_end"] == "emit":
-        raise call.refuse("`at_end`", "'emit' is not possible on a stream: it does not end", "Leave it out.")
+    refuse_at_end(call)
     if call["clock"] == "wall" and not isinstance(frame.time.type, T.TimestampType):
         kind = frame.time.type.simpleString().upper()
         problem = f"'wall' needs a TIMESTAMP as event time, got {kind} (`{frame.time.text}`)"

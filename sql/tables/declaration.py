@@ -22,7 +22,7 @@ from pyspark.errors import AnalysisException
 from streamtime.sql.call.errors import CallError, NoHistory, did_you_mean, echoed, gist, listed, unlogged
 from streamtime.sql.call.names import plain
 from streamtime.sql.rows.columns import TIMES
-from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.text import UNITS, quoted
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.sql.tables.marks import NoMark, mark
 from streamtime.sql.tables.unread import plan_text
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 PREFIX = "streamtime."
 PROPERTIES = ("key", "time", "retention", "grace", "deleted")
-UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
-UNITS |= {"day": 24 * UNITS["hour"], "week": 7 * 24 * UNITS["hour"]}
+LENGTHS = dict(UNITS) | {"millisecond": 1_000, "week": 7 * dict(UNITS)["day"]}
 PIECE = re.compile(r"'?([0-9]{1,15})'?\s+([a-z]+?)s?\b\s*")
 THROUGH = re.compile(r"^ *(\+- )?(SubqueryAlias|View|Project|Filter)\b")
 READS = re.compile(r"^ *(\+- )?(Relation [^\s\[]+\[|RelationV2\[)")  # the change data feed of a table has no name there
@@ -249,21 +248,12 @@ def duration(text: str) -> int:
         unit = piece[2] if piece else ""
         if unit in ("month", "year"):
             raise ValueError("Months and years have no fixed length: say it in days.")
-        if piece is None or unit not in UNITS:
+        if piece is None or unit not in LENGTHS:
             raise ValueError("Write it as '7 days' or '1 hour 30 minutes'.")
-        total += int(piece[1]) * UNITS[unit]
+        total += int(piece[1]) * LENGTHS[unit]
         at = piece.end()
     if not rest:
         raise ValueError("Write it as '7 days'.")
     if total > FARTHEST:
         raise ValueError("It is longer than time itself: leave it out.")
     return total
-
-
-def spelled(micros: int) -> str:
-    """An interval as a property: the reverse of `duration`."""
-    parts = []
-    for unit in ("day", "hour", "minute", "second", "microsecond"):
-        count, micros = divmod(micros, UNITS[unit])
-        parts += [f"{count} {unit}s"] if count else []
-    return " ".join(parts) or "0 seconds"

@@ -24,6 +24,7 @@ from streamtime.sql.call.in_memory import Columns
 from streamtime.sql.call.names import Names, is_reserved, plain
 from streamtime.sql.call.spec import Bound, Local, Spec
 from streamtime.sql.call.values import Table, Value
+from streamtime.sql.rows.columns import orderable, tie_text
 from streamtime.sql.rows.typed import as_text, collated, microseconds, time_text
 from streamtime.sql.syntax.text import named_by, one_to_one, quoted
 from streamtime.sql.udtf.suppress import KIND, PREIMAGE, change, needed
@@ -129,7 +130,8 @@ def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, V
     last = call.options.get("keep") == "last"
     ordering = [OrderingColumn(o.expression.text, o.ascending != last, o.nulls_first != last) for o in call.order]
     done = {plain(o.expression.text) for o in call.order}
-    ordering += [OrderingColumn(quoted(f.name), not last, not last) for f in schema if f.name not in done and _orderable(f.dataType)]
+    ties = [tie_text(f.name, f.dataType) for f in schema if f.name not in done and orderable(f.dataType)]
+    ordering += [OrderingColumn(text, not last, not last) for text in ties]
     keys = [k.text for k in call.keys]
     apart = in_order and bool(keys) and not local.changes and not local.updates
     made = shape(call, schema, (local.details[0], local.details[1]), kind) if local.updates and call["output"] == "rows" else None
@@ -169,10 +171,6 @@ def _known(call: Bound, schema: T.StructType, text: str) -> None:
 def _kind(schema: T.StructType, text: str) -> T.DataType | None:
     name = Names().find(plain(text), schema.names)
     return None if name is None else schema[name].dataType
-
-
-def _orderable(kind: T.DataType) -> bool:
-    return isinstance(kind, (T.AtomicType, T.StringType)) and not isinstance(kind, T.VariantType)
 
 
 def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None, local: Local) -> list[SelectedColumn]:

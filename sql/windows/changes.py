@@ -16,7 +16,7 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import arrow_type, expression, must_travel, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.sorting import hash_of, prefix
-from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, marked, released
+from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, marked, refuse_at_end, released
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, arguments, parse, typed
 from streamtime.sql.windows.grouped import final_rows
@@ -214,8 +214,7 @@ def steps(call: Bound) -> tuple[int, int] | None:
 def _streaming(call: Bound, changing: Changing, options: Sequence[str]) -> DataFrame:
     """The changes of each micro-batch as it comes, or final rows once the watermark has passed their close."""
     frame, fields = changing.frame, changing.fields
-    if call["at_end"] == "emit":
-        raise call.refuse("`at_end`", "'emit' is not possible on a stream: it does not end", "Leave it out.")
+    refuse_at_end(call)
     if call["emit"] == "final":
         fields = [*fields, marked(call, T.StructField(EMIT_TIME, moment(frame))), T.StructField(EMIT_REASON, T.StringType())]
     else:

@@ -1,4 +1,5 @@
-"""Rows in windows and sessions, judged one by one: which are late, which open a window (rules W1 to W3). In batch and on a stream."""
+"""Rows in windows and sessions, judged one by one: which are late, which open a window (rules W1 to W3). Bounds are the same on a stream,
+where `udfs/windows.py` says which rows are late."""
 
 from __future__ import annotations
 

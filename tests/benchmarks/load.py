@@ -31,6 +31,7 @@ from pyspark.sql import SparkSession
 from tabulate import tabulate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from ready import cpu
 from support.served import Served, serving
 
 from streamtime.describe import Table, results, run_examples
@@ -165,6 +166,7 @@ def held(server: Served) -> dict[str, int]:
         "threads of Python": int(status(server.process.pid, "Threads")),
         "memory of Python, MB": int(status(server.process.pid, "VmRSS")) // 1024,
         "processes": len(list(descendants(server.process.pid))),
+        "CPU seconds until then": round(cpu(server.process.pid)),
     }
 
 
@@ -206,7 +208,8 @@ def main() -> int:
     options = parser.parse_args()
     some = max(options.clients // 8, 1)
     doors = [*[beeline] * some, *[thrift] * (options.clients // 2 - some), *[connect] * (options.clients - options.clients // 2)]
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder), "--cores", str(options.cores), "--memory", "3g") as server:
+    small = ("--cores", str(options.cores), "--memory", "3g")
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder), *small, java="") as server:
         warm = Clients(server, [beeline, thrift, connect])
         warm.run(0)
         print(*warm.wrong, sep="\n")

@@ -10,6 +10,7 @@ import time
 import venv
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -64,9 +65,15 @@ class Daemon:
         self.process.wait()
 
 
+@dataclass(frozen=True)
+class Cluster:
+    address: str  # of the master
+    workers: tuple[Daemon, ...]
+
+
 @contextmanager
-def standalone(folder: Path, workers: int) -> Iterator[str]:
-    """The address of a master whose workers, of one core and 1 GB each, have all come. The system gives the ports."""
+def standalone(folder: Path, workers: int) -> Iterator[Cluster]:
+    """A master whose workers, of one core and 1 GB each, have all come. The system gives the ports."""
     with ExitStack() as stack:
 
         def started(name: str, *command: str) -> Daemon:
@@ -79,7 +86,7 @@ def standalone(folder: Path, workers: int) -> Iterator[str]:
         work = ("worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"), address)
         hands = tuple(started(f"worker-{number}", *work) for number in range(workers))
         master.says(WORKER, workers, hands)
-        yield address
+        yield Cluster(address, hands)
 
 
 def bare_python(folder: Path) -> Path:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import io
 import logging
 import pickle
 import re
 import sys
 import tempfile
+import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -61,9 +65,14 @@ def look(spark: SparkSession) -> dict[str, Any]:
     import streamtime
     from streamtime.pictures.plotting import sketched
 
-    seen: dict[str, Any] = {}
-    registration = streamtime.register(spark)
+    seen: dict[str, Any] = {"pages": pages(spark)}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        registration = streamtime.register(spark)
+    seen["workers that have all"] = [str(w.message) for w in caught if "streamtime" in str(w.message)]
     streamtime.unregister(spark)
+    if "server" not in registration.doors:
+        seen["workers that lack"] = lacking(spark)
     seen["doors"], seen["registration"] = registration.doors, str(registration)
     spark.sql(EVENTS)
     trips = RoundTrips(spark)
@@ -104,6 +113,44 @@ def look(spark: SparkSession) -> dict[str, Any]:
     streamtime.unregister(spark)
     seen["udtf gone"] = answer(spark.sql, f"SELECT v FROM {as_options}")
     return seen
+
+
+def pages(spark: SparkSession) -> list[str]:
+    """What the pages' Python for a Connect server puts out, each block as it is written; the address is this server's."""
+    import streamtime
+
+    said = []
+    for name in ("doors.md", "install.md"):
+        page = (Path(__file__).parents[2] / "docs" / name).read_text()
+        (text,) = re.findall(r"<!-- not run: \S+/test_query.py runs it -->\n```python\n(.*?)```", page, re.DOTALL)
+        names: dict[str, Any] = {"SparkSession": SparkSession, "streamtime": streamtime}
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(text.replace("sc://localhost:15002", f"sc://{spark.client._builder.endpoint}"), names)  # type: ignore[attr-defined]
+        said.append(out.getvalue())
+    return said
+
+
+def lacking(spark: SparkSession) -> list[str]:
+    """What registering says where the server's workers lack something, cannot be asked, or do not answer."""
+    import streamtime
+    from streamtime import workers
+
+    said: list[str] = []
+    probe = workers.PROBE
+    for other in (probe.replace("'numpy'", "'numpy_of_the_moon'"), "1 / 0", "__import__('time').sleep(3600)"):
+        workers.PROBE = other
+        workers._asked_servers.clear()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if "sleep" in other:
+                workers.ask_server(spark, patience=1)
+            else:
+                streamtime.register(spark)
+                streamtime.register(spark)  # which does not ask again
+        said += [str(w.message) for w in caught if w.category is RuntimeWarning]
+    workers.PROBE = probe
+    return [*said, *map(str, spark.getTags()), *(t.name for t in threading.enumerate() if t.name == workers.TAG)]
 
 
 def streamed(spark: SparkSession) -> list[tuple[Any, ...]]:

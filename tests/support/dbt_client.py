@@ -1,12 +1,14 @@
 """Who runs dbt: the example's project, in this process, against a server without the pack, and against one that has it.
 
-Says what came, a line of JSON for each way. The second server's port comes on stdin.
+Says what came, a line of JSON for each way.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -58,7 +60,7 @@ def rows(query: Callable[[str], list[Any]], schema: str) -> dict[str, list[str]]
 
 
 def here() -> dict[str, Any]:
-    assert build.main() == 0
+    assert build.main([]) == 0
     from pyspark.sql import SparkSession
 
     spark = SparkSession.active()
@@ -127,6 +129,51 @@ def changes(folder: Path) -> dict[str, list[str]]:
     return found | {"ways": ways, "odd": odd, "built": sorted(r.node.name for r in built if r.status == "success")}
 
 
+# What the models of docs/dbt.md read, of which there is more at the second run
+READ = {
+    "alerts": "{{ config(materialized='view') }} select * from values (1, 'JFK', timestamp'2026-01-01 10:00:00', 1), "
+    "(2, 'JFK', timestamp'2026-01-01 10:30:00', 1), (3, 'LGA', timestamp'2026-01-01 10:40:00', 1), (4, 'JFK', timestamp'2026-01-01 10:50:00', 2), "
+    "(5, 'LGA', timestamp'2026-01-01 13:00:00', 2) as t(flight_id, origin, departed, run) where run <= {{ var('run') }}",
+    "held_back": "select flight_id, origin, departed from DEDUPLICATE(TABLE({{ ref('alerts') }}) PARTITION BY origin ORDER BY departed, "
+    "within => INTERVAL 1 HOUR, output => 'dropped')",
+    "price_changes": "select * from values ('tea', timestamp'2026-01-01 09:00:00', 1.0, false), ('tea', timestamp'2026-01-01 11:00:00', 1.2, false), "
+    "('mug', timestamp'2026-01-01 09:00:00', 8.0, false), ('mug', timestamp'2026-01-01 10:00:00', null, true) as t(product, ts, price, _deleted)",
+    "orders": "{{ config(materialized='table', tblproperties={'delta.enableChangeDataFeed': 'true'}) }} select * from values "
+    "('tea', timestamp'2026-01-01 10:00:00', 2), ('tea', timestamp'2026-01-01 12:00:00', 3), ('mug', timestamp'2026-01-01 12:00:00', 1) "
+    "as t(product, ts, amount)",
+    "customer_changes": "select * from values (1, 'ann', timestamp'2026-01-01 10:00:00', 'I'), (2, 'bob', timestamp'2026-01-01 10:00:00', 'I'), "
+    "(2, 'bob', timestamp'2026-01-01 11:00:00', 'D'), (1, 'Ann', timestamp'2026-01-01 12:00:00', 'U') as t(id, name, updated_at, op)",
+}
+
+
+def page(folder: Path) -> dict[str, Any]:
+    """The project of docs/dbt.md: its profile, its models, its tests and its seeds, as they are written."""
+    from pyspark.sql import SparkSession
+
+    text = (PROJECT.parents[1] / "docs" / "dbt.md").read_text()
+    written = {language: re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL) for language in ("jinja", "yaml")}
+    here, served, bare, tests, seeds = written["yaml"]
+    names = ("pages", "trap", "log", "prices", "asked", "applied", "kept")
+    models = dict(zip(names, written["jinja"], strict=True)) | READ
+    settings = "name: shop\nprofile: flights\nversion: '1.0'\nmodels: {+file_format: delta, +schema: page}\n"
+    files = {f"models/{name}.sql": model for name, model in models.items()} | {
+        "models/tests.yml": tests, "profiles.yml": here + served + bare, "seeds/on_duty.csv": "since,who\n2026-01-01,ann\n",
+        "dbt_project.yml": f"{settings}flags: {{send_anonymous_usage_stats: false}}\n{seeds}",
+        "packages.yml": f"packages: [{{local: {PROJECT.parents[1] / 'catalog' / 'dbt' / 'package'}}}]\n",
+    }  # fmt: skip
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    where = ("--project-dir", str(folder), "--profiles-dir", str(folder))
+    assert run("deps", "--quiet", *where).success
+    assert run("build", *where, "--vars", "{run: 1}").success
+    assert run("build", *where, "--vars", "{run: 2}", "--select", "alerts", "pages", "held_back", "log", "trap").success
+    spark = SparkSession.active()
+    queries = {name: f"select * from flights_page.{name}" for name in names} | {"seed": "select typeof(since) from flights.on_duty"}
+    found = {name: sorted(" ".join(map(str, row)) for row in spark.sql(query).collect()) for name, query in queries.items()}
+    return found | {"profile": here + served + bare}
+
+
 def documented() -> dict[str, Any]:
     """What `dbt docs generate` has of the tables that are there, and of what reads what."""
     assert run("docs", "generate", "--quiet", "--vars", json.dumps({"until": build.DAYS[-1]})).success
@@ -136,12 +183,11 @@ def documented() -> dict[str, Any]:
     return {"tables": [n["metadata"]["name"] for n in catalog["nodes"].values()]} | {name: parents[node] for name, node in names.items()}
 
 
-def there(target: str, port: str, schema: str, first: Callable[..., bool] = lambda *a: bool(run(*a).success)) -> dict[str, Any]:
+def there(schema: str, target: str) -> dict[str, Any]:
+    """What a server holds once the project is built there, and what it says of wrong calls."""
     from pyhive import hive
 
-    for day, dbt in zip(build.DAYS, (first, lambda *a: run(*a).success), strict=True):
-        assert dbt("build", "--target", target, "--vars", json.dumps({"until": day})), (target, day)
-    with hive.connect("127.0.0.1", int(port), username="dbt") as connection, connection.cursor() as cursor:
+    with hive.connect("127.0.0.1", int(os.environ["FLIGHTS_PORT"]), username="dbt") as connection, connection.cursor() as cursor:
 
         def query(text: str) -> list[Any]:
             cursor.execute(text)
@@ -153,7 +199,29 @@ def there(target: str, port: str, schema: str, first: Callable[..., bool] = lamb
     return {"rows": found, "refused": [refused(target, WRONG), refused(target, TEXT)], "view": view}
 
 
-def as_project(folder: Path, port: str) -> dict[str, Any]:
+def bare(channel: str, folder: Path) -> None:
+    """The project on a server without the pack: with calls, which are compiled on their way, and then as a project without."""
+
+    def look() -> None:
+        say(channel, json.dumps(there("flights_bare", "bare")))
+        say(channel, json.dumps(as_project(folder)))
+
+    assert build.main(["--target", "bare"], look) == 0
+
+
+def served(channel: str) -> None:
+    """The project through `streamtime serve`; once more, a model of it, by the command `dbt`."""
+
+    def look() -> None:
+        text = (PROJECT.parents[1] / "docs" / "dbt.md").read_text()
+        (words,) = (shlex.split(line) for line in text.splitlines() if line.startswith("dbt build --target served"))
+        assert executable(*words[1:], "--select", "pages_by_team", "--vars", json.dumps({"until": build.DAYS[-1]}))
+        say(channel, json.dumps(there("flights_served", "served")))
+
+    assert build.main(["--target", "served"], look) == 0
+
+
+def as_project(folder: Path) -> dict[str, Any]:
     """The project without calls, built by dbt-spark on the server without the pack."""
     from pyspark.sql import SparkSession
 
@@ -164,21 +232,21 @@ def as_project(folder: Path, port: str) -> dict[str, Any]:
     profiles = out / "profiles.yml"
     profiles.write_text(profiles.read_text().replace("flights_served", "flights_plain"))
     os.environ |= {"DBT_PROJECT_DIR": str(out), "DBT_PROFILES_DIR": str(out)}
-    found = there("served", port, "flights_plain")
+    for day in build.DAYS:
+        assert run("build", "--target", "served", "--vars", json.dumps({"until": day})).success, day
+    found = there("flights_plain", "served")
     os.environ |= {"DBT_PROJECT_DIR": str(PROJECT), "DBT_PROFILES_DIR": str(PROJECT)}
     left = [str(row[0]) for row in spark.sql("SHOW SCHEMAS").collect() if row[0].startswith("streamtime_ref")]
     files = {path: (out / path).read_text() for path in written.compiled}
     return found | {"files": files, "not compiled": written.refused, "left": left}
 
 
-def main(channel: str, port: str, folder: str) -> None:
-    os.environ["FLIGHTS_PORT"], os.environ["FLIGHTS_CORES"] = port, "2"
+def main(channel: str, folder: str) -> None:
+    os.environ["FLIGHTS_CORES"] = "2"
     asks_at_once()
-    say(channel, json.dumps(here() | {"changes": changes(Path(folder) / "people")}))
-    say(channel, json.dumps(there("bare", port, "flights_bare")))
-    say(channel, json.dumps(as_project(Path(folder), port)))
-    os.environ["FLIGHTS_PORT"] = port = sys.stdin.readline().strip()
-    say(channel, json.dumps(there("served", port, "flights_served", first=executable)))
+    say(channel, json.dumps(here() | {"changes": changes(Path(folder) / "people"), "page": page(Path(folder) / "shop")}))
+    bare(channel, Path(folder))
+    served(channel)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from support.jvm import JAVA_OPTIONS
 
 STARTS = 180  # seconds that a machine with much else to do may take
 
@@ -29,12 +32,13 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[Served]:
-    """On any free ports, with tables in that folder."""
+def serving(folder: Path, *options: str, java: str = JAVA_OPTIONS) -> Iterator[Served]:
+    """On any free ports, with tables in that folder; in a JVM that is quick to start, unless `java` says another."""
     log, ready = folder / "serve.log", folder / "ready.json"
     ports = ("--connect-port", "0", "--thrift-port", "0", "--health-port", "0")
     command = [sys.executable, "-m", "streamtime", "serve", *ports, "--ready-file", str(ready), "--warehouse", str(folder / "warehouse")]
-    with log.open("wb") as out, subprocess.Popen([*command, *options], stdout=out, stderr=subprocess.STDOUT, cwd=folder) as process:
+    how: dict[str, Any] = {"stderr": subprocess.STDOUT, "cwd": folder, "env": os.environ | {"SPARK_SUBMIT_OPTS": java}}
+    with log.open("wb") as out, subprocess.Popen([*command, *options], stdout=out, **how) as process:
         try:
             wait(lambda: ready.exists() or process.poll() is not None, STARTS)
             assert process.poll() is None, log.read_text()

@@ -1,14 +1,13 @@
 """A client of `streamtime serve` in a process of its own, over both doors: asks it everything, and writes down what came.
 
-    served_client.py CHANNEL everything PLACE     says `running` when queries run, and the server may be told to stop
-    served_client.py CHANNEL dies PLACE           says `running`, and waits to be killed in the middle of its queries
-
-PLACE is a JSON file: the ports, and what opens the doors.
+It says `running` when queries run, and the server may be told to stop. PLACE is a JSON file: the ports, and what opens the doors.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import sys
 import threading
 import time
@@ -49,9 +48,9 @@ class Place:
         self.found: dict[str, Any] = json.loads(Path(path).read_text())
 
     def connect(self, token: str | None = None) -> Any:
-        """A new session of Spark Connect."""
+        """A new session of Spark Connect, by the proxy that has TLS."""
         shown = self.found["token"] if token is None else token
-        return SparkSession.builder.remote(f"sc://localhost:{self.found['connect_port']}/{shown and f';token={shown}'}").create()
+        return SparkSession.builder.remote(f"sc://localhost:{self.found['proxy_port']}/;use_ssl=true{shown and f';token={shown}'}").create()
 
     def jdbc(self, password: str | None = None, user: str = "ana") -> Any:
         """A new connection of PyHive, by TLS."""
@@ -60,7 +59,7 @@ class Place:
         def sasl() -> SASLClient:
             return PureSASLClient("localhost", username=user, password=given, mechanism="PLAIN")
 
-        socket = TSSLSocket("localhost", self.found["thrift_port"], ca_certs=self.found["certificate"])
+        socket = TSSLSocket(self.found["host"], self.found["thrift_port"], ca_certs=self.found["certificate"], server_hostname="localhost")
         return hive.connect(thrift_transport=TSaslClientTransport(sasl, "PLAIN", socket))
 
 
@@ -129,6 +128,7 @@ def everything(place: Place, channel: str) -> dict[str, Any]:
     for door, ask in doors.items():
         seen[f"{door} after cancel"] = ask("SELECT 2")
 
+    seen["watched"] = watched(spark, place.found["folder"])
     spark.sql("SELECT 1 AS k, current_timestamp() AS ts").write.mode("overwrite").parquet(f"{place.found['folder']}/stream")
     stream = spark.readStream.schema("k INT, ts TIMESTAMP").parquet(f"{place.found['folder']}/stream").writeStream.format("noop")
     stream.option("checkpointLocation", f"{place.found['folder']}/checkpoint").start()
@@ -162,16 +162,37 @@ def everything(place: Place, channel: str) -> dict[str, Any]:
     return seen | {"ends": ends}
 
 
-def main(channel: str, task: str, path: str) -> None:
-    place = Place(path)
-    if task == "dies":
-        jdbc, spark = place.jdbc(user="bo"), place.connect()
-        jdbc.cursor().execute(SLEEP.format(rows=20), async_=True)
-        threading.Timer(1.5, lambda: say(channel, "running")).start()
-        spark.sql(SLEEP.format(rows=20)).collect()
-        sys.stdin.read()
-        return
-    say(channel, json.dumps(everything(place, channel)))
+def watched(spark: Any, folder: str) -> dict[str, Any]:
+    """What `streamtime.watch` in the client hears of two queries, of which one fails."""
+    import streamtime
+
+    said: list[str] = []
+    handler = logging.Handler(logging.INFO)
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("streamtime.streams")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    stream = CALL.replace("TABLE(shop.clicks)", "TABLE(SELECT * FROM STREAM shop.clicks)").replace(
+        "10 SECONDS", "10 SECONDS, watermark => INTERVAL 1 SECOND"
+    )
+    with streamtime.watch(spark, "shop.metrics", every=600) as watch:
+        for name, text in {"once": f"SELECT * FROM {stream}", "fails": "SELECT assert_true(k < 0, 'thud') FROM STREAM shop.clicks"}.items():
+            writer = spark.sql(text).writeStream.queryName(name).format("noop").option("checkpointLocation", f"{folder}/{name}")
+            with contextlib.suppress(Exception):
+                writer.trigger(availableNow=True).start().awaitTermination()
+        watch.flush()
+        lost = watch.lost
+    logger.removeHandler(handler)
+    events = [
+        list(row)
+        for row in spark.sql("SELECT query, event, error FROM shop.metrics WHERE event <> 'progress' ORDER BY at, event DESC").collect()
+    ]
+    counts = "SELECT call, sum(rows), sum(dropped['duplicate']) FROM shop.metrics LATERAL VIEW inline(calls) calls GROUP BY call"
+    return {"events": events, "calls": [list(row) for row in spark.sql(counts).collect()], "said": said, "lost": lost}
+
+
+def main(channel: str, path: str) -> None:
+    say(channel, json.dumps(everything(Place(path), channel)))
 
 
 if __name__ == "__main__":

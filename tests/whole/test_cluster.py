@@ -1,22 +1,32 @@
-"""A standalone cluster whose workers have not the pack: every function, streams, a versioned table and AS OF joins give there what they mean."""
+"""A standalone cluster whose workers have not the pack: every function, streams, a versioned table and AS OF joins give there what they mean.
+
+Then `streamtime serve` runs on it, as docs/serve.md has it, and a client dies in the middle of its queries.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
+import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from typing import IO
+from typing import IO, Any
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
-from support import TESTS
+from support import ROOT, TESTS
 from support.cluster import bare_python, standalone
 from support.cluster_questions import AS_OF, BATCHES, STATEMENTS, STREAMS, prepare, shown
+from support.documents import blocks
 from support.jvm import talking
+from support.served import serving, wait
 
 from streamtime.shelf import FUNCTIONS
 
@@ -25,12 +35,20 @@ Answers = dict[str, list[str]]
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """What the cluster says, by the question's name."""
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """Its folder, and the address of its master. One application at a time has both of its cores."""
     folder = tmp_path_factory.mktemp("cluster")
+    with standalone(folder, workers=2) as found:
+        yield folder, found.address
+
+
+@pytest.fixture(scope="module")
+def answers(cluster: tuple[Path, str]) -> Answers:
+    """What the cluster says, by the question's name."""
+    folder, master = cluster
     driver, log = TESTS / "support" / "cluster_driver.py", folder / "driver.log"
     environment = os.environ | {"PYSPARK_PYTHON": str(bare_python(folder / "python"))}
-    with standalone(folder, workers=2) as master, log.open("w") as out:
+    with log.open("w") as out:
         how = {"env": environment, "stdout": out, "stderr": out, "start_new_session": True}
         found: Answers = {}
         with talking(driver, master, str(folder), **how) as (process, channel):
@@ -100,7 +118,7 @@ def test_registering_says_at_once_what_the_workers_lack(answers: Answers) -> Non
     assert warned.startswith(
         "streamtime: Spark's workers run `python3`, which has no numpy and no pyarrow. Functions with a kernel fail there."
     )
-    assert "set spark.pyspark.python to one that has them" in warned
+    assert "set the environment variable PYSPARK_PYTHON, with spark-submit also spark.pyspark.python, to one that has them" in warned
 
 
 def test_a_versioned_table_takes_puts_and_answers_on_a_cluster(answers: Answers) -> None:
@@ -129,3 +147,98 @@ EXPECTED = {
 def test_a_stream_on_a_cluster_keeps_its_state_from_one_micro_batch_to_the_next(answers: Answers, name: str) -> None:
     keys = {number: key for batch in BATCHES for key, _, number in batch}
     assert said(answers, f"stream {name}") == sorted(repr((keys[i], i, said)) for i, said in EXPECTED[name].items())
+
+
+PAGE = (ROOT / "docs" / "serve.md").read_text()
+SOON = {  # how long Spark waits until it takes a client for dead: sends nothing, hears nothing, has nothing asked
+    "spark.connect.execute.reattachable.senderMaxStreamDuration": "2s",
+    "spark.connect.execute.manager.detachedTimeout": "2s",
+    "spark.connect.execute.manager.maintenanceInterval": "1s",
+    "spark.connect.session.manager.defaultSessionTimeout": "10s",
+    "spark.connect.session.manager.maintenanceInterval": "1s",
+}
+
+
+@dataclass
+class Served:
+    """What a client saw of the server, and the server of a client that was killed."""
+
+    python: str
+    beeline: str
+    executors: list[str]
+    driver: str
+    session: str
+    log: list[str]
+    health: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def served(cluster: tuple[Path, str]) -> Served:
+    """`streamtime serve` as the page has it on a cluster, asked by the page's beeline and its Python."""
+    folder, master = cluster
+    texts = [block.text for block in blocks(PAGE) if block.unrun]
+    start, python, on_cluster = (next(text for text in texts if mark in text) for mark in ("beeline", ".remote(", "--master"))
+    values = {"spark://head:7077": master, "16": "1", "8g": "1g", "spark.driver.host=10.0.0.5": "spark.driver.host=127.0.0.1"}
+    program, verb, *options = shlex.split(on_cluster)
+    assert (program, verb) == ("streamtime", "serve")
+    assert values.keys() <= {*options}
+    more = [word for setting in (*SOON.items(), ("spark.sql.shuffle.partitions", "2")) for word in ("--conf", "=".join(setting))]
+    with serving(folder, *(values.get(word, word) for word in options), *more) as server:
+        asked = python.replace("sc://localhost:15002", server.ready["connect"])
+        place = folder / "place.json"
+        place.write_text(json.dumps(server.ready | {"python": asked}))
+        with talking(TESTS / "support" / "dying_client.py", str(place)) as (dying, said):
+            seen = json.loads(said.readline() or server.logged())
+            assert said.readline() == "running\n", server.logged()
+            dying.kill()
+        beeline = shlex.split(start.splitlines()[-1].replace("localhost:10000", f"127.0.0.1:{server.ready['thrift_port']}"))
+        home = Path(pyspark.__file__).parent
+        command = [str(home / "bin" / beeline[0]), "--silent=true", "--outputformat=csv2", *beeline[1:]]
+        shown = subprocess.run(
+            command, capture_output=True, text=True, env=os.environ | {"SPARK_HOME": str(home)}, check=False, timeout=PATIENCE
+        )
+        wait(lambda: f"session closed door=connect session={seen['session'][:8]}" in server.logged(), 60)
+        with urllib.request.urlopen(server.ready["health"], timeout=10) as told:
+            health = json.load(told)
+        return Served(
+            seen["python"], shown.stdout + shown.stderr, [args for pid, _, args in processes() if pid in seen["executors"]],
+            next(args for _, parent, args in processes() if parent == str(server.process.pid)), seen["session"][:8],
+            [line.partition(" ")[2] for line in server.logged().splitlines()], health,
+        )  # fmt: skip
+
+
+def processes() -> list[list[str]]:
+    """Number, parent's number and words of each process of this machine."""
+    found = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    return [line.split(maxsplit=2) for line in found.splitlines()]
+
+
+def test_the_server_has_the_clusters_cores_and_the_drivers_memory_that_it_was_given(served: Served) -> None:
+    assert re.match(r"starting master=spark://\S+:\d+ ", served.log[0]), served.log[0]
+    (executor,) = served.executors  # of two workers
+    assert "CoarseGrainedExecutorBackend" in executor
+    assert " -Xmx1g " in served.driver
+
+
+def test_the_pages_python_and_its_beeline_have_an_answer(served: Served) -> None:
+    assert [line for line in served.python.splitlines() if "|" in line] == [
+        "|user_id|                 ts|",
+        "|    ann|2026-01-01 10:00:00|",
+        "|    ann|2026-01-01 11:00:00|",
+    ]
+    functions = {line.split(",")[0] for line in served.beeline.splitlines()}
+    assert {"DEDUPLICATE", "WINDOW_UPDATES"} <= functions, served.beeline
+
+
+def test_a_client_that_is_killed_has_its_queries_cancelled_and_its_sessions_closed(served: Served) -> None:
+    """Over Connect, after the three times that docs/serve.md names: Spark looks at no connection, but waits to be asked."""
+    mine = [line for line in served.log if f"session={served.session}" in line]
+    assert [re.sub(r" (session|user|sessions)=\S+", "", line) for line in mine] == [
+        "session opened door=connect",
+        "query cancelled door=connect",
+        "session closed door=connect",
+    ]
+    jdbc = [line for line in served.log if "door=thrift" in line and ("user=bo" in line or "closed" in line)]
+    assert [" ".join(line.split()[:2]) for line in jdbc][:1] == ["session opened"], served.log
+    assert (served.health["status"], served.health["running"]) == ("serving", 0)
+    assert served.health["sessions"] == {"connect": 0, "thrift": 0}

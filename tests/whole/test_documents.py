@@ -18,17 +18,19 @@ from streamtime.shell.script import statements
 
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
 CONVERSATIONS = {"docs/assignment.md": "assign"}  # where the blocks are run by tests/golden, as parts of a longer story
-ELSEWHERE = {"docs/dbt.md", "docs/serve.md"}  # whose blocks are settings, servers and projects: tests/catalog/dbt and tests/catalog/server
-RUN = {page: path for page, path in PAGES.items() if page not in {*CONVERSATIONS, *ELSEWHERE}}
+RUN = {page: path for page, path in PAGES.items() if page not in CONVERSATIONS}
 # A page's tables have a few rows
 SMALL = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1", "spark.sql.adaptive.enabled": "false"}
 # Why blocks are not run, and how many
 NOT_RUN = {
     "for Databricks, where nothing of this was run": 1,
-    "it installs, or takes minutes": 8,
+    "it installs, or takes minutes": 10,
     "it is a log, with times in it": 1,
-    "it needs a Spark Connect server; tests/catalog runs the like": 2,
+    "tests/catalog/dbt/test_ways.py runs it": 16,
+    "tests/catalog/server/test_serving.py runs it": 4,
     "tests/catalog/shell runs it": 3,
+    "tests/catalog/statements/test_query.py runs it": 2,
+    "tests/whole/test_cluster.py runs it": 3,
     "tests/whole/test_pipelines.py runs it": 4,
     "tests/whole/test_start.py submits it": 2,
     "text of another engine": 5,
@@ -77,6 +79,43 @@ def test_a_page_shows_what_its_conversation_says(page: str, statements_on_it: in
 def test_what_is_not_run_has_one_of_these_reasons() -> None:
     found = Counter(block.unrun for path in RUN.values() for block in blocks(path.read_text()) if block.unrun)
     assert dict(found) == NOT_RUN
+
+
+# Pages of a place where people work: what starts there
+PLACES = {
+    "dbt": "python3 run.py dbt", "doors": "streamtime.session()", "expectations": "streamtime.session()", "install": "streamtime sql",
+    "monitoring": "streamtime.session()", "notebooks": "%load_ext streamtime", "pipelines": "streamtime serve", "plain": "streamtime.session()",
+    "serve": "streamtime serve", "shell": "streamtime sql", "udtf": "streamtime.session()",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_page_of_a_place_begins_with_how_to_install_how_to_start_and_a_first_answer(place: str) -> None:
+    """Before its first heading, in this order; `python3 run.py` installs, starts and answers."""
+    top = (ROOT / "docs" / f"{place}.md").read_text().split("\n## ")[0]
+    install = top.find("python3 run.py" if place == "dbt" else "pip install")
+    start = top.find(PLACES[place], install)
+    answer = re.compile(r"```text|^\| ?\w+ .*\|$|-e \"|select \*|^\$ ", re.MULTILINE).search(top, max(start, 0))
+    assert 0 <= install <= start
+    assert answer is not None
+
+
+def test_what_another_test_runs_is_taken_from_the_page() -> None:
+    """That test, or a program that it starts, reads the page: what is changed there is changed in the test."""
+    named = {
+        (page, found[1])
+        for page, path in RUN.items()
+        for block in blocks(path.read_text())
+        if (found := re.match(r"(tests/\S+) ", block.unrun)) is not None
+    }
+    assert len(named) > 5
+    programs = "".join(path.read_text() for path in (TESTS / "support").glob("*_client.py"))
+    silent = []
+    for page, where in sorted(named):
+        files = [ROOT / where] if where.endswith(".py") else (ROOT / where).glob("*.py")
+        if Path(page).name not in "".join(path.read_text() for path in files) + programs:
+            silent.append((page, where))
+    assert silent == []
 
 
 def test_a_page_begins_with_an_example() -> None:

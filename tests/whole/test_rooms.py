@@ -12,7 +12,7 @@ from support import ROOT
 # A folder, and the folders that it may import, imports for type checkers included. Each imports what stands below it; only `catalog` has both the
 # front (api, session, pages) and what all of catalog stands on (shelf, sparks, java, describe, version, widths, workers).
 ROOMS = {
-    "catalog/shell": "catalog, catalog/maintained, catalog/explore, catalog/plain, catalog/statements, sql/call, sql/syntax, catalog/server, catalog/dbt",
+    "catalog/shell": "catalog, catalog/maintained, catalog/explore, catalog/plain, catalog/statements, catalog/server, catalog/dbt, sql/call, sql/stream, sql/syntax",
     "catalog/maintained": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables",
     "catalog/monitoring": "catalog/store, sql/call",
     "catalog/notebook": "catalog, catalog/door, catalog/pictures, catalog/shell, catalog/statements, sql/call",

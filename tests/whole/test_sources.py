@@ -33,4 +33,4 @@ def test_no_time_passes_through_a_double(path: Path) -> None:
 
 
 def test_no_page_and_no_message_installs_from_where_the_pack_is_not_published() -> None:
-    assert [path for path in (*SOURCES, *PAGES) if re.search(r"streamtime\[|pip install streamtime\b", path.read_text())] == []
+    assert [path for path in (*SOURCES, *PAGES) if re.search(r"streamtime\[|pip install( --[\w-]+)* streamtime\b", path.read_text())] == []

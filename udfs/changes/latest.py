@@ -18,6 +18,7 @@ from streamtime.udfs.arrays.blobs import only
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import Entries
+from streamtime.udfs.versions import minus, refused
 
 SIDE, TIME, ALIVE, PLACE, SEQ = range(1, 6)  # an entry, behind what it lives by
 WIDTH = 6
@@ -46,11 +47,7 @@ class Log:
 
     def threshold(self, clock: int) -> int:
         """What lives by less is forgotten."""
-        return max(self.oldest(clock), LOWEST + 1)
-
-    def oldest(self, clock: int) -> int:
-        """A change older than this is too old, where that is asked."""
-        return LOWEST if clock == LOWEST else max(clock - (self.retention or 0), LOWEST)
+        return max(minus(clock, self.retention or 0), LOWEST + 1)
 
 
 @dataclass(frozen=True)
@@ -160,7 +157,7 @@ def seen(log: Log, rows: pa.Table, group: Ints, clock: int, owner: Ints, held: E
 def _too_old(log: Log, side: int, mine: Ints, moments: Ints, clock: int) -> Flags:
     if not log.bounded[side] or log.retention is None:
         return np.zeros(len(mine), bool)
-    old: Flags = (mine == side) & (moments < log.oldest(clock))
+    old: Flags = (mine == side) & refused(moments, None if clock == LOWEST else clock, log.retention)  # which is its grace as well
     return old
 
 

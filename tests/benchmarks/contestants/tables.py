@@ -71,9 +71,23 @@ def spread(stored: Stored) -> str:
     return table(head, *[[name, f"{one['limit']:.0f}", f"{one['largest']:.1%}", f"{one['evaluations']:.0f} x"] for name, one in calls])
 
 
+def cluster(stored: Stored) -> str:
+    """What `cluster.py` found."""
+    sizes = list(stored["workers"])
+    first, *more = sizes
+    head = ["call", f"CPU with {first}", *[f"{what} {size}" for what in ("speed-up with", "CPU with") for size in more]]
+    rows = []
+    for name, alone in stored["workers"][first].items():
+        calls = [stored["workers"][size][name] for size in more]
+        times = [f"{call['CPU'] / alone['CPU']:.2f} x" for call in calls]
+        rows.append([name, f"{alone['CPU']:.1f} s", *[f"{call['speed-up']:.1f}" for call in calls], *times])
+    return table(head, *rows)
+
+
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "peers": ("speed", peers),
     "spread": ("scale", spread),
+    "cluster": ("scale", cluster),
 }
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
+import importlib.util
+import shlex
 import shutil
 import subprocess
 import sys
-import textwrap
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from support import ROOT
+from support.documents import blocks
 
 from streamtime.dbt import project
 from streamtime.shell.cli import main
@@ -69,34 +71,50 @@ def test_the_package_comes_from_a_folder_of_a_repository(tmp_path: Path) -> None
     assert (shop / "dbt_packages" / "streamtime" / "macros" / "incremental" / "since_kept.sql").exists()
 
 
-def test_dbt_takes_the_pages_models_tests_and_seeds_as_they_are_written(tmp_path: Path) -> None:
-    """It parses them: references, macros and configuration are there. What they answer, test_ways.py has for the example's."""
+def test_the_pages_profile_is_the_examples() -> None:
     page = (ROOT / "docs" / "dbt.md").read_text()
-    models = dict(
-        zip(("pages", "trap", "log", "prices", "asked", "applied", "kept"), re.findall(r"```jinja\n(.*?)```", page, re.DOTALL), strict=True)
-    )
-    models |= dict.fromkeys(("alerts", "held_back", "price_changes", "orders", "customer_changes"), "select 1 as one")
-    texts = [textwrap.dedent(text) for text in re.findall(r"\n *```yaml\n(.*?)```", page, re.DOTALL)]
-    (tests,), (seeds,) = ([text for text in texts if text.startswith(f"{what}:\n")] for what in ("models", "seeds"))
-    settings = "name: shop\nprofile: shop\nversion: '1.0'\nflags: {send_anonymous_usage_stats: false}\n"
-    files = {f"models/{name}.sql": text for name, text in models.items()} | {
-        "models/tests.yml": tests, "dbt_project.yml": f"{settings}{seeds}", "seeds/shifts.csv": "since\n2026-01-01\n",
-        "profiles.yml": "shop: {outputs: {here: {type: streamtime, method: session, schema: shop}}, target: here}\n",
-    }  # fmt: skip
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    shutil.copytree(ROOT / "catalog" / "dbt" / "package", tmp_path / "dbt_packages" / "streamtime")  # where `dbt deps` puts it
-    dbt("parse", tmp_path)
-    nodes = {node["name"]: node for node in json.loads((tmp_path / "target" / "manifest.json").read_text())["nodes"].values()}
-    kinds = {name: nodes[name]["config"]["materialized"] for name in list(models)[:7]}
-    assert kinds == {
-        "pages": "table", "trap": "incremental", "log": "incremental", "prices": "versioned_table", "asked": "view", "applied": "apply_changes",
-        "kept": "maintained",
-    }  # fmt: skip
-    assert nodes["asked"]["depends_on"]["nodes"] == ["model.shop.orders", "model.shop.prices"]
-    assert nodes["shifts"]["config"]["column_types"] == {"since": "timestamp"}
-    assert sorted(n["test_metadata"]["name"] for n in nodes.values() if n.get("test_metadata")) == [
-        "every_row_accounted_for",
-        "no_duplicates_within",
-    ]
+    written = yaml.safe_load("\n".join([block.text for block in blocks(page) if block.language == "yaml"][:3]))["flights"]
+    example = yaml.safe_load((ROOT / "examples" / "dbt_project" / "profiles.yml").read_text())["flights"]
+    assert written["target"] == example["target"]
+    assert written["outputs"].keys() == example["outputs"].keys()
+    for target, settings in written["outputs"].items():
+        same = {key: value for key, value in example["outputs"][target].items() if not str(value).startswith("{{")}
+        assert {key: settings[key] for key in ("type", "method", "threads")} == {key: same[key] for key in ("type", "method", "threads")}
+        assert settings.get("poll_interval") == same.get("poll_interval")
+
+
+def test_the_pages_commands_are_those_that_there_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Without what takes minutes: `python3 run.py dbt` is to run the example's script, which test_ways.py does."""
+    page = (ROOT / "docs" / "dbt.md").read_text()
+    first, own, served, compiled = (block.text for block in blocks(page) if not block.language)
+    spec = importlib.util.spec_from_file_location("run", ROOT / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    run = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(run)
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(run, "install", lambda extra: asked.append((extra,)) or "python")
+    monkeypatch.setattr(run, "run", lambda *words: asked.append(words) or 0)
+    for line in first.splitlines():
+        monkeypatch.setattr(sys, "argv", shlex.split(line, comments=True)[1:])
+        assert run.main() == 0
+    script = ("python", "examples/dbt_project/build.py")
+    expected = [[("examples,dbt",), (*script, *more)] for more in ((), ("--target", "served"), ("--target", "bare"))]
+    assert asked == [call for calls in expected for call in calls]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert "dbt" in extras
+    assert own.startswith("pip install '.[dbt]' ")
+    assert shlex.split(served)[2].split("[")[0] in "".join(extras["dbt"])
+    package, build = own.splitlines()[1:]
+    assert main(shlex.split(package, comments=True)[1:]) == 0
+    assert (Path(capsys.readouterr().out.strip()) / "dbt_project.yml").exists()
+    assert build == "dbt deps && dbt build"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "dbt_project.yml").touch()
+    where: list[Path] = []
+    monkeypatch.setattr(project, "compile_project", lambda _, *to: where.extend(to[:2]) or project.Written([], {}))
+    assert main(shlex.split(compiled)[1:]) == 0
+    assert [path.name for path in where] == ["shop", "shop_plain"]

@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from support import TESTS
+from support import ROOT, TESTS
 from support.jvm import JAVA_OPTIONS, talking
 
 from streamtime.dbt.adapter import said
@@ -23,20 +18,11 @@ from streamtime.dbt.adapter import said
 Said = dict[str, Any]
 
 
-SERVE = (
-    "serve", "--temporary", "--connect-port", "off", "--health-port", "off", "--thrift-port", "0", "--cores", "2", "--memory", "1g",
-    "--conf", "spark.sql.shuffle.partitions=2",
-)  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
     folder: Path = tmp_path_factory.mktemp("dbt")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
     environment = os.environ | {"SPARK_SUBMIT_OPTS": JAVA_OPTIONS, "NO_COLOR": "1"}
-    bare, client, log = TESTS / "support" / "thrift_server.py", TESTS / "support" / "dbt_client.py", folder / "dbt.log"
+    client, log = TESTS / "support" / "dbt_client.py", folder / "dbt.log"
     read = 0
 
     def heard(answers: IO[str]) -> Said:
@@ -48,46 +34,20 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
         read += len(answer["log"])
         return answer
 
-    with log.open("w") as out, talking(bare, port, str(folder), stdin=subprocess.PIPE, cwd=folder) as (other, ready):
-        assert ready.readline() == "ready\n"
-        to_log: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": out, "stderr": out}
-        with talking(client, port, str(folder), cwd=folder, env=environment, **to_log) as (asking, answers):
-            found = {"here": heard(answers), "bare": heard(answers)}
-            with served(folder, environment) as place:
-                found["project"] = heard(answers)
-                assert other.stdin is not None
-                other.stdin.close()
-                assert asking.stdin is not None
-                asking.stdin.write(f"{place()}\n")
-                asking.stdin.flush()
-                found["served"] = heard(answers)
-    return found
-
-
-@contextmanager
-def served(folder: Path, environment: dict[str, str]) -> Iterator[Callable[[], int]]:
-    """`streamtime serve`, and what waits for its port."""
-    ready = folder / "ready.json"
-    command = [sys.executable, "-m", "streamtime", *SERVE, "--ready-file", str(ready)]
-
-    def port() -> int:
-        while not ready.exists():
-            assert serving.poll() is None
-            time.sleep(0.1)
-        found: int = json.loads(ready.read_text())["thrift_port"]
-        return found
-
-    with subprocess.Popen(command, cwd=folder, env=environment) as serving:
-        try:
-            yield port
-        finally:
-            serving.terminate()
+    with log.open("w") as out, talking(client, str(folder), cwd=folder, env=environment, stdout=out, stderr=out) as (_, answers):
+        return {way: heard(answers) for way in ("here", "bare", "project", "served")}
 
 
 def test_each_way_is_green_twice_and_gives_the_same_rows(ways: dict[str, Said]) -> None:
     for way in ("bare", "served", "project"):
         assert ways[way]["rows"] == ways["here"]["rows"], way
     assert all(ways["here"]["rows"].values())
+
+
+def test_the_page_shows_what_comes_out(ways: dict[str, Said]) -> None:
+    pages = Counter(json.loads(row)["team"] for row in ways["here"]["rows"]["pages_by_team"])
+    shown = re.findall(r"(?m)^\| (\w+) +\| +(\d+) \|$", (ROOT / "docs" / "dbt.md").read_text())
+    assert dict(pages) == {team: int(count) for team, count in shown}
 
 
 def test_a_project_of_plain_sql_has_no_calls_and_is_a_project_still(ways: dict[str, Said]) -> None:
@@ -151,6 +111,21 @@ def test_a_maintained_model_follows_the_table_that_it_reads(ways: dict[str, Said
     found = ways["here"]["changes"]
     assert (found["initials"], found["ways"][:2]) == (["A 1", "C 1", "d 1"], ["full", "incremental"])
     assert "flights.initials" in ways["here"]["log"].replace("`", "")
+
+
+def test_the_project_that_the_page_writes_answers_what_it_says(ways: dict[str, Said]) -> None:
+    found = ways["here"]["page"]
+    first, after = "1 JFK 2026-01-01 10:00:00", ["3 LGA 2026-01-01 10:40:00", "5 LGA 2026-01-01 13:00:00"]
+    assert [row.rpartition(" ")[0] for row in found["pages"]] == [first, *after]
+    assert found["log"] == found["pages"]
+    assert [row.split()[:2] for row in found["trap"]] == [["3", "LGA"], ["4", "JFK"]]  # of JFK, 1 had been kept
+    assert found["prices"] == ["mug 2026-01-01 09:00:00 8.0 False", "mug 2026-01-01 10:00:00 None True"] + [
+        f"tea 2026-01-01 {at}:00:00 {price} False" for at, price in (("09", "1.0"), ("11", "1.2"))
+    ]
+    assert [row.split()[0] + " " + row.split()[-1] for row in found["asked"]] == ["mug None", "tea 1.0", "tea 1.2"]
+    assert [row.split()[1] for row in found["applied"]] == ["Ann"]
+    assert found["kept"] == ["mug 1 1", "tea 2 5"]
+    assert found["seed"] == ["timestamp"]
 
 
 def test_the_docs_know_what_a_call_reads(ways: dict[str, Said]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import logging
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -158,6 +160,22 @@ def test_queries_are_watched_while_they_run_fail_and_start_again(
     assert any(
         "WINDOW_UPDATES(PARTITION BY k ORDER BY ts) dropped 1 late" in r.getMessage() for r in caplog.records if r.levelname == "WARNING"
     )
+
+
+LEFT_OPEN = """
+import threading
+from types import SimpleNamespace
+import streamtime
+done = threading.Event()
+listens = lambda listener: threading.Thread(target=done.wait).start()  # as PySpark's does over Spark Connect: no daemon
+streams = SimpleNamespace(active=[], addListener=listens, removeListener=lambda listener: (print("closed"), done.set()))
+streamtime.watch(SimpleNamespace(streams=streams))
+"""
+
+
+def test_a_watch_that_nobody_closed_lets_python_end() -> None:
+    ended = subprocess.run([sys.executable, "-c", LEFT_OPEN], capture_output=True, text=True, check=True, timeout=300)
+    assert ended.stdout == "closed\n"
 
 
 def test_a_table_that_is_something_else_is_left_alone(spark: SparkSession, schema: str) -> None:

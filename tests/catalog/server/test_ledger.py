@@ -114,6 +114,7 @@ def test_who_waits_for_the_last_query_is_told() -> None:
         ),
         ("org.apache.spark.sql.AnalysisException: [X] no table;\n'Project [*]\n+- y", "[X] no table"),
         ("\n[PARSE_SYNTAX_ERROR] near 'a' (line 1, pos 0)\n\n== SQL ==\na", "[PARSE_SYNTAX_ERROR] near 'a' (line 1, pos 0)"),
+        ("INTERNAL: \n[PARSE_SYNTAX_ERROR] near 'a' (line 1, pos 0)\n\n== SQL ==\na", "[PARSE_SYNTAX_ERROR] near 'a' (line 1, pos 0)"),
         ("", ""),
         ("INTERNAL: ", "INTERNAL:"),
     ],

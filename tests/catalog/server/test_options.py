@@ -11,6 +11,7 @@ import pytest
 from streamtime.server import options as asked
 from streamtime.server import passwords, settings
 from streamtime.server.options import Options, Refused, check, loopback, token
+from streamtime.session import delta_jars
 from streamtime.shell import cli
 
 Secret = Callable[[str, str], Path]
@@ -144,6 +145,7 @@ def test_what_conf_says_adds_to_paths_and_goes_before_the_rest(tmp_path: Path) -
         "spark.driver.extraJavaOptions": "-Dmine=1",
         "spark.sql.warehouse.dir": "/mine",
         "spark.driver.host": "10.0.0.5",
+        "spark.jars": "/more.jar",
     }
     made = settings.of(
         Options(master="spark://head:7077", cores="16", settings=given, warehouse=tmp_path / "w"),
@@ -156,9 +158,17 @@ def test_what_conf_says_adds_to_paths_and_goes_before_the_rest(tmp_path: Path) -
     assert (made["spark.sql.warehouse.dir"], made["spark.sql.catalogImplementation"]) == ("/mine", "hive")
     assert (made["spark.master"], made["spark.cores.max"]) == ("spark://head:7077", "16")
     assert made["spark.driver.bindAddress"] == made["spark.driver.host"] == "10.0.0.5"
+    jars = made["spark.jars"].split(",")  # executors on other machines have not the driver's files
+    assert jars == [*map(str, delta_jars()), "/more.jar"]
     here = settings.of(Options(), tmp_path, tmp_path / "log", tmp_path / "c")
     assert here["spark.sql.catalogImplementation"] == "in-memory"
-    assert not here.keys() & {"spark.master", "spark.cores.max", "spark.driver.bindAddress", "spark.driver.host"}  # as `session` has them
+    assert not here.keys() & {
+        "spark.master",
+        "spark.cores.max",
+        "spark.driver.bindAddress",
+        "spark.driver.host",
+        "spark.jars",
+    }  # as `session` has them
     assert not [key for key in (*made, *here) if "token" in key or "password" in key]
 
 

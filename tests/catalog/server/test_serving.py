@@ -1,5 +1,8 @@
 """`streamtime serve`, as its users meet it: one server with every lock on, asked over both doors, told to stop, and its tables afterwards.
 
+The lines of docs/serve.md make its keys and start it, at an address of this machine that is not the usual one; Spark Connect is reached by a
+proxy with TLS. What it does on a cluster, and when a client dies, is in tests/whole/test_cluster.py.
+
 The server runs once. A client in a process of its own asks it everything and writes down what came; each test looks at a part of that.
 """
 
@@ -8,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,16 +24,21 @@ from typing import Any
 import pyspark
 import pytest
 from support import ROOT, TESTS
-from support.jvm import talking
+from support.documents import blocks
+from support.jvm import JAVA_OPTIONS, talking
 from support.served import serving, wait
+from support.tls import proxy
 
 from streamtime.server import passwords
 
 STREAMTIME = [sys.executable, "-m", "streamtime"]
 CLIENT = TESTS / "support" / "served_client.py"
-PASSWORD, KEY, TOKEN = "pä ss:wörd", "key-secret-1", "token-secret-0123456789"
-USERS = ("ana", PASSWORD), ("bo", PASSWORD), ("bea", "one-word")  # beeline's script takes a password of one word
+PAGE = [block.text for block in blocks((ROOT / "docs" / "serve.md").read_text()) if block.unrun]
+HOST = "127.0.0.2"
+PASSWORD = "pä ss:wörd"
+BEA = ("bea", "one-word")  # beeline's script takes a password of one word
 GRACE = 5
+QUICK = os.environ | {"SPARK_SUBMIT_OPTS": JAVA_OPTIONS}
 
 
 @dataclass
@@ -48,6 +56,7 @@ class Seen:
     ready: dict[str, Any]
     spark_log: str
     afterwards: str
+    secrets: tuple[str, ...]
 
     def lines(self, event: str) -> list[str]:
         return [line.partition(" ")[2] for line in self.log if line.partition(" ")[2].startswith(event)]
@@ -56,29 +65,24 @@ class Seen:
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     folder = tmp_path_factory.mktemp("served")
-    certificate = keys(folder)
-    for name, text in {"token": TOKEN, "key": KEY, "users": "\n".join(passwords.line(*user) for user in USERS)}.items():
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o600)
-    locks = [
-        *("--connect-token-file", str(folder / "token"), "--passwords", str(folder / "users")),
-        *("--tls-keystore", str(folder / "server.p12"), "--tls-password-file", str(folder / "key")),
-    ]
+    (lines,) = (text for text in PAGE if "openssl" in text)
+    certificate, options = locked(folder, lines)
     small = ["--memory", "1g", "--cores", "3", "--conf", "spark.sql.shuffle.partitions=2", "--grace", str(GRACE)]
-    with serving(folder, *locks, *small) as server, ExitStack() as stack:
+    with serving(folder, *options, *small) as server, ExitStack() as stack:
         found = server.ready
+        by_tls = stack.enter_context(proxy(folder / "server.pem", HOST, found["connect_port"]))
+        token, key = ((folder / name).read_text().strip() for name in ("token", "keystore-password"))
         place = folder / "place.json"
-        place.write_text(json.dumps(found | {"token": TOKEN, "password": PASSWORD, "certificate": certificate, "folder": str(folder)}))
+        more = {"token": token, "password": PASSWORD, "certificate": certificate, "folder": str(folder), "proxy_port": by_tls}
+        place.write_text(json.dumps(found | more))
         processes = subprocess.run(["ps", "-A", "-ww", "-o", "args"], capture_output=True, text=True, check=True).stdout
         again = [*STREAMTIME, "serve", "--warehouse", str(folder / "warehouse"), "--connect-port", "0", "--thrift-port", "off"]
         second = stack.enter_context(
-            subprocess.Popen([*again, "--health-port", "off"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            subprocess.Popen([*again, "--health-port", "off"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=QUICK)
         )
         try:
-            with talking(CLIENT, "dies", str(place), stdin=subprocess.PIPE) as (dying, said):
-                assert said.readline() == "running\n", server.logged()
-                dying.kill()
-            with talking(CLIENT, "everything", str(place), stdin=subprocess.PIPE) as (client, said):
+            environment = os.environ | {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": certificate}
+            with talking(CLIENT, str(place), stdin=subprocess.PIPE, env=environment) as (client, said):
                 assert said.readline() == "running\n", server.logged()
                 beeline = over_jdbc(found, folder)
                 with urllib.request.urlopen(found["health"], timeout=10) as told:
@@ -97,32 +101,44 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     text = server.logged()
     after = subprocess.run(
         [*STREAMTIME, "sql", "--warehouse", str(folder / "warehouse"), "--format", "csv", "-e", "SELECT v FROM shop.clean ORDER BY v"],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, env=QUICK,
     )  # fmt: skip
     return Seen(
         answers, text.splitlines(), health, processes, beeline, refused, server.process.returncode,
         next(line for line in text.splitlines() if " ready " in line), found,
-        (folder / "warehouse" / "spark.log").read_text(), after.stdout + after.stderr,
+        (folder / "warehouse" / "spark.log").read_text(), after.stdout + after.stderr, (token, key, PASSWORD),
     )  # fmt: skip
 
 
-def keys(folder: Path) -> str:
-    """A key for TLS in a keystore; gives its certificate's file."""
-    tool = shutil.which("keytool") or str(Path(os.environ["JAVA_HOME"]) / "bin" / "keytool")
-    store = ["-alias", "served", "-keystore", str(folder / "server.p12"), "-storepass", KEY]
-    make = ["-genkeypair", "-keyalg", "EC", "-storetype", "PKCS12", "-validity", "2", "-dname", "CN=localhost", "-ext", "san=dns:localhost"]
-    subprocess.run([tool, *make, *store], check=True, capture_output=True)
-    subprocess.run([tool, "-exportcert", "-rfc", *store, "-file", str(folder / "served.pem")], check=True, capture_output=True)
-    trust = ["-importcert", "-noprompt", "-alias", "served", "-file", str(folder / "served.pem"), "-storepass", "changeit"]
-    subprocess.run([tool, *trust, "-keystore", str(folder / "trusted.p12")], check=True, capture_output=True)
-    return str(folder / "served.pem")
+def locked(folder: Path, lines: str) -> tuple[str, list[str]]:
+    """What the page's lines make: token, users, and a key for TLS, whose certificate's file this gives; and the options of its last line."""
+    *make, serve = (
+        lines.replace("dns:shop.example", f"dns:localhost,ip:{HOST}").replace("shop.example", "localhost").replace("\\\n", "").splitlines()
+    )
+    java = Path(os.environ["JAVA_HOME"]) / "bin" if "JAVA_HOME" in os.environ else Path("/")
+    environment = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"], str(java)])}
+
+    def run(script: str, says: str = "") -> None:
+        subprocess.run(["sh", "-eu", "-c", script], cwd=folder, env=environment, input=says, text=True, check=True, capture_output=True)
+
+    run("\n".join(make), f"{PASSWORD}\n")
+    with (folder / "users").open("a") as users:
+        users.write(passwords.line(*BEA) + "\n")
+    run(
+        "openssl pkcs12 -in server.p12 -nodes -passin file:keystore-password -out server.pem\n"
+        "openssl x509 -in server.pem -out served.pem\n"
+        "keytool -importcert -noprompt -alias served -file served.pem -storepass changeit -keystore trusted.p12"
+    )
+    program, verb, *options = shlex.split(serve)
+    assert (program, verb, options[:2]) == ("streamtime", "serve", ["--host", "0.0.0.0"])
+    return str(folder / "served.pem"), [*options[:1], HOST, *options[2:]]
 
 
 def over_jdbc(found: dict[str, Any], folder: Path) -> str:
     """What beeline prints: Hive's JDBC driver."""
     home = Path(pyspark.__file__).parent
     tls = f"ssl=true;sslTrustStore={folder / 'trusted.p12'};trustStorePassword=changeit"
-    command = [str(home / "bin" / "beeline"), "-u", f"jdbc:hive2://localhost:{found['thrift_port']}/;{tls}", "-n", "bea", "-p", "one-word"]
+    command = [str(home / "bin" / "beeline"), "-u", f"jdbc:hive2://{HOST}:{found['thrift_port']}/;{tls}", "-n", *BEA[:1], "-p", *BEA[1:]]
     more = ["--silent=true", "--outputformat=csv2", "-e", "SELECT v FROM shop.clean ORDER BY v;"]
     environment = os.environ | {"SPARK_HOME": str(home)}
     done = subprocess.run([*command, *more], capture_output=True, text=True, env=environment, check=False, timeout=120)
@@ -132,8 +148,8 @@ def over_jdbc(found: dict[str, Any], folder: Path) -> str:
 def test_it_says_where_it_is_in_a_line_and_in_a_file(seen: Seen) -> None:
     facts = dict(fact.split("=", 1) for fact in seen.ready_line.split(" ready ")[1].split(" "))
     assert facts.keys() == {"connect", "thrift", "health", "pid", "seconds"}
-    assert facts["connect"] == seen.ready["connect"] == f"sc://127.0.0.1:{seen.ready['connect_port']}"
-    assert facts["thrift"] == seen.ready["thrift"] == f"jdbc:hive2://127.0.0.1:{seen.ready['thrift_port']}/;ssl=true"
+    assert facts["connect"] == seen.ready["connect"] == f"sc://{HOST}:{seen.ready['connect_port']}"
+    assert facts["thrift"] == seen.ready["thrift"] == f"jdbc:hive2://{HOST}:{seen.ready['thrift_port']}/;ssl=true"
     assert facts["pid"] == str(seen.ready["pid"])
     assert 0 not in (seen.ready["connect_port"], seen.ready["thrift_port"], seen.ready["health_port"])
 
@@ -186,7 +202,7 @@ def test_no_secret_is_where_others_can_read_it(seen: Seen) -> None:
     places = (seen.processes, "\n".join(seen.log), seen.spark_log, *seen.answers["secrets"])
     assert "ready.json" in seen.processes
     for place in places:
-        for secret in (TOKEN, KEY, PASSWORD):
+        for secret in seen.secrets:
             assert secret not in place
 
 
@@ -197,12 +213,26 @@ def test_a_query_can_be_cancelled_over_either_door(seen: Seen) -> None:
     assert seen.answers["jdbc after cancel"] == seen.answers["connect after cancel"] == [[2]]
 
 
-def test_a_client_that_dies_takes_nothing_with_it(seen: Seen) -> None:
-    opened = [line for line in seen.lines("session opened") if "user=bo" in line]
-    session = re.search(r"session=(\w+)", opened[0])
-    assert session is not None
-    assert [line for line in seen.lines("session closed") if session[0] in line]  # JDBC's at once; Connect's are kept for an hour
-    assert seen.answers["jdbc call"] == [["a"], ["c"], ["d"]]
+def test_it_has_the_cores_and_the_memory_that_it_was_given(seen: Seen) -> None:
+    assert seen.lines("starting")[0].startswith("starting master=local[3] ")
+    assert any("streamtime-serve-" in words and " -Xmx1g " in words for words in seen.processes.splitlines())
+
+
+def test_what_the_page_shows_is_what_it_says(seen: Seen) -> None:
+    """The file and the answer of health have these entries, and the log has such lines."""
+    ready, health = (json.loads(text) for text in PAGE if text.startswith("{"))
+    assert ready.keys() == seen.ready.keys()
+    assert (health.keys(), health["sessions"].keys()) == (seen.health.keys(), seen.health["sessions"].keys())
+    (lines,) = (text.splitlines() for text in PAGE if " session opened " in text)
+    shapes = {shape(line) for line in seen.log}
+    assert len(lines) == 3
+    assert [line for line in lines if shape(line) not in shapes] == []
+    assert any(line.endswith(lines[-1].partition(" error=")[2]) for line in seen.lines("query failed"))
+
+
+def shape(line: str) -> tuple[str, ...]:
+    """What a line of the log tells, without what it says of that."""
+    return tuple(word.partition("=")[0] for word in shlex.split(line)[1:])
 
 
 def test_the_log_has_one_line_for_each_event_and_no_stack(seen: Seen) -> None:
@@ -214,6 +244,16 @@ def test_the_log_has_one_line_for_each_event_and_no_stack(seen: Seen) -> None:
     assert [line.split(" ")[0] for line in seen.log if "user=ana" in line]
     assert "boom" not in seen.spark_log
     assert "nope" not in seen.spark_log
+
+
+def test_streams_are_watched_over_connect(seen: Seen) -> None:
+    watched = seen.answers["watched"]
+    assert [row[:2] for row in watched["events"]] == [["once", "started"], ["once", "ended"], ["fails", "started"], ["fails", "failed"]]
+    assert "thud" in watched["events"][-1][-1]
+    assert watched["calls"] == [["DEDUPLICATE(PARTITION BY k ORDER BY ts)", 4, 1]]
+    assert any(line.startswith("once: micro-batch 0; 4 rows") for line in watched["said"]), watched["said"]
+    assert any(line.startswith("fails failed: ") for line in watched["said"])
+    assert watched["lost"] == 0
 
 
 def test_health_counts_what_is_there(seen: Seen) -> None:

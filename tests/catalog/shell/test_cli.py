@@ -6,9 +6,12 @@ import csv
 import io
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +21,8 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pyspark.sql import SparkSession
+from support import ROOT
+from support.documents import blocks
 from support.terminal import Terminal
 
 from streamtime.describe import ORDER, RULE, aligned, results
@@ -407,9 +412,12 @@ def test_without_java_the_doctor_says_what_to_do_and_goes_on(tmp_path: Path) -> 
 
 
 def test_the_probes_of_a_session_pass_here(spark: SparkSession) -> None:
-    for name, probe, _ in doctor.LOCAL:
-        finding = doctor.check(name, lambda probe=probe: probe(spark))  # type: ignore[misc]
-        assert finding.state == "ok", finding
+    found = {name: doctor.check(name, lambda probe=probe: probe(spark)) for name, probe, _ in doctor.LOCAL}  # type: ignore[misc]
+    assert [finding for finding in found.values() if finding.state != "ok"] == []
+    (page,) = (block.text for block in blocks((ROOT / "docs" / "troubleshooting.md").read_text()) if "tests/catalog/shell" in block.unrun)
+    shown = {line[10:29].strip(): line[29:] for line in page.splitlines()}
+    assert list(shown) == ["Java", "pyspark", "functions in SQL", "Delta table"]
+    assert {name: finding.says for name, finding in found.items() if name in shown} == {name: shown[name] for name in list(shown)[2:]}
 
 
 def test_whatever_a_check_raises_is_its_finding() -> None:
@@ -419,6 +427,17 @@ def test_whatever_a_check_raises_is_its_finding() -> None:
     assert doctor.check("x", bad) == doctor.Finding("x", "failed", "no such thing")
     assert doctor.check("x", bad, optional=True).state == "missing"
     assert doctor.check("x", lambda: doctor.installed("no-such-package")).todo == doctor.INSTALL
+
+
+def test_the_doctor_looks_for_all_that_the_pack_requires() -> None:
+    """As pyproject.toml has it, and each can be imported here."""
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in required}
+    found = doctor.requirements()
+    assert {*found, "pyspark"} == names
+    for name, wanted in found.items():
+        assert doctor.check(name, lambda name=name, wanted=wanted: doctor.required(name, wanted)).state == "ok"  # type: ignore[misc]
+    assert doctor.check("numpy", lambda: doctor.required("numpy", "numpy<1")).todo == "pip install 'numpy<1'"
 
 
 @pytest.mark.parametrize(
@@ -442,10 +461,19 @@ def test_versions_are_compared_as_pip_does(version: str, requirement: str, holds
 
 def test_statements_are_compiled_from_stdin_or_refused(tmp_path: Path) -> None:
     call = "SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts{});"
-    clicks = ("--table", "clicks=user_id STRING, ts TIMESTAMP")
-    done = run("compile", *clicks, "--check", stdin=call.format(""))
+    written = {
+        name: block.text.replace(", page STRING", "")
+        for name in ("install.md", "plain.md")
+        for block in blocks((ROOT / "docs" / name).read_text())
+        if "tests/catalog/shell" in block.unrun
+    }
+    assert written["install.md"] == written["plain.md"].replace(" --check", "")
+    (tmp_path / "daily.sql").write_text(call.format(""))
+    command = written["plain.md"].replace("streamtime", shlex.join(STREAMTIME))
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert "row_number() OVER (PARTITION BY `user_id`" in done.stdout
+    assert "row_number() OVER (PARTITION BY `user_id`" in (tmp_path / "plain.sql").read_text()
+    clicks = ("--table", "clicks=user_id STRING, ts TIMESTAMP")
     limit = call.replace("DEDUPLICATE", "SUPPRESS_UNTIL_TIME_LIMIT").format(", max_records => 9, when_full => 'spill'")
     done = run("compile", *clicks, stdin=limit)
     assert (done.returncode, done.stdout) == (1, "")

@@ -451,6 +451,24 @@ def test_over_connect_the_answer_is_the_analyzer_doors(connect: Connect, text: s
     assert connect.answers[text] == connect.expected[text]
 
 
+@pytest.mark.parametrize("registered", [False, True])
+def test_over_connect_the_pages_lines_have_an_answer(connect: Connect, registered: bool) -> None:
+    doors, install = (connect.registered if registered else connect.seen)["pages"]
+    assert ("Doors: server, query, python." in doors) is registered
+    assert install.startswith(doors)
+    assert "|  1|2026-01-01|" in install
+
+
+def test_over_connect_registering_asks_the_servers_workers_what_they_lack(connect: Connect) -> None:
+    assert connect.seen["workers that have all"] == connect.registered["workers that have all"] == []
+    lacks, broken = connect.seen["workers that lack"]  # and no tag and no thread is left
+    assert lacks.startswith(
+        f"streamtime: Spark's workers run `{sys.executable}`, which has no numpy_of_the_moon. Functions with a kernel fail"
+    )
+    assert "Who runs the server installs NumPy and PyArrow" in lacks
+    assert broken.startswith("streamtime: the server's workers cannot run Python: ZeroDivisionError: division by zero. ")
+
+
 def test_over_connect_a_call_is_drawn(connect: Connect) -> None:
     title, _, lane, bars, *_ = connect.seen["picture"]
     assert title == "DEDUPLICATE: within 10 seconds"

@@ -82,6 +82,31 @@ def test_equal_means_what_group_by_says(spark: SparkSession, values: str, groups
         assert spark.sql(f"SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY c ORDER BY ts{within})").count() == groups
 
 
+KEYED = (
+    "DEDUPLICATE(TABLE(t) PARTITION BY k ORDER BY ts)",
+    "DEDUPLICATE(TABLE(t) PARTITION BY k ORDER BY ts, within => INTERVAL 1 DAY)",
+    "DISTINCT_IN_WINDOW(TABLE(t) PARTITION BY k ORDER BY ts, size => INTERVAL 1 DAY)",
+    "VERSIONS(TABLE(t) PARTITION BY k ORDER BY ts)",
+    "VERSIONS(TABLE(t) PARTITION BY k ORDER BY ts, grace => INTERVAL 1 DAY, output => 'dropped')",
+    "SUPPRESS_UNTIL_TIME_LIMIT(TABLE(t) PARTITION BY k ORDER BY ts, wait => INTERVAL 1 DAY)",
+    "AS_OF_JOIN(TABLE(SELECT collate('A', 'UTF8_LCASE') AS l, TIMESTAMP '2024-01-02' AS at) PARTITION BY l ORDER BY at, "
+    "TABLE(t) PARTITION BY k ORDER BY ts)",
+)
+
+
+def test_of_rows_whose_keys_a_collation_calls_equal_always_the_same_one_is_first(spark: SparkSession) -> None:
+    """However they are stored (C4)."""
+    asked = " UNION ALL ".join(f"SELECT {number} AS call, k FROM {call}" for number, call in enumerate(KEYED))
+    found = []
+    for values in ("('a'), ('A'), ('B'), ('b')", "('b'), ('B'), ('A'), ('a')"):
+        spark.sql(
+            f"CREATE OR REPLACE TEMP VIEW t AS SELECT collate(k, 'UTF8_LCASE') AS k, TIMESTAMP '2024-01-01' AS ts FROM VALUES {values} AS v(k)"
+        )
+        found.append(sorted(map(tuple, spark.sql(asked).collect())))
+    assert found[0] == found[1]
+    assert {call for call, _ in found[0]} == set(range(len(KEYED)))
+
+
 def test_names_nullability_and_metadata_stay(spark: SparkSession) -> None:
     df = spark.range(3).selectExpr("id AS `a key`", "timestamp_seconds(id) AS `Ts.x`", "1 AS n")
     df = df.withMetadata("n", {"comment": "kept"})

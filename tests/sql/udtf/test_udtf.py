@@ -163,6 +163,19 @@ def test_a_full_buffer_and_wrong_calls_of_suppress(spark: SparkSession, udtfs: N
             spark.sql(call.format(function, options))
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_ties_are_broken_by_columns_of_any_type_that_can_be_ordered(spark: SparkSession, udtfs: None, descending: bool) -> None:
+    """By arrays, structs, and strings whose collation calls them equal, however the rows are stored."""
+    rows = ["('k1', array(2), struct('x'), 'a')", "('k1', array(1), struct('x'), 'a')", "('k2', array(1), struct('y'), 'a')"]
+    rows += ["('k2', array(1), struct('x'), 'a')", "('k3', NULL, struct('x'), 'b')", "('k3', NULL, struct('x'), 'B')"]
+    values = ", ".join(reversed(rows) if descending else rows)
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW t AS SELECT k, TIMESTAMP '2024-01-01' AS t, a, s, collate(c, 'UTF8_LCASE') AS c, map(k, c) AS m "
+        f"FROM VALUES {values} AS v(k, a, s, c)"
+    )
+    both(spark, "SELECT k, a, s, collate(c, 'UTF8_BINARY') AS c FROM DEDUPLICATE(TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t'))")
+
+
 def test_every_case(spark: SparkSession, udtfs: None) -> None:
     identity = {"id = key": "key", "id = null": "CAST(NULL AS STRING)", "id = value": "value", "id = key|value": "concat(key, '|', value)"}
     for case in CASES:
