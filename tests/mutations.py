@@ -399,6 +399,18 @@ MUTATIONS = [
         " and not (edge.outer and forward)", "", FOUND,
     ),
     Mutation(
+        "maintain: what changes on the null side of an outer join is not followed row by row", "catalog/maintained/additive.py",
+        " and a not in root.optional", "", f"{ADDED}::test_rows_that_changes_lead_to_are_put_in_their_places",
+    ),
+    Mutation(
+        "maintain: a row that was there between two commits alone never came", "catalog/maintained/additive.py",
+        "tables[source.table].net(session)", "tables[source.table].signed(session)", f"{ADDED}::test_rows_that_changes_lead_to_are_put_in_their_places",
+    ),
+    Mutation(
+        "maintain: a row may not come with the key of one that is there", "catalog/maintained/additive.py",
+        "if twins is None and inserted:", "if False:", f"{ADDED}::test_a_key_that_two_rows_come_to_have_is_refused",
+    ),
+    Mutation(
         "TABLE_HISTORY: -0.0 in the place of 0.0 is another version", "sql/tables/commits.py",
         " or has_floating(kind):", ":", "tests/sql/functions/test_table_history.py::test_a_version_is_told_from_another_by_bits",
     ),

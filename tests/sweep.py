@@ -36,7 +36,7 @@ SCHEMA = "swept"
 TABLES = cases.TABLES | tpch.TABLES
 OFTEN = (
     ["orders"] * 4
-    + ["items", "items", "kinds", "prices"]
+    + ["items", "items", "kinds", "prices", "visits", "visits", "visits"]
     + ["h_lines"] * 4
     + ["h_orders"] * 2
     + ["h_customers", "h_nations", "h_suppliers"]
@@ -108,6 +108,7 @@ def opened(folder: Path) -> SparkSession:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "spark"),
         "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.codegen.wholeStage": "false",  # of a few rows: a plan takes longer to be compiled than to be run as it is
     }
     spark = streamtime.session(cores=2, memory="3g", settings=settings)
     jvm.answers_at_once(spark)

@@ -1,4 +1,7 @@
-"""Totals that follow from those that are there and from what changes add to them, so that no group is counted again.
+"""Rows and totals that follow from those that are there and from what changes add to them, so that nothing else is computed again.
+
+Of a join, the rows of one table that came and went, with how, meet the other tables in the place of all its rows: what the query makes
+of them came, or went. Their keys say which of the rows that are there these are (`Rows`). Of totals, no group is counted again (`Totals`).
 
 The query is run as it is written, over the rows that came in the place of one of its tables, and over those that went. Of a join, the
 changes of each table meet the tables before it as they are, and those behind it as they were; so each pair of rows counts once.
@@ -9,16 +12,18 @@ and none came, so that perhaps none is left, and the sum is NULL; rows went, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.maintained.nodes import Block, Total
-from streamtime.maintained.target import OP, difference
-from streamtime.maintained.units import Cut, Evaluation, together
+from streamtime.maintained.nodes import Block, Leaf, Total
+from streamtime.maintained.snapshots import CAME
+from streamtime.maintained.target import BROADCAST, OP, difference
+from streamtime.maintained.units import LARGE, Cut, Evaluation, joined_by, together
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
 
@@ -28,13 +33,94 @@ NARROW, WIDE = 30, 37  # digits of a sum that is kept, and of one to which anoth
 
 @dataclass(frozen=True)
 class Judged:
-    """The groups that changes led to: of those that are known, their rows, and which of them differ from those that are there, as
-    `Target.put` takes them; those that are in doubt; and all of them."""
+    """The units that changes led to: of those that are known, which rows differ from those that are there, as `Target.put` takes them;
+    those that are in doubt; and all of them. `twin` is a key, and how many rows have it, where two have one."""
 
-    rows: DataFrame
     changes: DataFrame
-    doubtful: Cut
+    doubtful: Cut | None
     groups: Cut
+    twin: tuple[Any, ...] | None = None
+
+
+class Rows:
+    """A query whose rows have keys, between two commits of one table that its rows are made of, and of no other."""
+
+    def __init__(self, evaluation: Evaluation, block: Block, alias: str, keys: Sequence[str]) -> None:
+        self.evaluation, self.block, self.alias, self.query = evaluation, block, alias, evaluation.query
+        self.keys = [next(i for i, c in enumerate(self.query.columns) if c.lower() == k.lower()) for k in keys]
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, keys: Sequence[str]) -> Rows | None:
+        """None where rows that are there are not simply those before, less those that went, and those that came."""
+        root, tables = evaluation.query.root, evaluation.tables
+        if not isinstance(root, Block) or not root.adds_up:
+            return None
+        changed = [leaf for leaf in evaluation.query.leaves if tables[leaf.table].feed(evaluation.session) is not None]
+        if len(changed) != 1:
+            return None
+        found = (a for a, s in root.sources.items() if isinstance(s, Leaf) and s.span == changed[0].span)
+        alias = next((a for a in found if a in root.behind and a not in root.optional), None)
+        return None if alias is None else cls(evaluation, root, alias, keys)
+
+    def judged(self, target: DataFrame) -> Judged:
+        """Which rows come, go, or are others, by their keys."""
+        by_key = self._by_key().persist()
+        self.evaluation.kept.append(by_key)
+        count, most, inserted = by_key.agg(F.count("*"), F.max("came"), F.count_if(F.col(OP) == "inserted")).collect()[0]
+        names = [self.query.columns[i] for i in self.keys]
+        units = by_key.select(*[F.col(quoted(c)).alias(f"u{n}") for n, c in enumerate(names)])
+        twins = by_key.where("came > 1").select(*map(quoted, names), "came") if (most or 0) > 1 else None
+        if twins is None and inserted:  # of a key that the table has already
+            new = Cut(tuple(c.lower() for c in names), units.where(by_key[OP] == "inserted"), inserted)
+            twins = new.keep(target).select(*map(quoted, names), F.lit(2))
+        twin = None if twins is None else twins.first()
+        changes = by_key.where(F.col(OP).isNotNull()).drop("came")
+        return Judged(changes, None, Cut(tuple(c.lower() for c in names), units, count), None if twin is None else tuple(twin))
+
+    def _by_key(self) -> DataFrame:
+        """For each key that changes led to, its row and how it differs, and how many rows came."""
+        found = self._found()
+        row = F.struct(*[F.col(f"c{i}") for i in range(len(self.query.columns))])
+        one = found.groupBy(*[F.col(f"c{i}").alias(f"k{n}") for n, i in enumerate(self.keys)]).agg(
+            F.count_if("came").alias("came"),
+            F.count_if(~F.col("came")).alias("went"),
+            F.first(F.when(F.col("came"), row), ignorenulls=True).alias("new"),
+            F.first(F.when(~F.col("came"), row), ignorenulls=True).alias("old"),
+        )
+        made = T.StructType([T.StructField(f"c{i}", kind) for i, kind in enumerate(self.query.kinds)])
+        gone, there = F.col("came") == 0, F.when(F.col("went") > 0, F.lit(True)).alias("there")
+        places = range(len(made.fields))
+        sides = [F.col(f"{of}.c{i}").alias(f"{to}{i}") for of, to in (("new", "c"), ("old", "o")) for i in places]
+        both = one.select("came", there, *sides)
+        shown = [F.when(gone, F.col(f"o{i}")).otherwise(F.col(f"c{i}")) if i in self.keys else F.col(f"c{i}") for i in places]
+        return both.select(*[c.alias(n) for c, n in zip(shown, self.query.columns, strict=True)], difference(made, gone).alias(OP), "came")
+
+    def _found(self) -> DataFrame:
+        """What the query makes of the rows that changed, and for each whether it came or went."""
+        session, tables = self.evaluation.session, self.evaluation.tables
+        leaves = {leaf.span: self.evaluation.at(leaf, False) for leaf in self.query.leaves}
+        source = self.block.sources[self.alias]
+        assert isinstance(source, Leaf)
+        rows = tables[source.table].net(session)
+        assert rows is not None
+        for other in self.block.optional:
+            if (cut := self._looked_up(other, rows)) is not None:
+                beside = self.block.sources[other]
+                assert isinstance(beside, Leaf)
+                leaves[beside.span] = cut.keep(leaves[beside.span])
+        leaves[source.span] = F.broadcast(rows) if tables[source.table].changed <= BROADCAST else rows
+        at = self.block.behind[self.alias]
+        found = self.evaluation.run(None, leaves, {(at, at): f", {quoted(self.alias)}.{CAME} AS {OP} "}).drop(CAME)  # a star has it too
+        return found.toDF(*[f"c{i}" for i in range(len(self.query.columns))], "came")
+
+    def _looked_up(self, other: str, rows: DataFrame) -> Cut | None:
+        """The keys that are needed of a large table on the null side: Spark sends the side that is kept whole to no other."""
+        beside, pairs = self.block.sources[other], joined_by(self.block, self.alias, other, forward=True)
+        if not isinstance(beside, Leaf) or not pairs or self.evaluation.tables[beside.table].size < LARGE:
+            return None
+        names = {c.lower(): c for c in rows.columns}
+        keys = rows.select(*[F.col(quoted(names[a])).alias(f"u{i}") for i, (a, _) in enumerate(pairs)])
+        return self.evaluation.counted(tuple(b for _, b in pairs), keys)
 
 
 class Totals:
@@ -63,7 +149,6 @@ class Totals:
         doubts = found.where("doubt").select(*[F.col(f"c{i}").alias(f"u{n}") for n, i in enumerate(self.keys)])
         known, columns = found.where("NOT doubt"), [F.col(f"c{i}").alias(c) for i, c in enumerate(self.query.columns)]
         return Judged(
-            known.where("NOT gone").select(*columns),
             known.where(F.col(OP).isNotNull()).select(*columns, OP),
             Cut(units, doubts, doubts.count()),
             groups.of({u: u for u in units}),

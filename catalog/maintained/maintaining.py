@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.maintained import costs
-from streamtime.maintained.additive import Judged, Totals
+from streamtime.maintained.additive import Judged, Rows, Totals
 from streamtime.maintained.nodes import Block, Query, Unreadable
 from streamtime.maintained.reading import read
 from streamtime.maintained.receipt import Last, Receipt, written
@@ -219,7 +220,7 @@ class _Run:
 
     def _incremental(self) -> _Plan:
         assert self.query.root is not None
-        judged = self._totals()
+        judged = self._totals() or self._rows()
         cut = self._touched() if judged is None else judged.groups
         if cut is None:
             return _Plan("none", "The tables have new commits, and no row in them changed.", touched=0)
@@ -259,6 +260,14 @@ class _Run:
         except ArithmeticException:  # what came may have no sum, where all that is there has one
             return None
 
+    def _rows(self) -> Judged | None:
+        """The rows that come and go, where the query says them of those that changed."""
+        rows = Rows.of(self.evaluation, self.key) if self.key is not None else None
+        judged = None if rows is None else rows.judged(self.session.table(self.target.name))
+        if judged is not None and judged.twin is not None:
+            raise self._twin(*judged.twin)
+        return judged
+
     def _predicted(self, share: float) -> dict[str, float]:
         return costs.predicted(self.last.costs if self.last else {}, self._size(), share)
 
@@ -274,7 +283,7 @@ class _Run:
             changed={n: t.changed for n, t in self.tables.items() if t.changed},
             units=self.units,
             touched=None if plan.way == "full" else plan.touched,
-            added=plan.touched - plan.judged.doubtful.count if plan.judged and plan.touched else 0,
+            added=plan.touched - _doubtful(plan.judged) if plan.judged and plan.touched else 0,
             predicted=plan.predicted or {},
             seconds=round(time.monotonic() - self.begun, 3),
             run=self.last.receipt.run + 1 if self.last else 1,
@@ -316,18 +325,14 @@ class _Run:
     def _merge(self, receipt: Receipt, cut: Cut, judged: Judged | None) -> Receipt:
         units = cut.values.toDF(*self.units)
         few = cut.count <= FEW and all(nameable(f.dataType) for f in units.schema.fields)
-        fresh = None if judged is not None and not judged.doubtful.count else self._computed(cut if judged is None else judged.doubtful)
-        if few and not self.apart:
-            assert fresh is not None
-            return self.target.replace_few(units, fresh, receipt, self._label(receipt))
-        if few:
-            pieces = [] if judged is None else [judged.changes]
-            if fresh is not None:
-                doubtful = units if judged is None else judged.doubtful.values.toDF(*self.units)
-                pieces.append(self._kept(self.target.differing(doubtful, fresh)))
-            return self.target.put(together(pieces), self.units, receipt, self._label)
-        pieces = ([] if judged is None else [judged.rows]) + ([] if fresh is None else [fresh])
-        return self.target.replace_units(units, together(pieces), self.apart, receipt, self._label(receipt))
+        if not self.apart:
+            replaced = self.target.replace_few if few else self.target.replace_units
+            return replaced(units, self._computed(cut), receipt, self._label(receipt))
+        pieces, doubtful = ([], cut) if judged is None else ([judged.changes], judged.doubtful)
+        if doubtful is not None and (judged is None or doubtful.count):
+            differing = self.target.differing(doubtful.values.toDF(*self.units), doubtful.small, self._computed(doubtful))
+            pieces.append(self._kept(differing))
+        return self.target.put(together(pieces), self.units, few, receipt, self._label)
 
     def _computed(self, cut: Cut) -> DataFrame:
         """The rows of some units, by the query."""
@@ -345,15 +350,22 @@ class _Run:
     def _refuse_twins(self, rows: DataFrame) -> None:
         twin = rows.groupBy(*map(quoted, self.key or ())).count().where("count > 1").first()
         if twin is not None:
-            *values, count = twin
-            shown = ", ".join(f"{k} = {v}" for k, v in zip(self.key or (), values, strict=True))
-            raise CallError(NAME, "`key`", f"the result has {count} rows with {shown}", "Name columns that tell its rows apart.")
+            raise self._twin(*twin)
+
+    def _twin(self, *found: Any) -> CallError:
+        *values, count = found
+        shown = ", ".join(f"{k} = {v}" for k, v in zip(self.key or (), values, strict=True))
+        return CallError(NAME, "`key`", f"the result has {count} rows with {shown}", "Name columns that tell its rows apart.")
 
     def _differs(self) -> int:
         """In how many rows the target differs from the result computed anew."""
         fresh = _all_comparable(self.evaluation.whole().toDF(*self.query.columns))
         kept = _all_comparable(self.session.table(self.target.name))
         return fresh.exceptAll(kept).count() + kept.exceptAll(fresh).count()
+
+
+def _doubtful(judged: Judged) -> int:
+    return judged.doubtful.count if judged.doubtful is not None else 0
 
 
 def _all_comparable(df: DataFrame) -> DataFrame:

@@ -174,6 +174,17 @@ def written(expression: exp.Expr, source: Source) -> Span:
     return start, end
 
 
+def begins(offset: int, source: Source) -> int | None:
+    """Where the FROM begins that a table stands in, which is written there; None where it stands in parentheses of its own."""
+    at = next(i for i, t in enumerate(source.tokens) if t.start <= offset < t.end)
+    around = source.around[at]
+    level = list(source.level(0 if around is None else around + 1, at))
+    selects = [i for i in level if source.word(i) == "SELECT"]
+    froms = (i for i in level if source.word(i) == "FROM" and source.word(i - 1) not in ("DISTINCT", "."))
+    found = [i for i in froms if selects and i > selects[-1]]
+    return source.tokens[found[0]].start if found else None
+
+
 def lower(names: Sequence[str]) -> set[str]:
     """Names to compare with."""
     return {n.lower() for n in names}

@@ -111,6 +111,7 @@ class Block:
     units: frozenset[str]
     filtered: bool = False  # whether groups are left out, by HAVING, or rows put in order
     spread: bool = False  # whether an item makes several rows of one, as explode() does
+    behind: Mapping[str, int] = field(default_factory=dict)  # for each table in FROM, where the FROM that it stands in begins in the text
 
     @property
     def added(self) -> bool:
@@ -119,6 +120,12 @@ class Block:
             return False
         totals = all(i.total is not None for n, i in enumerate(self.items) if n not in self.grouped)
         return totals and all(isinstance(s, Leaf) for s in self.sources.values())
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the rows are those of a join, each made of one row of each source: then those that a source's change makes come to those
+        that were there. A source on the null side of an outer join is not such a one."""
+        return self.grouped is None and not self.filtered
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
 from streamtime.maintained.calls import SPECS, CallReader
-from streamtime.maintained.names import Names, groups, lower, own, spread, total, written
+from streamtime.maintained.names import Names, begins, groups, lower, own, spread, total, written
 from streamtime.maintained.nodes import (
     Block,
     Call,
@@ -204,6 +204,7 @@ class _Reader(CallReader):
             frozenset(units - twice),
             left_out,
             spread(tree),
+            {a: at for a, s in sources.items() if isinstance(s, Leaf) and (at := begins(s.span[0], self.statement)) is not None},
         )
 
     def sources(

@@ -21,7 +21,7 @@ class Receipt:
         changed: rows that came or went in these tables since; an update is two.
         units: the columns by whose values the result is cut.
         touched: how many of their values changes led to; None where the way is full.
-        added: for how many of these what changed was added to the totals that were there; the others were computed anew.
+        added: for how many of these the rows that changed say the new row, or what to add to the totals; the others were computed anew.
         removed, inserted: rows of the target. `updated`: rows that have their place.
         predicted: seconds that each way was thought to take, where that is known.
         seconds: what it took.

@@ -10,12 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.errors import CallError, NoHistory
+from streamtime.sql.rows.columns import has_collation, has_floating, orderable
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.change_data import AT, CHANGE, VERSION, change_data
-from streamtime.sql.tables.commits import FEED, Log, log_of
+from streamtime.sql.tables.commits import AS_JSON, FEED, Log, log_of
 from streamtime.sql.tables.declaration import asked, name_parts, properties_of
 
 NAME = "maintain"
+CAME = "streamtime_came"  # of a changed row: whether it came, or went
 
 
 @dataclass
@@ -66,9 +68,28 @@ class Table:
 
     def changes(self, session: Any, came: bool) -> DataFrame | None:
         """The rows that came since, or those that went."""
+        signed = self.signed(session)
+        return None if signed is None else signed.where(F.col(CAME) == came).drop(CAME)
+
+    def signed(self, session: Any) -> DataFrame | None:
+        """The rows that came and went since, and for each whether it came."""
         feed = self.feed(session)
-        kinds = ("insert", "update_postimage") if came else ("delete", "update_preimage")
-        return None if feed is None else feed.where(F.col(CHANGE).isin(*kinds)).drop(CHANGE)
+        return None if feed is None else feed.withColumn(CAME, F.col(CHANGE).isin("insert", "update_postimage")).drop(CHANGE)
+
+    def net(self, session: Any) -> DataFrame | None:
+        """The same without rows that came and went again between two commits. They are told apart by bits."""
+        signed = self.signed(session)
+        if signed is None or self.before is None or self.now == self.before + 1:
+            return signed
+        fields = [f for f in signed.schema.fields if f.name != CAME]
+        plain = [f for f in fields if orderable(f.dataType)]
+        other = [f for f in fields if not orderable(f.dataType) or has_collation(f.dataType) or has_floating(f.dataType)]
+        by = [F.col(quoted(f.name)) for f in plain] + [F.to_json(F.struct(quoted(f.name)), AS_JSON) for f in other]
+        more = F.sum(F.when(F.col(CAME), 1).otherwise(-1))
+        row = F.first(F.struct(*[F.col(quoted(f.name)).alias(f"c{i}") for i, f in enumerate(fields)]))
+        found = signed.groupBy(*[c.alias(f"k{i}") for i, c in enumerate(by)]).agg(more.alias("more"), row.alias("row")).where("more <> 0")
+        each = found.select("row", (F.col("more") > 0).alias(CAME), F.explode(F.sequence(F.lit(1), F.abs("more"))))
+        return each.select(*[F.col(f"row.c{i}").alias(f.name) for i, f in enumerate(fields)], CAME)
 
     def forget(self) -> None:
         """Free what was kept of the changes."""

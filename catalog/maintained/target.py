@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from streamtime.maintained.receipt import MARK, Last, Receipt, said
 from streamtime.maintained.snapshots import NAME
 from streamtime.sql.call.errors import CallError
-from streamtime.sql.rows.columns import has_collation, orderable
+from streamtime.sql.rows.columns import has_collation, has_floating, orderable
 from streamtime.sql.rows.typed import needs_mapping
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.tables.declaration import asked
@@ -29,7 +29,8 @@ WITHOUT_ROWS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "
 PROPERTIES = {"delta.enableDeletionVectors": "true"}  # a row that goes marks its file, and does not write it anew
 PROPERTY = "maintained.run"  # not of `streamtime.`: these say that a table is versioned
 ASKED = ("version", "operation", "operationMetrics", "userMetadata", "unix_micros(timestamp) AS at")
-OP = "streamtime_op"  # of a row of the source of a MERGE: 1 puts a row, 0 removes those of a unit
+OP = "streamtime_op"  # of a row that is written: whether it is 'inserted', 'updated' or 'removed'
+BROADCAST = 200_000  # rows that are sent to each task
 RECENT = 20  # commits that are read at first: those since the last run are nearly always among them
 FEW = 2_000  # units that a condition can name: it stands in the commit, and of 20,000 it took longer than a MERGE
 FLOATING = (T.FloatType, T.DoubleType)
@@ -108,32 +109,48 @@ class Target:
         writer = fresh.write.format("delta").mode("overwrite").option("replaceWhere", one_of(units.schema, units.collect()))
         return self._written(writer, receipt, label)
 
-    def put(self, differing: DataFrame, units: Sequence[str], receipt: Receipt, label: Callable[[Receipt], str]) -> Receipt:
-        """Put rows that differ, as `differing` has them, in the places of those of their units: one row each, and few of them.
-
-        They are looked at twice.
+    def put(self, differing: DataFrame, units: Sequence[str], few: bool, receipt: Receipt, label: Callable[[Receipt], str]) -> Receipt:
+        """Put rows that differ, as `differing` has them, in the places of those of their units: one row each. `few`: a condition can name
+        the units. They are looked at several times.
         """
-        named = differing.select(*map(quoted, units), OP)
-        found = named.collect()
-        receipt = receipt.wrote(Counter(row[OP] for row in found))
-        if not found:
+        keys = differing.select(*map(quoted, units), OP)
+        named = keys.collect() if few else []
+        counted = named if few else differing.groupBy(OP).count().collect()
+        counts = Counter(row[OP] for row in named) if few else Counter({row[OP]: row["count"] for row in counted})
+        receipt = receipt.wrote(counts)
+        if not counts:
             self.note(receipt, label(receipt))
             return receipt
-        writer = differing.where(f"{OP} <> 'removed'").drop(OP).write.format("delta")
-        if receipt.inserted == len(found):
-            writer.mode("append")
-        else:  # Delta refuses rows that the condition does not name
-            keys = T.StructType(named.schema.fields[:-1])
-            writer.mode("overwrite").option("replaceWhere", one_of(keys, [tuple(row)[:-1] for row in found]))
-        return self._written(writer, receipt, label(receipt))
+        rows = differing.where(f"{OP} <> 'removed'").drop(OP).coalesce(1 + counts.total() // BROADCAST)  # few rows are one file
+        if set(counts) == {"inserted"}:
+            return self._written(rows.write.format("delta").mode("append"), receipt, label(receipt))
+        if few:  # Delta refuses rows that the condition does not name
+            condition = one_of(T.StructType(keys.schema.fields[:-1]), [tuple(row)[:-1] for row in named])
+            return self._written(rows.write.format("delta").mode("overwrite").option("replaceWhere", condition), receipt, label(receipt))
+        return self._put_by_merge(differing, units, counts, receipt, label(receipt))
 
-    def differing(self, units: DataFrame, fresh: DataFrame) -> DataFrame:
+    def _put_by_merge(self, differing: DataFrame, units: Sequence[str], counts: Counter[str], receipt: Receipt, label: str) -> Receipt:
+        """Without rows to insert, a MERGE compares with few rows what is there, and sorts nothing."""
+        names = [quoted(c) for c in differing.columns if c != OP]
+        sets = ", ".join(f"t.{c} = s.{c}" for c in names)
+        clauses = {
+            "updated": f"WHEN MATCHED AND s.{OP} = 'updated' THEN UPDATE SET {sets}",
+            "removed": f"WHEN MATCHED AND s.{OP} = 'removed' THEN DELETE",
+            "inserted": _inserted(names),
+        }
+        source = F.broadcast(differing) if counts.total() <= BROADCAST else differing
+        same = " AND ".join(f"t.{quoted(u)} <=> s.{quoted(u)}" for u in units)
+        return self._merged(source, same, " ".join(text for kind, text in clauses.items() if counts[kind]), receipt, label)
+
+    def differing(self, units: DataFrame, small: bool, fresh: DataFrame) -> DataFrame:
         """Of some units, the rows that come in, are others than before, or go, and which; of one that goes, the columns of its unit."""
         table = self.session.table(self.name)
         old = table.select(*[F.col(quoted(c)).alias(f"o{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("there"))
         made = fresh.select(*[F.col(quoted(c)).alias(f"c{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("made"))
         places = [fresh.columns.index(c) for c in units.columns]
-        old = old.join(F.broadcast(units), _same(old, [f"o{i}" for i in places], units, units.columns), "left_semi")  # null-safe
+        old = old.join(
+            F.broadcast(units) if small else units, _same(old, [f"o{i}" for i in places], units, units.columns), "left_semi"
+        )  # null-safe
         both = old.join(made, _same(old, [f"o{i}" for i in places], made, [f"c{i}" for i in places]), "full")  # null-safe
         gone = F.col("made").isNull()
         columns = [
@@ -142,23 +159,20 @@ class Target:
         ]
         return both.select(*columns, difference(fresh.schema, gone).alias(OP)).where(F.col(OP).isNotNull())
 
-    def replace_units(self, units: DataFrame, fresh: DataFrame, single: bool, receipt: Receipt, label: str) -> Receipt:
-        """The same by a MERGE, however many units there are. It looks four times through the table."""
-        view = f"streamtime_{uuid.uuid4().hex}"
-        source = self._gone(units, fresh, single).unionAll(fresh.withColumn(OP, F.lit(1)))
-        source.createOrReplaceTempView(view)
-        by = [quoted(c) for c in units.columns]
+    def replace_units(self, units: DataFrame, fresh: DataFrame, receipt: Receipt, label: str) -> Receipt:
+        """Put fresh rows in the place of all rows of some units, however many. It looks four times through the table."""
+        source = self._gone(units, fresh).unionAll(fresh.withColumn(OP, F.lit("inserted")))
         names = [quoted(c) for c in fresh.columns]
-        same = " AND ".join(f"t.{u} <=> s.{u}" for u in by)
-        insert = f"WHEN NOT MATCHED AND s.{OP} = 1 THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{c}' for c in names)})"
-        if single:
-            update = _update(fresh, units.columns)
-            text = f"MERGE INTO {self.name} t USING {view} s ON {same} {update} WHEN MATCHED AND s.{OP} = 0 THEN DELETE {insert}"
-        else:
-            text = f"MERGE INTO {self.name} t USING {view} s ON s.{OP} = 0 AND {same} WHEN MATCHED THEN DELETE {insert}"
+        same = " AND ".join([f"s.{OP} = 'removed'", *(f"t.{quoted(u)} <=> s.{quoted(u)}" for u in units.columns)])
+        return self._merged(source, same, f"WHEN MATCHED THEN DELETE {_inserted(names)}", receipt, label)
+
+    def _merged(self, source: DataFrame, same: str, clauses: str, receipt: Receipt, label: str) -> Receipt:
+        """By a MERGE."""
+        view = f"streamtime_{uuid.uuid4().hex}"
+        source.createOrReplaceTempView(view)
         try:
             with self._labelled(label, receipt.run):
-                rows = self.session.sql(text).collect()
+                rows = self.session.sql(f"MERGE INTO {self.name} t USING {view} s ON {same} {clauses}").collect()
         except PySparkException as error:
             if not _is_repeated(error):
                 raise
@@ -171,18 +185,15 @@ class Target:
             ("removed", "deleted"), ("inserted", "inserted"), ("updated", "updated"))}  # fmt: skip
         return receipt.wrote(counts)
 
-    def _gone(self, units: DataFrame, fresh: DataFrame, single: bool) -> DataFrame:
+    def _gone(self, units: DataFrame, fresh: DataFrame) -> DataFrame:
         """The units whose rows go, as rows of the source. Those alone that the table has: a MERGE of Delta 4.4.0 whose source rows match
-        nothing fails where one of them is for no clause ("Unexpected row"). Of single rows, those alone that have none any more.
+        nothing fails where one of them is for no clause ("Unexpected row").
         """
         there = self.session.table(self.name).select(*[F.col(quoted(c)).alias(f"t{i}") for i, c in enumerate(units.columns)])
         gone = units.join(there, _same(units, units.columns, there, there.columns), "left_semi")  # null-safe
-        if single:
-            have = fresh.select(*[F.col(quoted(c)).alias(f"f{i}") for i, c in enumerate(units.columns)])
-            gone = gone.join(have, _same(gone, units.columns, have, have.columns), "left_anti")  # null-safe
         empty = [F.col(quoted(f.name)) if f.name in units.columns else F.lit(None) for f in fresh.schema.fields]
         typed = [column.cast(f.dataType).alias(f.name) for column, f in zip(empty, fresh.schema.fields, strict=True)]
-        return gone.select(*typed, F.lit(0).alias(OP))
+        return gone.select(*typed, F.lit("removed").alias(OP))
 
     def note(self, receipt: Receipt, label: str) -> None:
         """A commit without rows, which says what was read."""
@@ -217,25 +228,13 @@ def _other(old: str, new: str, kind: T.DataType) -> str:
     collation, and in what has a -0.0 within."""
     if isinstance(kind, FLOATING):
         return f"NOT (CAST({old} AS STRING) <=> CAST({new} AS STRING))"
-    if not orderable(kind) or has_collation(kind) or _has_floating(kind):
+    if not orderable(kind) or has_collation(kind) or has_floating(kind):
         return "true"
     return f"NOT ({old} <=> {new})"
 
 
-def _has_floating(kind: T.DataType) -> bool:
-    if isinstance(kind, T.StructType):
-        return any(_has_floating(f.dataType) for f in kind.fields)
-    return _has_floating(kind.elementType) if isinstance(kind, T.ArrayType) else isinstance(kind, FLOATING)
-
-
-def _update(fresh: DataFrame, units: Sequence[str]) -> str:
-    """The clause that updates a row where it differs."""
-    rest = [f for f in fresh.schema.fields if f.name not in units or isinstance(f.dataType, FLOATING)]
-    if not rest:
-        return ""
-    differs = [_other(f"t.{quoted(f.name)}", f"s.{quoted(f.name)}", f.dataType) for f in rest]
-    sets = ", ".join(f"t.{quoted(f.name)} = s.{quoted(f.name)}" for f in rest)
-    return f"WHEN MATCHED AND s.{OP} = 1 AND ({' OR '.join(differs)}) THEN UPDATE SET {sets}"
+def _inserted(names: Sequence[str]) -> str:
+    return f"WHEN NOT MATCHED AND s.{OP} = 'inserted' THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{c}' for c in names)})"
 
 
 def _same(one: DataFrame, names: Sequence[str], other: DataFrame, others: Sequence[str]) -> Column:

@@ -154,7 +154,7 @@ class Evaluation:
             return None
         for beside, cut in given.items():
             other = node.sources[beside]
-            pairs = _joined(node, beside, alias, forward=True)
+            pairs = joined_by(node, beside, alias, forward=True)
             if isinstance(other, Leaf) and pairs and all(b in below.units for _, b in pairs):
                 names = {c.lower(): c for c in other.columns}
                 keys = cut.keep(self.at(other, old)).select(*[F.col(quoted(names[a])).alias(f"u{i}") for i, (a, _) in enumerate(pairs)])
@@ -226,7 +226,7 @@ class Evaluation:
             for here, there in way:
                 other = _marked(self.rows(node.sources[there], None, old), there)
                 same = F.lit(True)
-                for a, b in _joined(node, here, there):
+                for a, b in joined_by(node, here, there):
                     same &= F.col(quoted(f"{here}.{a}")) == F.col(quoted(f"{there}.{b}"))
                 # not null-safe, as the user's own join is not
                 df, marked[there] = df.join(other, same), other
@@ -348,7 +348,7 @@ def _computed(node: Block, cut: Cut, alias: str) -> dict[str, str]:
     return {n: i.text for n, i in items.items() if i.plain is None and i.text and {a for a, _ in i.of} == {alias}}
 
 
-def _joined(node: Block, one: str, other: str, forward: bool = False) -> list[tuple[str, str]]:
+def joined_by(node: Block, one: str, other: str, forward: bool = False) -> list[tuple[str, str]]:
     """The columns by which two sources are joined directly. `forward`: as of `_reached`."""
     pairs = []
     for edge in node.edges:

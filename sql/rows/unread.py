@@ -35,8 +35,10 @@ def size(df: Any) -> int | None:
         return None
     plan = df.plan if hasattr(type(df), "plan") else df._jdf.queryExecution().analyzed()
     leaves = plan.collectLeaves()
-    leaf = leaves.head() if leaves.size() == 1 else None
-    kind = None if leaf is None else leaf.nodeName()
+    if leaves.size() != 1:
+        return None
+    leaf = leaves.head()
+    kind = leaf.nodeName()
     if kind in ("LocalRelation", "Range"):
         return int(str(leaf.stats().sizeInBytes()))
     if kind != "LogicalRelation" or leaf.relation().getClass().getSimpleName() != "HadoopFsRelation":

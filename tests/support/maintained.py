@@ -20,8 +20,9 @@ TABLES = {
     "items": "item INT, kind STRING, `prïce 🍵` DOUBLE",
     "kinds": "kind STRING, name STRING",
     "prices": "item INT, ts TIMESTAMP, price INT, gone BOOLEAN",
+    "visits": "id BIGINT, item INT, v DOUBLE",  # the one whose key no two rows have
 }
-KEYS = {"orders": "id", "items": "item", "kinds": "kind", "prices": "item"} | tpch.KEYS
+KEYS = {"orders": "id", "items": "item", "kinds": "kind", "prices": "item", "visits": "id"} | tpch.KEYS
 WHO = ["'ann'", "'bob'", "'hot'", "'hot'", "'hot'", "''", "NULL"]
 TIMES = [
     "NULL", "TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '9999-12-31 23:59:59.999999'", "TIMESTAMP '2024-03-31 01:30:00'",
@@ -106,6 +107,18 @@ QUERIES: dict[str, tuple[str, str | None, bool]] = {
         None,
         True,
     ),
+    "visited": (
+        "SELECT i.kind IS DISTINCT FROM 'hot' AS cold, x.*, i.n FROM {s}.visits AS x LEFT JOIN (SELECT item, count(*) AS n, max(kind) AS kind "
+        "FROM {s}.items GROUP BY item) AS i ON x.item = i.item",
+        "id",
+        True,
+    ),
+    "visiting": (
+        "SELECT id, v * n AS paid FROM {s}.visits JOIN (SELECT item AS thing, count(*) AS n FROM {s}.orders GROUP BY item) AS o ON "
+        "item = thing WHERE v <> 1 OR n > 1",
+        "id",
+        True,
+    ),
 } | tpch.QUERIES
 
 
@@ -152,6 +165,7 @@ def drawn(schema: str, random_: random.Random, table: str) -> str:
         "orders": {"update": "v = v + 1", "move": f"`wh o` = {random_.choice(WHO)}, item = {random_.randint(0, 3)}"},
         "items": {"update": "`prïce 🍵` = -0.0", "move": f"kind = {random_.choice(WHO)}"},
         "kinds": {"update": "name = concat(name, 'x')", "move": f"kind = {random_.choice(WHO)}"},
+        "visits": {"update": "v = -v", "move": f"item = {random_.randint(0, 3)}, id = id + {random_.getrandbits(40)}"},
         "prices": {"update": "price = price + 1", "move": f"ts = {random_.choice(TIMES)}, gone = NOT gone"},
     }[table][kind]
     return f"UPDATE {full} SET {sets} WHERE {some}"
@@ -167,6 +181,8 @@ def _row(table: str, random_: random.Random) -> str:
         )
     if table == "items":
         return f"({item}, {random_.choice(WHO)}, {random_.choice(['1.5D', 'NULL', 'double(0.25)'])})"
+    if table == "visits":
+        return f"({random_.getrandbits(40)}, {item}, {random_.choice(['0.0D', '1', 'NULL', '2.5D'])})"
     if table == "kinds":
         return f"({random_.choice(WHO)}, {random_.choice(WHO)})"
     return f"({item}, {at}, {random_.randint(1, 5)}, {random_.choice(['true', 'false', 'false', 'NULL'])})"

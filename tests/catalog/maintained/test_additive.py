@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 from support import maintained as cases
 
 import streamtime
+from streamtime import CallError
 from streamtime.maintained.additive import Totals
 from streamtime.maintained.target import nameable, one_of
 
@@ -139,3 +140,71 @@ def test_a_condition_names_units_whatever_they_are(spark: SparkSession) -> None:
 def test_of_other_types_none_is_named(kind: T.DataType) -> None:
     """A DOUBLE is -0.0 or NaN, a TIMESTAMP is written in a time zone, a collation calls several values one."""
     assert not nameable(kind)
+
+
+KEYED = {  # with `key => 'id'`; which of their tables is followed row by row
+    "inner": (
+        "SELECT f.id, v, d.name FROM {s}.d AS d JOIN {s}.f f ON d.name IS DISTINCT FROM 'z' AND f.g = d.g WHERE v IS NULL OR v < 9",
+        "fd",
+    ),
+    "left": ("SELECT d.name IS DISTINCT FROM 'x' AS other, x.* FROM {s}.f AS x LEFT JOIN {s}.d AS d ON x.g = d.g", "f"),
+    "star": ("WITH c AS (SELECT 1 AS one) SELECT *, v * 2 AS twice -- FROM nowhere\nFROM {s}.f ", "f"),
+}
+CHANGES = {  # what is done between two runs, to which table, so that all ways of writing are taken
+    "updated": ("f", ["UPDATE {s}.f SET v = -v WHERE id <> 2"]),
+    "removed": ("f", ["DELETE FROM {s}.f WHERE id IN (3, 8) OR id IS NULL"]),
+    "inserted": ("f", ["INSERT INTO {s}.f VALUES (NULL, 2, double('NaN'), 'null'), (10, 3, 1, ''), (11, NULL, NULL, NULL)"]),
+    "all three": (
+        "f",
+        [
+            "UPDATE {s}.f SET id = id + 100 WHERE id IN (1, 4)",
+            "INSERT INTO {s}.f VALUES (1, 2, 0.0, 'again')",
+            "UPDATE {s}.f SET v = 99, g = 1 WHERE id = 5",
+        ],
+    ),
+    "other rows without a key's row": ("f", ["INSERT INTO {s}.f VALUES (2, NULL, NULL, 'joins nothing')", "DELETE FROM {s}.f WHERE `wh at` LIKE 'j%'"]),
+    "several commits": ("f", ["UPDATE {s}.f SET v = 5 WHERE id IN (6, 7)", "UPDATE {s}.f SET v = 0.0D WHERE id = 6", "UPDATE {s}.f SET v = -7 WHERE id = 7"]),
+    "the other side": ("d", ["UPDATE {s}.d SET name = concat(name, 'x') WHERE g < 3", "DELETE FROM {s}.d WHERE g = 3", "INSERT INTO {s}.d VALUES (9, 'nine')"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("few", [2000, 0])
+def test_rows_that_changes_lead_to_are_put_in_their_places(
+    spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """What changed meets the other tables, and nothing else is computed again; by conditions that name keys, and by none."""
+    monkeypatch.setattr("streamtime.maintained.maintaining.FEW", few)
+    spark.sql(f"CREATE TABLE {schema}.f (id INT, g INT, v DOUBLE, `wh at` STRING) {cases.FEED[:-1]}, delta.columnMapping.mode = 'name')")
+    spark.sql(f"CREATE TABLE {schema}.d (g INT, name STRING) {cases.FEED}")
+    spark.sql(f"INSERT INTO {schema}.f SELECT id, id % 4, IF(id % 3 = 0, 0.0D, id), concat('w', id) FROM range(1, 10)")
+    spark.sql(f"INSERT INTO {schema}.f VALUES (NULL, 1, NULL, NULL)")
+    spark.sql(f"INSERT INTO {schema}.d VALUES (1, 'one'), (2, NULL), (3, 'x'), (0, 'z')")
+    tables = {f"{schema}.{name}": text.format(s=schema) for name, (text, _) in KEYED.items()}
+    for name, text in tables.items():
+        streamtime.maintain(spark, name, text, key="id")
+    ways = set()
+    for what, (table, statements) in CHANGES.items():
+        for statement in statements:
+            spark.sql(statement.format(s=schema))
+        for name, (_, followed) in KEYED.items():
+            done = streamtime.maintain(spark, f"{schema}.{name}", tables[f"{schema}.{name}"], key="id", policy="incremental")
+            assert done.way in ("incremental", "none"), (what, done)
+            if done.way == "incremental" and table in followed:
+                assert done.added == done.touched, (what, done)
+            ways |= {tuple(kind for kind in ("inserted", "updated", "removed") if getattr(done, kind))}
+        assert cases.differences(spark, tables) == {}, what
+    assert ways >= {("inserted",), ("updated",), ("removed",), ("inserted", "updated", "removed")}, ways
+
+
+def test_a_key_that_two_rows_come_to_have_is_refused(spark: SparkSession, schema: str) -> None:
+    """Whether both come at once, or one was there before; and what is refused is not written."""
+    spark.sql(f"CREATE TABLE {schema}.f (id INT, v INT) {cases.FEED}")
+    spark.sql(f"INSERT INTO {schema}.f VALUES (1, 1), (NULL, 2)")
+    for text in ("SELECT * FROM {s}.f WHERE v > 0", "SELECT f.id, f.v + 0 AS v FROM {s}.f f WHERE f.v > 0"):
+        streamtime.maintain(spark, f"{schema}.m", text.format(s=schema), key="id")
+        for rows, twin in (("(1, 9)", "id = 1"), ("(NULL, 9)", "id = None"), ("(5, 9), (5, 9)", "id = 5")):
+            spark.sql(f"INSERT INTO {schema}.f VALUES {rows}")
+            with pytest.raises(CallError, match=f"the result has 2 rows with {twin}"):
+                streamtime.maintain(spark, f"{schema}.m", text.format(s=schema), key="id", policy="incremental")
+            spark.sql(f"DELETE FROM {schema}.f WHERE v = 9")
+        assert streamtime.maintain(spark, f"{schema}.m", text.format(s=schema), key="id", shadow=True).shadow == 0
