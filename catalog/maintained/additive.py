@@ -90,7 +90,7 @@ class Rows:
         made = T.StructType([T.StructField(f"c{i}", kind) for i, kind in enumerate(self.query.kinds)])
         gone, there = F.col("came") == 0, F.when(F.col("went") > 0, F.lit(True)).alias("there")
         places = range(len(made.fields))
-        sides = [F.col(f"{of}.c{i}").alias(f"{to}{i}") for of, to in (("new", "c"), ("old", "o")) for i in places]
+        sides = [of.getField(f"c{i}").alias(f"{to}{i}") for of, to in ((F.col("new"), "c"), (F.col("old"), "o")) for i in places]
         both = one.select("came", there, *sides)
         shown = [F.when(gone, F.col(f"o{i}")).otherwise(F.col(f"c{i}")) if i in self.keys else F.col(f"c{i}") for i in places]
         return both.select(*[c.alias(n) for c, n in zip(shown, self.query.columns, strict=True)], difference(made, gone).alias(OP), "came")

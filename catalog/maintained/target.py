@@ -148,10 +148,9 @@ class Target:
         old = table.select(*[F.col(quoted(c)).alias(f"o{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("there"))
         made = fresh.select(*[F.col(quoted(c)).alias(f"c{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("made"))
         places = [fresh.columns.index(c) for c in units.columns]
-        old = old.join(
-            F.broadcast(units) if small else units, _same(old, [f"o{i}" for i in places], units, units.columns), "left_semi"
-        )  # null-safe
-        both = old.join(made, _same(old, [f"o{i}" for i in places], made, [f"c{i}" for i in places]), "full")  # null-safe
+        ours = [f"o{i}" for i in places]
+        old = old.join(F.broadcast(units) if small else units, _same(old, ours, units, units.columns), "left_semi")  # null-safe
+        both = old.join(made, _same(old, ours, made, [f"c{i}" for i in places]), "full")  # null-safe
         gone = F.col("made").isNull()
         columns = [
             (F.when(gone, F.col(f"o{i}")).otherwise(F.col(f"c{i}")) if i in places else F.col(f"c{i}")).alias(c)

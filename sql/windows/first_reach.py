@@ -91,5 +91,6 @@ def _firsts(frame: Frame, takes_part: Column, place: Column, slide: int, after: 
         return frame.df.groupBy(F.when(takes_part, reached).alias(STEP)).agg(lowest)
     by, rows = frame.order[0].ref.column, frame.df.where(takes_part).withColumn(STEP, reached)
     least = rows.groupBy(named(STEP).alias(AT)).agg(F.min(by).alias(LEAST))
-    few = rows.join(F.broadcast(least), (named(STEP) == named(AT)) & (by <= named(LEAST)))  # one number as the join's key is fastest
+    # not null-safe on purpose: what reaches no step has no row in the table; and one number as a join's key is fastest
+    few = rows.join(F.broadcast(least), (named(STEP) == named(AT)) & (by <= named(LEAST)))
     return few.groupBy(named(STEP)).agg(lowest)
