@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -71,6 +72,17 @@ def test_the_workers_example_loses_no_flight_when_a_worker_dies(tmp_path: Path) 
     assert done.stdout.count("  ok    ") == 5
     assert "Streaming" not in done.stderr
     assert (tmp_path / "workers.svg").read_text().count("w3") > 1
+
+
+def test_each_example_is_run_by_a_test() -> None:
+    """A script by its name, or as a part of one that is; a folder as a whole."""
+    tests = "\n".join(path.read_text() for path in TESTS.rglob("*.py"))
+    scripts = "\n".join(path.read_text() for path in (ROOT / "examples").glob("*.py"))
+    for path in (ROOT / "examples").iterdir():
+        if path.is_dir():
+            assert path.name == "__pycache__" or re.search(rf'"examples" / "{path.name}"|examples/{path.name}\b', tests), path.name
+        else:
+            assert re.search(rf'"{path.stem}"|examples/{path.stem}\b', tests) or f"from {path.stem} import" in scripts, path.name
 
 
 def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
