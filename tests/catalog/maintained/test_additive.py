@@ -142,13 +142,14 @@ def test_of_other_types_none_is_named(kind: T.DataType) -> None:
     assert not nameable(kind)
 
 
-KEYED = {  # with `key => 'id'`; which of their tables is followed row by row
+KEYED = {  # with `key => 'id'`; which of their tables are followed row by row; whether a condition names the keys that are written
     "inner": (
         "SELECT f.id, v, d.name FROM {s}.d AS d JOIN {s}.f f ON d.name IS DISTINCT FROM 'z' AND f.g = d.g WHERE v IS NULL OR v < 9",
         "fd",
+        True,
     ),
-    "left": ("SELECT d.name IS DISTINCT FROM 'x' AS other, x.* FROM {s}.f AS x LEFT JOIN {s}.d AS d ON x.g = d.g", "f"),
-    "star": ("WITH c AS (SELECT 1 AS one) SELECT *, v * 2 AS twice -- FROM nowhere\nFROM {s}.f ", "f"),
+    "left": ("SELECT d.name IS DISTINCT FROM 'x' AS other, x.* FROM {s}.f AS x LEFT JOIN {s}.d AS d ON x.g = d.g", "f", False),
+    "star": ("WITH c AS (SELECT 1 AS one) SELECT *, v * 2 AS twice -- FROM nowhere\nFROM {s}.f ", "f", False),
 }
 CHANGES = {  # what is done between two runs, to which table, so that all ways of writing are taken
     "updated": ("f", ["UPDATE {s}.f SET v = -v WHERE id <> 2"]),
@@ -168,32 +169,30 @@ CHANGES = {  # what is done between two runs, to which table, so that all ways o
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("few", [2000, 0])
-def test_rows_that_changes_lead_to_are_put_in_their_places(
-    spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch, few: int
-) -> None:
+def test_rows_that_changes_lead_to_are_put_in_their_places(spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What changed meets the other tables, and nothing else is computed again; by conditions that name keys, and by none."""
-    monkeypatch.setattr("streamtime.maintained.maintaining.FEW", few)
     spark.sql(f"CREATE TABLE {schema}.f (id INT, g INT, v DOUBLE, `wh at` STRING) {cases.FEED[:-1]}, delta.columnMapping.mode = 'name')")
     spark.sql(f"CREATE TABLE {schema}.d (g INT, name STRING) {cases.FEED}")
     spark.sql(f"INSERT INTO {schema}.f SELECT id, id % 4, IF(id % 3 = 0, 0.0D, id), concat('w', id) FROM range(1, 10)")
     spark.sql(f"INSERT INTO {schema}.f VALUES (NULL, 1, NULL, NULL)")
     spark.sql(f"INSERT INTO {schema}.d VALUES (1, 'one'), (2, NULL), (3, 'x'), (0, 'z')")
-    tables = {f"{schema}.{name}": text.format(s=schema) for name, (text, _) in KEYED.items()}
+    tables = {f"{schema}.{name}": text.format(s=schema) for name, (text, _, _) in KEYED.items()}
     for name, text in tables.items():
         streamtime.maintain(spark, name, text, key="id")
     ways = set()
     for what, (table, statements) in CHANGES.items():
         for statement in statements:
             spark.sql(statement.format(s=schema))
-        for name, (_, followed) in KEYED.items():
+        for name, (_, followed, few) in KEYED.items():
+            monkeypatch.setattr("streamtime.maintained.maintaining.FEW", 2000 if few else 0)
             done = streamtime.maintain(spark, f"{schema}.{name}", tables[f"{schema}.{name}"], key="id", policy="incremental")
             assert done.way in ("incremental", "none"), (what, done)
             if done.way == "incremental" and table in followed:
                 assert done.added == done.touched, (what, done)
-            ways |= {tuple(kind for kind in ("inserted", "updated", "removed") if getattr(done, kind))}
+            ways |= {(few, *(kind for kind in ("inserted", "updated", "removed") if getattr(done, kind)))}
         assert cases.differences(spark, tables) == {}, what
-    assert ways >= {("inserted",), ("updated",), ("removed",), ("inserted", "updated", "removed")}, ways
+    each = [("inserted",), ("updated",), ("removed",), ("inserted", "updated", "removed")]
+    assert ways >= {(few, *kinds) for few in (True, False) for kinds in each}, ways
 
 
 def test_a_key_that_two_rows_come_to_have_is_refused(spark: SparkSession, schema: str) -> None:
