@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
 from support import as_plain
 from support.doors import LOCAL
-from support.jvm import INTERPRETED, JAVA_OPTIONS, ROOM, answers_at_once, classes_are_found_once, code_cache, no_process_for_a_file
+from support.jvm import JAVA_OPTIONS, ROOM, answers_at_once, classes_are_found_once, code_cache, no_process_for_a_file
 from support.streams import Source
 
 from streamtime.shelf import FUNCTIONS
@@ -49,8 +49,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
             # a micro-batch changes a few rows, and keeping these takes less than keeping all of RocksDB, or than counting them anew
             "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
             "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-            "spark.databricks.delta.snapshotPartitions": "1",  # what a table's log says is a few rows, too
-            **INTERPRETED,
             "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {ROOM} -Dlog4j2.configurationFile=file:{_log_settings(folder)}",
         },
     )
@@ -71,16 +69,6 @@ def _log_settings(folder: Path) -> Path:
     path = folder / "log4j2.properties"
     path.write_text(LOG4J)
     return path
-
-
-@pytest.fixture
-def compiled(spark: SparkSession) -> Iterator[None]:
-    """Plans compiled to Java, as users have them: for files that run every function, every kind of key and every type, and for many rows."""
-    for name in INTERPRETED:
-        spark.conf.set(name, "true" if name.endswith("wholeStage") else "FALLBACK")
-    yield
-    for name, value in INTERPRETED.items():
-        spark.conf.set(name, value)
 
 
 @pytest.fixture

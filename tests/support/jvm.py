@@ -1,5 +1,4 @@
-"""How the tests' JVMs are set up: compiled quickly rather than well, since most of them are young, and their plans not at all; and a channel
-that is the test's alone."""
+"""How the tests' JVMs are set up: compiled quickly rather than well, since most of them are young; and a channel that is the test's alone."""
 
 from __future__ import annotations
 
@@ -16,8 +15,6 @@ from py4j.java_gateway import JavaClass, JavaMember
 # C1 alone leaves a JVM 48 MB for compiled code. The suite needs 80 after a third of its tests; when it is full, all that follows is interpreted
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=400m"
 ROOM = "-Xmn800m"  # for plans, which are thrown away by the gigabyte: a JVM that is left to find that out collects them every few queries
-# A test's plans are large and its rows few: to write Java for a plan, and to compile that, takes longer than to run it
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 ARCHIVE = Path(sys.prefix) / "spark.jsa"  # made by `archive`; a JVM that cannot use it starts without, and is to say nothing of it
 JAVA_OPTIONS = f"{QUICK} -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable" if ARCHIVE.exists() else QUICK
 

@@ -36,6 +36,16 @@ def proxy(pem: Path, host: str, port: int) -> Iterator[int]:
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        loop.call_soon_threadsafe(server.close)
+        asyncio.run_coroutine_threadsafe(ended(server), loop).result(30)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
+        loop.close()
+
+
+async def ended(server: asyncio.Server) -> None:
+    """With what it still passes through."""
+    server.close()
+    going = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in going:
+        task.cancel()
+    await asyncio.gather(*going, return_exceptions=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import sqlglot
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from support import TESTS, nasty
 from support.plain_calls import CALLS, DAYS, DECLARED, EVENT, FAR, OVER_DELTA, STATEMENTS, STOCK
 from support.plain_calls import DEDUPLICATE as DEDUPLICATE_CALLS
@@ -333,16 +333,12 @@ def test_what_is_never_null_is_so_in_plain_sql_of_least_values(spark: SparkSessi
         streamtime.compile(spark, f"SELECT * FROM {call.replace('min(', 'sum(')}")
 
 
-@pytest.fixture(scope="module")
-def far(spark: SparkSession) -> DataFrame:
-    """Made once, and judged by many calls."""
+@pytest.mark.parametrize(
+    "call",
+    FAR,
+)
+def test_plain_sql_holds_to_the_ends_of_timestamp(spark: SparkSession, call: str) -> None:
     nasty.near_and_far(spark, 41)
-    return spark.table("nasty")
-
-
-@pytest.mark.parametrize("call", FAR)
-def test_plain_sql_holds_to_the_ends_of_timestamp(spark: SparkSession, far: DataFrame, call: str) -> None:
-    far.createOrReplaceTempView("nasty")
     plain = said(spark.sql(streamtime.compile(spark, f"SELECT * FROM {call}")))
     wanted = said(spark.sql(f"SELECT * FROM {call}"))
     assert (plain[0], rounded(call, plain[1])) == (wanted[0], rounded(call, wanted[1]))

@@ -292,7 +292,6 @@ def test_empty_input_gives_empty_output_of_the_same_columns(spark: SparkSession)
         assert df.collect() == []
 
 
-@pytest.mark.usefixtures("compiled")
 def test_one_hot_key_in_one_session_over_many_batches(spark: SparkSession) -> None:
     spark.sql("SELECT 'hot' AS k, timestamp_seconds(pmod(xxhash64(id), 300000)) AS t, id FROM range(300000)").createOrReplaceTempView("t")
     for options in ("", ", grace => INTERVAL 10 DAYS"):

@@ -22,8 +22,6 @@ from streamtime.sql.syntax.text import one_to_one
 from streamtime.udfs import keys
 from streamtime.udfs.deduplicate import Deduplicate
 
-pytestmark = pytest.mark.usefixtures("compiled")
-
 # xxHash64 takes 8 bytes at a time: hash = rotate(hash ^ mix(bytes), 27) * P1 + P4. The first 8 bytes of these two differ so that bit 36 of
 # the mix does, hence the top bit of the hash and no other, whatever the seed; the second 8 so that the top bit of the mix does, and undo it
 ONE, TWO = "rlj8d24yzäsux1a", "Rykп~ƅzäs$ľw"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("compiled")
-
 # two values of each type that differ, in SQL
 VALUES = {
     "TINYINT": ("1Y", "2Y"),

@@ -12,8 +12,6 @@ from pyspark.sql import SparkSession
 from support import reference, reference_sessionize
 from support.streams import DDL, SECOND, Source, at, ids, micros, random_batches, replay
 
-pytestmark = pytest.mark.usefixtures("compiled")
-
 CALL = "SELECT * FROM SESSIONIZE(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', gap => INTERVAL 3 SECONDS{})"
 FAR = {"k": "far", "t": 10**6 * SECOND, "id": 1000, "off": None}  # the watermark passes all others
 
