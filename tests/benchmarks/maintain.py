@@ -4,10 +4,11 @@
 
 For each rate some rows of one table are changed, anywhere in it, and the maintained table is brought up to date by following them; 'one' is
 a row that is deleted. Beside it stand `maintain` with policy='full', and the bare query with an overwrite of a table, as who has no
-`maintain` would write it: in the same process, of the same tables, one after the other. `--warm` runs all once that is not counted. `tasks`
-are CPU seconds of Spark's tasks, by its own metrics; `cpu` those of this process and all that it started, the planner and the JVM's
-compiler among them; `seconds` are of the clock, which other work stretches. Medians, and the rate at which following costs as much as the
-bare query, stand in docs/maintain.md. `predicted` is what `maintain` expected of each way at that moment: policy='auto' takes the lesser.
+`maintain` would write it: in the same process, of the same tables, one after the other, the full run first, so that the others find code that
+has been compiled. `--warm` runs all once that is not counted. `tasks` are CPU seconds of Spark's tasks, by its own metrics; `cpu` those of
+this process and all that it started, the planner and the JVM's compiler among them; `seconds` are of the clock, which other work stretches.
+Medians, and the rate at which following costs as much as the bare query, stand in docs/maintain.md. `predicted` is what `maintain` expected
+of each way at that moment: policy='auto' takes the lesser.
 
 Results are stored after each run, and tables are kept in the folder: started again, it goes on where it was, with --rounds more, if so asked.
 """
@@ -91,12 +92,12 @@ class Benchmark:
         ways = self.found.setdefault(name, {"bare": [], "full": [], "rates": {}}) if number is not None else {}
         ways = ways or {"bare": [], "full": [], "rates": {}}
         text, target, place = text.format(s=self.schema), f"{self.schema}.m_{list(QUERIES).index(name)}", number or 0
-        if len(ways["bare"]) <= place:
-            ways["bare"].append(measured(self.spark, lambda: self.bare(text)))
-            self.stored(name, "bare", ways, number)
         if len(ways["full"]) <= place or not self.spark.catalog.tableExists(target):
             ways["full"].append(self.run(target, text, key, "full"))
             self.stored(name, "full", ways, number)
+        if len(ways["bare"]) <= place:
+            ways["bare"].append(measured(self.spark, lambda: self.bare(text)))
+            self.stored(name, "bare", ways, number)
         for rate in rates:
             runs = ways["rates"].setdefault(rate, [])
             if len(runs) <= place:
@@ -134,7 +135,7 @@ class Benchmark:
 
     def stored(self, name: str, what: str, ways: Stored, number: int | None) -> None:
         run = (ways[what] if what in ways else ways["rates"][what])[-1]
-        bare = statistics.median(b["tasks"] for b in ways["bare"])
+        bare = statistics.median(b["tasks"] for b in ways["bare"] or [run])
         print(
             f"{self.rows:,} {name:18} {what:>8}  tasks {run['tasks']:6.2f} s  cpu {run['cpu']:6.2f} s  clock {run['seconds']:6.2f} s  "
             f"bare/this by tasks {bare / run['tasks']:5.2f}{'' if number is not None else '  not counted'}",
