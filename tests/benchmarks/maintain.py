@@ -116,7 +116,8 @@ class Benchmark:
         """A commit that changes about so many rows, others each time."""
         name, salt = f"{self.schema}.{table}", time.time_ns() % 1_000_000
         if rate == "one":
-            self.spark.sql(f"DELETE FROM {name} WHERE id = (SELECT min(id) FROM {name})")
+            least = self.spark.sql(f"SELECT min(id) FROM {name}").first()
+            self.spark.sql(f"DELETE FROM {name} WHERE id = {least and least[0]}")
         else:
             count = max(1, int(self.rows * float(rate)))
             self.spark.sql(f"UPDATE {name} SET v = v + 1 WHERE pmod(hash(id, {salt}), {self.rows}) < {count}")
@@ -131,14 +132,17 @@ class Benchmark:
         return found | {"touched": receipt.touched, "predicted": receipt.predicted} | rows
 
     def bare(self, text: str) -> None:
-        streamtime.query(self.spark, text).write.format("delta").mode("overwrite").saveAsTable(f"{self.schema}.bare")
+        streamtime.query(self.spark, text).write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(
+            f"{self.schema}.bare"
+        )
 
     def stored(self, name: str, what: str, ways: Stored, number: int | None) -> None:
         run = (ways[what] if what in ways else ways["rates"][what])[-1]
-        bare = statistics.median(b["tasks"] for b in ways["bare"] or [run])
+        bare = [b["tasks"] for b in ways["bare"]]
         print(
-            f"{self.rows:,} {name:18} {what:>8}  tasks {run['tasks']:6.2f} s  cpu {run['cpu']:6.2f} s  clock {run['seconds']:6.2f} s  "
-            f"bare/this by tasks {bare / run['tasks']:5.2f}{'' if number is not None else '  not counted'}",
+            f"{self.rows:,} {name:18} {what:>8}  tasks {run['tasks']:6.2f} s  cpu {run['cpu']:6.2f} s  clock {run['seconds']:6.2f} s"
+            + (f"  bare/this by tasks {statistics.median(bare) / run['tasks']:5.2f}" if bare else "")
+            + ("" if number is not None else "  not counted"),
             flush=True,
         )
         if number is not None:

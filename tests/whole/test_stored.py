@@ -44,6 +44,25 @@ def test_a_contestant_that_was_left_out_is_told_and_not_left_out_of_the_table() 
     assert made.endswith("| another | say it |")
 
 
+def test_where_following_costs_as_much_is_between_two_rates_and_auto_is_judged_by_the_clock() -> None:
+    found = {"one": 20.0, "0.01": 4.0, "0.2": 0.5}
+    assert tables.crossing(100_000, found) == "7.4 %"
+    assert tables.crossing(100_000, {"one": 0.9}) == "always dearer"
+    assert tables.crossing(100_000, {"one": 9.0, "0.2": 1.5}) == "more than 20%"
+    run = {"tasks": 1.0, "cpu": 2.0, "seconds": 9.0}
+    runs = [{**run, "predicted": {"incremental": i, "full": 5.0}} for i in (4.0, 6.0)] + [{**run, "predicted": {}}]
+    of = {
+        "bare": [run],
+        "full": [{**run, "seconds": 8.0}, {**run, "seconds": 8.5}],
+        "rates": {"0.01": runs, "one": [run | {"predicted": {}}]},
+    }
+    assert tables.picked(of) == [False, True]
+    made = tables.maintained({"1000": {"join": of}, "machine": {"cpus": 2, "cores": 2, "date": "2026-11-25", "load": 3.4}})
+    assert "| rows, query | computed anew | one row | 1.00% | the same at |" in made
+    assert "| 1,000: join | 1.0 s | 1.0 s, 1.0 x | 1.0 s, 1.0 x | more than 1% |" in made
+    assert made.endswith("quicker by the clock in 1 of 2 runs.")
+
+
 def test_what_breaks_first_is_told_with_the_limits_that_the_code_has() -> None:
     page = (ROOT / "docs" / "scale.md").read_text()
     a_key = 8 * (KEY + Deduplicate(within=1).width)

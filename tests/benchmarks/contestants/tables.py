@@ -5,10 +5,12 @@ those of peers.json; tests/whole/test_stored.py compares the pages with them.
 from __future__ import annotations
 
 import json
+import math
 import operator
 import statistics
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +122,66 @@ def cluster(stored: Stored) -> str:
     return table(head, *rows)
 
 
+def maintained(stored: Stored) -> str:
+    """What `maintain.py` found: what following took and how many times the bare query takes that, where they cost the same, and `auto`."""
+    sizes = {int(size): found for size, found in stored.items() if size.isdigit()}
+    found_rates = {rate for found in sizes.values() for of in found.values() for rate in of["rates"]}
+    rates = sorted(found_rates, key=lambda rate: 0.0 if rate == "one" else float(rate))
+    machine, rounds = stored["machine"], [len(of["bare"]) for found in sizes.values() for of in found.values()]
+    judged = [right for found in sizes.values() for of in found.values() for right in picked(of)]
+    head = ["rows, query", "computed anew", *["one row" if rate == "one" else f"{float(rate):.2%}" for rate in rates], "the same at"]
+    parts = [
+        f"Medians of {min(rounds)} to {max(rounds)} rounds, {machine['date']}, {machine['cores']} cores of a machine with other work (load "
+        f"{machine['load']:.0f}): what following took, and how many times that computing anew took."
+    ]
+    for measure, told in {
+        "tasks": "CPU seconds of Spark's tasks",
+        "cpu": "CPU seconds of all processes",
+        "seconds": "By the clock",
+    }.items():
+        rows = []
+        for size, found in sorted(sizes.items(), reverse=True):
+            for name, of in found.items():
+                bare = middle(of["bare"], measure)
+                took = {rate: middle(of["rates"][rate], measure) for rate in rates if of["rates"].get(rate)}
+                cells = [f"{took[rate]:.1f} s, {bare / took[rate]:.1f} x" if rate in took else "not run" for rate in rates]
+                same = crossing(size, {rate: bare / seconds for rate, seconds in took.items()})
+                rows.append([f"{size:,}: {name}", f"{bare:.1f} s", *cells, same])
+        parts.append(f"{told}:\n\n{table(head, *rows)}")
+    parts.append(f"`auto` would have taken the way of `maintain` that is quicker by the clock in {sum(judged)} of {len(judged)} runs.")
+    return "\n\n".join(parts)
+
+
+def middle(runs: list[Stored], measure: str) -> float:
+    return statistics.median(run[measure] for run in runs)
+
+
+def crossing(size: int, ratios: dict[str, float]) -> str:
+    """The rate at which a ratio passes 1, between two that were run: as a line would, over the logarithm of the rate."""
+    points = sorted((1 / size if rate == "one" else float(rate), ratio) for rate, ratio in ratios.items())
+    if points[0][1] < 1:
+        return "always dearer"
+    for (one, above), (other, below) in pairwise(points):
+        if below < 1:
+            share = math.log(above) / (math.log(above) - math.log(below))
+            return f"{100 * math.exp(math.log(one) + share * (math.log(other) - math.log(one))):.2g} %"
+    return f"more than {points[-1][0]:.0%}"
+
+
+def picked(of: Stored) -> list[bool]:
+    """For each run, whether `auto` would have expected less of the way that took less."""
+    full = middle(of["full"], "seconds")
+    runs = [run for rate in of["rates"].values() for run in rate if run["predicted"]]
+    return [(run["predicted"]["full"] < run["predicted"]["incremental"]) == (full < run["seconds"]) for run in runs]
+
+
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "peers": ("speed", peers),
     "spread": ("scale", spread),
     "plain": ("plain", plain),
     "plain_one_key": ("plain", plain_one_key),
     "cluster": ("scale", cluster),
+    "maintain": ("maintain", maintained),
 }
 
 
