@@ -130,8 +130,9 @@ def maintained(stored: Stored) -> str:
     machine, rounds = stored["machine"], [len(of["bare"]) for found in sizes.values() for of in found.values()]
     judged = [right for found in sizes.values() for of in found.values() for right in picked(of)]
     head = ["rows, query", "computed anew", *["one row" if rate == "one" else f"{float(rate):.2%}" for rate in rates], "the same at"]
+    runs = "Each way once" if max(rounds) == 1 else f"Medians of {min(rounds)} to {max(rounds)} rounds"
     parts = [
-        f"Medians of {min(rounds)} to {max(rounds)} rounds, {machine['date']}, {machine['cores']} cores of a machine with other work (load "
+        f"{runs}, {machine['date']}, {machine['cores']} cores of a machine with other work (load "
         f"{machine['load']:.0f}): what following took, and how many times that computing anew took."
     ]
     for measure, told in {
@@ -159,13 +160,13 @@ def middle(runs: list[Stored], measure: str) -> float:
 def crossing(size: int, ratios: dict[str, float]) -> str:
     """The rate at which a ratio passes 1, between two that were run: as a line would, over the logarithm of the rate."""
     points = sorted((1 / size if rate == "one" else float(rate), ratio) for rate, ratio in ratios.items())
-    if points[0][1] < 1:
-        return "always dearer"
-    for (one, above), (other, below) in pairwise(points):
-        if below < 1:
+    if points[-1][1] >= 1:
+        return f"more than {points[-1][0]:.0%}"
+    for (one, above), (other, below) in reversed(list(pairwise(points))):
+        if above >= 1:
             share = math.log(above) / (math.log(above) - math.log(below))
             return f"{100 * math.exp(math.log(one) + share * (math.log(other) - math.log(one))):.2g} %"
-    return f"more than {points[-1][0]:.0%}"
+    return "always dearer"
 
 
 def picked(of: Stored) -> list[bool]:
