@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
-    from streamtime.sql.rows.frame import Frame
+    from streamtime.sql.rows.frame import Frame, Ref
     from streamtime.udfs.state import Holder, Meeting, Transition
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -58,6 +58,13 @@ def is_stream(call: Bound, explains: bool = False) -> bool:
         fix = f"Run SET {PROVIDER} = {ROCKSDB} first; streamtime.session() does."
         raise call.refuse(None, "on a stream, its state needs the RocksDB state store", fix)
     return True
+
+
+def refuse_collated(call: Bound, role: str, what: str, ref: Ref) -> None:
+    """The state tells keys apart byte by byte."""
+    if collated(ref.type):
+        fix = f"Use collate({ref.text}, 'UTF8_BINARY'), or lower({ref.text}), in the TABLE argument."
+        raise call.refuse(role, f"{what} with a collation is not possible on a stream (`{ref.text}`)", fix)
 
 
 def refuse_at_end(call: Bound) -> None:
@@ -215,9 +222,7 @@ def _packed(
 ) -> tuple[DataFrame, list[T.StructField]]:
     """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked. `told` tells keys apart."""
     for key in frame.keys:
-        if collated(key.type):
-            fix = f"Use collate({key.text}, 'UTF8_BINARY'), or lower({key.text}), in the TABLE argument."
-            raise call.refuse("PARTITION BY", f"a key with a collation is not possible on a stream (`{key.text}`)", fix)
+        refuse_collated(call, "PARTITION BY", "a key", key)
     df = frame.df if is_clocked else clocked(call, frame)
     sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
     code = F.coalesce(*(F.when(state.aside == reason, i) for i, reason in enumerate(("", *state.reasons))), F.lit(TAKES_PART))

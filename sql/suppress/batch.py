@@ -106,9 +106,15 @@ def prepared(call: Bound, **times: str) -> Frame:
     if source is not None:
         raise _versioned(call, f"the table {source.table} is declared versioned")
     if call["clock"] == "wall" and not is_stream(call):
-        raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
+        refuse_wall(call)
     extras = {name: (Expression.parse(text),) for name, text in times.items()}
     return changelog(call, **extras)
+
+
+def refuse_wall(call: Bound) -> None:
+    """In batch, stream time is no time of day (rule S10)."""
+    if call["clock"] == "wall":
+        raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
 
 
 def refuse_versioned(call: Bound, schema: T.StructType) -> None:

@@ -18,10 +18,10 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 
-from streamtime.sql.call.binding import bind
-from streamtime.sql.call.errors import CallError, did_you_mean, listed
+from streamtime.sql.call.binding import bind, refuse_reserved
+from streamtime.sql.call.errors import EVENT_TIME, CallError, did_you_mean, not_constant, of_other_type
 from streamtime.sql.call.in_memory import Columns
-from streamtime.sql.call.names import Names, is_reserved, plain
+from streamtime.sql.call.names import Names, plain
 from streamtime.sql.call.spec import Bound, Local, Spec
 from streamtime.sql.call.values import Table, Value
 from streamtime.sql.rows.columns import orderable, tie_text
@@ -115,17 +115,14 @@ def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, V
         raise call.refuse("`output`", "'metrics' is not possible in a Python UDTF", "Count the rows of output => 'dropped' by reason.")
     if call["output"] == "explain":
         raise call.refuse("`output`", "'explain' is not possible in a Python UDTF", "Look at the rows of output => 'all'.")
-    if reserved := [n for n in schema.names if is_reserved(n)]:
-        raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it in the TABLE argument.")
+    refuse_reserved(call, schema.names)
     for expression in (*call.keys, *(o.expression for o in call.order)):
         _known(call, schema, expression.text)
     first = call.order[0]
     time = call["time"] or first.expression.text
     kind = _kind(schema, time)
     if kind is not None and not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType)):
-        raise call.refuse(
-            "`time`", f"expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got {kind.simpleString().upper()} (`{time}`)"
-        )
+        raise call.refuse("`time`", of_other_type(EVENT_TIME, kind.simpleString(), time))
     in_order = time == first.expression.text and first.ascending
     last = call.options.get("keep") == "last"
     ordering = [OrderingColumn(o.expression.text, o.ascending != last, o.nulls_first != last) for o in call.order]
@@ -157,7 +154,7 @@ def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, V
 
 def _value(spec: Spec, name: str, given: AnalyzeArgument) -> Value:
     if given.isTable or not given.isConstantExpression:
-        raise CallError(spec.name, f"`{name}`", "expected a constant", "Options are constants; SQL over columns goes in quotes.")
+        raise not_constant(spec.name, f"`{name}`")
     return Value(given.value, given.dataType.simpleString().upper(), repr(given.value))
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 from streamtime.sql.call.kinds import Choice, Duration, Text
 from streamtime.sql.call.spec import COMMON, INSTEAD, METRICS, OUTPUT, Option
 from streamtime.sql.rows import kernels
+from streamtime.sql.rows.changelog import refuse_unnamed
 from streamtime.sql.rows.columns import arrow_type, expression, must_travel, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.sorting import hash_of, prefix
@@ -230,14 +231,11 @@ def moment(frame: Frame) -> T.DataType:
 
 def carried_columns(call: Bound, frame: Frame) -> tuple[list[str], list[str]]:
     """The input's columns that a change has: keys, clock_by and ORDER BY columns; and the latter alone. change_* columns are made anew."""
-    plain = {c.name for c in frame.columns}
     ordered = [("ORDER BY", o.ref) for o in frame.order]
     roles: list[tuple[str, Ref]] = [("PARTITION BY", k) for k in frame.keys]
     roles += [("`clock_by`", c) for c in frame.extras.get("clock_by", ())] + ordered
     for role, ref in roles:
-        if ref.name not in plain:
-            fix = f"Name it in the TABLE argument: TABLE(SELECT *, {ref.text} AS name FROM ..)."
-            raise call.refuse(role, f"a change has this column, so it needs a name (`{ref.text}`)", fix)
+        refuse_unnamed(call, role, ref, frame.columns)
         must_travel(call, role, f"`{ref.text}`", ref.type, fix="Cast it in the TABLE argument.")
     names = list(dict.fromkeys(r.name for _, r in roles if not call.names.among(r.name, CHANGE)))
     return names, list(dict.fromkeys(r.name for _, r in ordered if not call.names.among(r.name, CHANGE)))
