@@ -34,8 +34,6 @@ from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.stream_time import StreamTime
 
 CHANGE = "__streamtime_change"
-WORDS = ("emit_reason", "put_status")  # columns of text among those that come last
-UNREPORTED = ("rows", "puts")  # outputs without reason, stream time and lateness
 NAMES = ("time", "has_key", "key", "clock", "offset", "named")
 HELPERS = TIME, HAS_KEY, KEY, CLOCK, OFFSET, NAMED = tuple(f"__streamtime_{name}" for name in NAMES)
 
@@ -199,10 +197,10 @@ def _told(schema: T.StructType, text: str) -> str:
 
 
 def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
-    shown = [T.StructField(name, T.StringType() if name in WORDS else time) for name in local.shown(call["output"])]
+    shown = [T.StructField(name, T.StringType() if name in local.texts else time) for name in local.shown(call["output"])]
     if shown and local.named:
         shown.append(T.StructField(local.named, T.StringType()))
-    if call["output"] in UNREPORTED:
+    if not local.reported(call["output"]):
         return shown
     report = [
         T.StructField("reason", T.StringType()),
@@ -237,14 +235,14 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
         yield from changed(call, result.shape, local.updates, rows, columns)
         return
     verdicts = local.judge(call, result.in_time_order, columns)
-    details = local.shown(call["output"])
+    details, wanted, is_reported = local.shown(call["output"]), local.wanted(call["output"]), local.reported(call["output"])
     for i, (row, reason) in enumerate(zip(verdicts.rows.tolist(), verdicts.reasons, strict=True)):
-        if call["output"] not in ("all", "puts") and (reason is None) != (call["output"] == "rows"):
+        if (reason is None) not in wanted:
             continue
         extra = [_moment(verdicts.details[d][i], result.time_type) for d in details]
         if details and local.named:
             extra.append(None if extra[0] is None else f"{rows[row][-1]}@{time_text(verdicts.details[details[0]][i], result.time_type)}")
-        if call["output"] not in UNREPORTED:
+        if is_reported:
             known = bool(has_time[row]) and int(stream[row]) not in (LOWEST, HIGHEST)
             late = abs(int(stream[row]) - int(micros[row])) / 1e6 if known else None
             extra = [reason, _moment(int(stream[row]) if known else None, result.time_type), late, *extra]
