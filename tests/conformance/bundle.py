@@ -21,7 +21,7 @@ from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Source
 from streamtime.statements.calls import spoken
 
-CONVERSATIONS = ("deduplicate", "distinct_in_window", "sessionize", "suppress", "updates", "versions", "as_of")
+CONVERSATIONS = ("deduplicate", "distinct_in_window", "sessionize", "suppress", "updates", "versions", "as_of", "changes")
 NAMES = {spec.name for spec in FUNCTIONS}
 DOTTED = re.compile(r"\b[a-z_]\w*\.[a-z_]\w*\b")
 
