@@ -69,8 +69,10 @@ class Bundle:
         self.saved.pop(view.lower(), None)
 
     def write(self) -> None:
-        """The cases, beside their tables."""
+        """The cases, beside their tables; and how many statements of each function have no plain SQL."""
         (self.folder / "cases.json").write_text(json.dumps([asdict(case) for case in self.cases], indent=1), encoding="utf-8")
+        counts = {function: len(statements) for function, statements in self.refused.items()}
+        (self.folder / "refused.json").write_text(json.dumps(counts, indent=1), encoding="utf-8")
 
     def _tables(self, statement: str) -> dict[str, str]:
         names = set(read(Source(statement)))
