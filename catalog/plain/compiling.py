@@ -110,6 +110,7 @@ class Compiling(Run):
         self.references, self.dataset = Inputs(jvm, spark_version(spark.version)), getattr(jvm, "org.apache.spark.sql.classic.Dataset")
         self.inputs: dict[Span, DataFrame] = {}  # of TABLE arguments, by where they stand
         self.sources: list[DataFrame] = []  # those of the call at hand
+        self.declarations: list[str] = []  # what it follows of what tables declare of themselves
         self.compiled: dict[Span, str] = {}  # calls
 
     def text(self) -> str:
@@ -137,10 +138,10 @@ class Compiling(Run):
     def bound(self, spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None, Value]]) -> Bound:
         """The call, for a place without Python."""
         tables = [replace(table, stands_for=source) for table, source in zip(tables, self.sources, strict=True)]
-        return replace(super().bound(spec, tables, options), kernels=False)
+        return replace(super().bound(spec, tables, options), kernels=False, depends_on=self.declarations.append)
 
     def _frame(self, call: Call) -> DataFrame:
-        self.sources = []
+        self.sources, self.declarations = [], []
         return super()._frame(call)
 
     def _commented(self, call: Call, df: DataFrame) -> str:
@@ -150,9 +151,10 @@ class Compiling(Run):
             raise Unprintable(f"{listed(unknown)}, which Databricks' SQL manual does not have")
         said = " ".join(self.written[slice(*call.span)].split())
         inputs = [f"{f.name} {f.dataType.simpleString()}" for rows in call.tables for f in self.inputs[rows.inside].schema]
+        beside = "".join(f"\n     where {declared}" for declared in self.declarations)
         settings = [f"{name} = {now}" for name, usual in SETTINGS.items() if (now := self.spark.conf.get(name)) != usual]
-        under = f"\n     under {', '.join(settings)}" if settings else ""
-        comment = f"streamtime {VERSION}: {said}\n     over ({', '.join(inputs)}){under}".replace("/*", "/ *").replace("*/", "* /")
+        beside += f"\n     under {', '.join(settings)}" if settings else ""
+        comment = f"streamtime {VERSION}: {said}\n     over ({', '.join(inputs)}){beside}".replace("/*", "/ *").replace("*/", "* /")
         return f"(\n  /* {comment} */\n{query}\n)"
 
     def _rendered(self, span: Span) -> str:

@@ -44,13 +44,13 @@
 # MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM orders
 # MAGIC     ),
 # MAGIC     columns_1 AS (
-# MAGIC       SELECT *, CASE WHEN ((`ts` IS NOT NULL) AND (`id` IS NOT NULL)) THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END AS `__streamtime_at` FROM input_1 WHERE (`ts` IS NOT NULL)
+# MAGIC       SELECT *, CASE WHEN ((`ts` IS NOT NULL) AND (`id` IS NOT NULL)) THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END AS `__streamtime_at` FROM input_1
 # MAGIC     ),
 # MAGIC     columns_2 AS (
 # MAGIC       SELECT *, false AS `__streamtime_mark` FROM columns_1
 # MAGIC     ),
 # MAGIC     columns_3 AS (
-# MAGIC       SELECT *, CASE WHEN ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))) THEN `__streamtime_at` END AS `_w0` FROM (SELECT `id`, `__streamtime_at`, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST) AS `__streamtime_before`, row_number() OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_row` FROM columns_1 WHERE (`__streamtime_at` IS NOT NULL))
+# MAGIC       SELECT *, CASE WHEN ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))) THEN `__streamtime_at` END AS `_w0` FROM (SELECT `id`, `__streamtime_at`, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST) AS `__streamtime_before`, row_number() OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_row` FROM columns_1)
 # MAGIC     ),
 # MAGIC     columns_4 AS (
 # MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_opened` FROM columns_3)
@@ -94,8 +94,11 @@
 # MAGIC     columns_13 AS (
 # MAGIC       SELECT *, timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time` FROM columns_12
 # MAGIC     ),
+# MAGIC     rows_1 AS (
+# MAGIC       SELECT * FROM columns_13 WHERE (`ts` IS NOT NULL)
+# MAGIC     ),
 # MAGIC     columns_14 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM columns_13 WHERE (`__streamtime_kept_time` IS NULL)
+# MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM rows_1 WHERE (`__streamtime_kept_time` IS NULL)
 # MAGIC     )
 # MAGIC   SELECT `offset`, `id`, `product`, `ts`
 # MAGIC   FROM columns_14
@@ -124,7 +127,7 @@
 # MAGIC       SELECT *, false AS `__streamtime_mark` FROM columns_1
 # MAGIC     ),
 # MAGIC     columns_3 AS (
-# MAGIC       SELECT *, CASE WHEN ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))) THEN `__streamtime_at` END AS `_w0` FROM (SELECT `id`, `__streamtime_at`, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST) AS `__streamtime_before`, row_number() OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_row` FROM columns_1 WHERE (`__streamtime_at` IS NOT NULL))
+# MAGIC       SELECT *, CASE WHEN ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))) THEN `__streamtime_at` END AS `_w0` FROM (SELECT `id`, `__streamtime_at`, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST) AS `__streamtime_before`, row_number() OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_row` FROM columns_1)
 # MAGIC     ),
 # MAGIC     columns_4 AS (
 # MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_opened` FROM columns_3)

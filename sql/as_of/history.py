@@ -48,6 +48,7 @@ def past(call: Bound, keys: list[Key], others: list[Conjunct], at: Expression) -
     frame, unit = call.tables[1].df, call["unit"] or TIMESTAMP
     declaration = versioned_source(call.tables[1].source, call.spec.name)
     if declaration is not None:
+        call.depends_on(declaration.said)
         return _by_event_time(call, declaration, keys, others, at)
     if call.tables[0].df.isStreaming:
         fix = f"Declare its versions, and a stream sees its newest rows: {declaring(call, [column(k.right.text) for k in keys])}."
@@ -125,7 +126,10 @@ def _tables(text: str) -> list[str]:
 def tombstones(call: Bound) -> str | None:
     """What marks deletions in the right side's rows, where they are those of a table that declares it (V7, V8)."""
     declaration = versioned_source(call.tables[1].source, call.spec.name)
-    return declaration.deleted if declaration is not None else None
+    if declaration is None:
+        return None
+    call.depends_on(declaration.said)
+    return declaration.deleted
 
 
 def table_columns(names: tuple[str, ...]) -> int:

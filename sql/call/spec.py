@@ -146,6 +146,10 @@ class Spec:
         return next((o for o in self.options if o.name == name.lower()), None)
 
 
+def nobody_asks(_said: str) -> None:
+    """What `Bound.depends_on` does where nobody keeps the plan for another day."""
+
+
 def as_they_are(df: DataFrame, _places: Sequence[Place], _present: bool) -> DataFrame:
     """What `Bound.as_inputs` does where no door to the JVM is."""
     return df
@@ -169,6 +173,7 @@ class Bound:
     kernels: bool = (
         True  # whether Python may run where the result does; if not, a plan of Spark's own operators is taken where there is one
     )
+    depends_on: Callable[[str], None] = nobody_asks  # told what a table declares of itself, in words, where the plan follows that
 
     def __getitem__(self, option: str) -> Any:
         """The value of an option, its default where the call did not give it."""

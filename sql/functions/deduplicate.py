@@ -222,14 +222,18 @@ def _plainly(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     if not frame.in_time_order:
         frame = with_stream_time(frame, F.when(frame.has_time, time), clock_by, call["keep"] == "last")
         clock, falls = STREAM_TIME, not {c.name for c in clock_by} <= {k.name for k in frame.keys}
-    if call["output"] == "rows":
-        frame = frame.with_df(frame.df.where(frame.has_time)) if frame.in_time_order else frame.only(frame.has_time)
+    rows_only = call["output"] == "rows"
+    if rows_only and not frame.in_time_order:
+        frame = frame.only(frame.has_time)
     frame, identity = frame.comparable(frame.keys)
     frame, offset = frame.comparable(frame.extras.get("offset", ()))
     within = HIGHEST if call["within"] is None else call["within"]
     key, refresh = [*dict.fromkeys(identity)], bool(call["refresh"])
     asked = arrivals.Intervals(key, offset, within, call["keep"], refresh, falls, call["at_most"])
-    return arrivals.with_kept(frame, clock, asked, KEPT), named(clock)
+    frame = arrivals.with_kept(frame, clock, asked, KEPT)
+    if rows_only and frame.in_time_order:  # behind the windows: before them, it would compute the event time once more
+        frame = frame.with_df(frame.df.where(frame.has_time))
+    return frame, named(clock)
 
 
 def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:

@@ -115,7 +115,10 @@ class Commit(Kind):
 
 def plan(call: Bound) -> DataFrame:
     """TABLE_HISTORY as a DataFrame."""
-    return history(call.session, call["table"], call["keys"], call["from"], call["to"]).rows
+    found = history(call.session, call["table"], call["keys"], call["from"], call["to"])
+    if found.declaration is not None:
+        call.depends_on(found.declaration.said)
+    return found.rows
 
 
 SPEC = Spec(

@@ -34,7 +34,7 @@ def with_kept(
     `ties` say which of a key's rows of one time is first. `told` are columns that every row gets of its kept row.
     """
     kept, itself = into
-    marks = _further(rows.where(named(at).isNotNull()).select(*keys, named(at)), keys, at, within)
+    marks = _further(rows.select(*keys, named(at)), keys, at, within)
     both = rows.withColumn(MARK, F.lit(False)).unionByName(marks.withColumn(MARK, F.lit(True)), allowMissingColumns=True)
     each = Window.partitionBy(*keys).orderBy(named(at).asc_nulls_first(), named(MARK).desc(), *ties)
     so_far = each.rowsBetween(Window.unboundedPreceding, 0)
@@ -50,7 +50,10 @@ def _opens(at: str, within: int) -> str:
 
 
 def _further(times: DataFrame, keys: Sequence[Column], at: str, within: int) -> DataFrame:
-    """Keys and times of the kept rows that open no stretch."""
+    """Keys and times of the kept rows that open no stretch.
+
+    Rows without a time come first, and are left out behind the windows: a filter before these would compute the time once more.
+    """
     each = Window.partitionBy(*keys).orderBy(named(at))
     times = times.withColumns({BEFORE: F.lag(named(at)).over(each), ROW: F.row_number().over(each)})
     opened = F.max(F.when(expression(_opens(at, within)), named(at))).over(each.rowsBetween(Window.unboundedPreceding, 0))

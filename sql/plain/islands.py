@@ -1,7 +1,8 @@
 """SESSIONIZE by Spark's own operators (rules W2 to W4): where no kernel can run.
 
-Rows of a key between gaps of event time, an island, are one session if none of them is later than `grace` when it comes: each then finds
-alive whatever it connects to. The rows of any other island are folded in processing order, into sessions with the numbers of their rows.
+Rows of a key between gaps of event time, an island, are one session if no row comes when a session that ends at its own time, or at that
+of the row before it in event time, would be closed: of two neighbours, whichever comes later then finds the other's session alive. The rows
+of any other island are folded in processing order, into sessions with the numbers of their rows.
 
 What each row did when it came depends on the order of rows: where times never fall within an island, each goes on with the session of the
 row before it, or opens one. The rows of islands in which times fall are folded into the steps that they are.
@@ -23,7 +24,7 @@ from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import event_time, microseconds
 from streamtime.sql.syntax.text import minus, plus, quoted
-from streamtime.udfs.closing import in_grace, of_sessions
+from streamtime.udfs.closing import of_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,8 +85,8 @@ def with_final_bounds(frame: Frame, identity: Sequence[str], clock: str, gap: in
     takes_part = frame.has_time & frame.has_key
     numbers = {AT: frame.time.name, SINCE: clock}
     rows = frame.df.withColumns({n: F.when(takes_part, expression(microseconds(quoted(of), kind))) for n, of in numbers.items()})
-    rows = _troubled(rows) if falls else _islands(rows, keys, gap, grace)
-    rows = rows.withColumn(ROW, F.row_number().over(Window.partitionBy(*keys, named(FIRST)).orderBy(*frame.sort())))
+    each = Window.partitionBy(*keys, named(FIRST)).orderBy(*frame.sort())
+    rows = _troubled(rows).withColumn(ROW, F.row_number().over(each)) if falls else _islands(rows, keys, each, gap, grace)
     some = frame.with_df(rows).only(named(LATE)).df.groupBy(*keys, named(FIRST)).agg(collected(ROW, SINCE, AT))
     its = {i: f"{PREFIX}its_{i}" for i in (*identity, FIRST, ROW)}
     sessions = some.select(*keys, named(FIRST), F.explode(expression(_sessions(gap, grace))).alias("session"))
@@ -102,21 +103,29 @@ def with_final_bounds(frame: Frame, identity: Sequence[str], clock: str, gap: in
     return frame.with_df(rows.withColumns(edges))
 
 
-def _islands(rows: DataFrame, keys: Sequence[Column], gap: int, grace: int) -> DataFrame:
-    """With the first and last time of each row's island, and whether a row of it came too late to be sure of its session."""
-    rows = _with_first(rows, keys, gap)
-    island = Window.partitionBy(*keys, named(FIRST))
-    late = expression(f"{quoted(AT)} < {in_grace(quoted(SINCE), grace, minus)}")
-    return rows.withColumns({LAST: F.max(named(AT)).over(island), LATE: F.max(late).over(island)})
+def _islands(rows: DataFrame, keys: Sequence[Column], each: WindowSpec, gap: int, grace: int) -> DataFrame:
+    """With the first and last time of each row's island, its number, and whether the island may be other than one session.
+
+    `each` has an island's rows in processing order. Rows of one time stand in order of stream time: whoever asks twice finds the same.
+    """
+    rising = Window.partitionBy(*keys).orderBy(named(AT).asc_nulls_last(), named(SINCE))
+    rows = _with_first(rows, rising, gap)
+    low = f"if({_opens(gap)}, {quoted(AT)}, {quoted(BEFORE)})"
+    late = expression(f"{quoted(AT)} IS NOT NULL AND {low} < {of_sessions(gap, grace).closed_before(quoted(SINCE), plus, minus)}")
+    island = each.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    late_somewhere = F.coalesce(F.max(late).over(island), F.lit(False))  # computed, and so in a CTE of its own, which Spark runs once
+    return rows.withColumns({LAST: F.max(named(AT)).over(island), LATE: late_somewhere, ROW: F.row_number().over(each)})
 
 
-def _with_first(rows: DataFrame, keys: Sequence[Column], gap: int) -> DataFrame:
-    """With the first time of each row's island."""
-    rising = Window.partitionBy(*keys).orderBy(named(AT).asc_nulls_last())
+def _with_first(rows: DataFrame, rising: WindowSpec, gap: int) -> DataFrame:
+    """With the first time of each row's island, and the time before it of its key. `rising` has the key's rows in order of time."""
     rows = rows.withColumn(BEFORE, F.lag(named(AT)).over(rising))
-    opens = expression(f"{quoted(BEFORE)} IS NULL OR {quoted(AT)} > {plus(quoted(BEFORE), gap)}")
-    first = F.max(F.when(opens, named(AT))).over(rising.rowsBetween(Window.unboundedPreceding, 0))
+    first = F.max(F.when(expression(_opens(gap)), named(AT))).over(rising.rowsBetween(Window.unboundedPreceding, 0))
     return rows.withColumn(FIRST, F.when(named(AT).isNotNull(), first))
+
+
+def _opens(gap: int) -> str:
+    return f"({quoted(BEFORE)} IS NULL OR {quoted(AT)} > {plus(quoted(BEFORE), gap)})"
 
 
 def _troubled(rows: DataFrame) -> DataFrame:
@@ -158,7 +167,8 @@ def with_steps(
     if frame.in_time_order:
         return frame.with_df(_risen(rows, keys, order, gap, None, totals))
     falls = not {c.name for c in frame.extras.get("clock_by", ())} <= {k.name for k in frame.keys}
-    rows = _troubled(rows) if falls else _with_first(rows, keys, gap)
+    rising = Window.partitionBy(*keys).orderBy(named(AT).asc_nulls_last())
+    rows = _troubled(rows) if falls else _with_first(rows, rising, gap)
     island = Window.partitionBy(*keys, named(FIRST))
     each = island.orderBy(*order)
     rows = rows.withColumns({ROW: F.row_number().over(each), BEFORE: F.lag(named(AT)).over(each)})

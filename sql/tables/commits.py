@@ -25,6 +25,8 @@ from streamtime.sql.tables.declaration import asked, declared, no_table, propert
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from streamtime.sql.tables.declaration import Declaration
+
 
 NAME = "TABLE_HISTORY"
 
@@ -71,11 +73,15 @@ class Log:
 
 @dataclass(frozen=True)
 class History:
-    """Versions by commit, and the commit that they begin with: its number, and its time in microseconds."""
+    """Versions by commit, and the commit that they begin with: its number, and its time in microseconds.
+
+    `declaration` is what the table says of its key, where that was asked.
+    """
 
     rows: DataFrame
     first: int
     began: int
+    declaration: Declaration | None = None
 
 
 def history(
@@ -100,8 +106,10 @@ def history(
         raise CallError(NAME, None, f"the table {name} has a column {listed(reserved)}, a reserved name", "Rename it in the table.")
     if taken := [f.name for f in columns if Names(session).among(f.name, ADDED)]:
         raise CallError(NAME, None, f"the table {name} has a column {listed(taken)}, which this call adds", "Rename it in the table.")
+    declaration = _declaration(session, name) if keys is None else None
+    keys = [quoted(k) for k in declaration.key] if declaration is not None else keys or ()
     rows = _versions(name, feed, columns, _keys(session, name, columns, keys), not (log.complete and start == log.start), apart)
-    return History(rows, start, log.times[start])
+    return History(rows, start, log.times[start], declaration)
 
 
 def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: list[str], partial: bool, apart: str) -> DataFrame:
@@ -163,13 +171,15 @@ def _same(old: str, new: str, kind: T.DataType) -> Column:
     return reduce(and_, compared)
 
 
-def _keys(session: Any, name: str, columns: list[T.StructField], given: Sequence[str] | None) -> list[str]:
-    if given is None:
-        declaration = declared(session, name, NAME)
-        if declaration is None:
-            fix = f"Add keys => ARRAY('id'), or declare it: ALTER TABLE {name} SET TBLPROPERTIES ('streamtime.key' = 'id')."
-            raise CallError(NAME, "`keys`", f"is missing, and the table {name} declares no key", fix)
-        given = [quoted(k) for k in declaration.key]
+def _declaration(session: Any, name: str) -> Declaration:
+    declaration = declared(session, name, NAME)
+    if declaration is None:
+        fix = f"Add keys => ARRAY('id'), or declare it: ALTER TABLE {name} SET TBLPROPERTIES ('streamtime.key' = 'id')."
+        raise CallError(NAME, "`keys`", f"is missing, and the table {name} declares no key", fix)
+    return declaration
+
+
+def _keys(session: Any, name: str, columns: list[T.StructField], given: Sequence[str]) -> list[str]:
     known = {f.name: f for f in columns}
     found = []
     for text in given:

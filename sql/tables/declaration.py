@@ -23,7 +23,7 @@ from streamtime.sql.call.errors import CallError, NoHistory, did_you_mean, echoe
 from streamtime.sql.call.names import plain
 from streamtime.sql.rows.columns import TIMES
 from streamtime.sql.rows.unread import plan_text
-from streamtime.sql.syntax.text import UNITS, quoted
+from streamtime.sql.syntax.text import UNITS, literal, quoted
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.sql.tables.marks import NoMark, mark
 
@@ -40,6 +40,7 @@ THROUGH = re.compile(r"^ *(\+- )?(SubqueryAlias|View|Project|Filter)\b")
 READS = re.compile(r"^ *(\+- )?(Relation [^\s\[]+\[|RelationV2\[)")  # the change data feed of a table has no name there
 ALIAS = re.compile(r"^ *(?:\+- )?SubqueryAlias (.+)$")
 NAMED = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^`,]*[^`,\s])?))\s*(?:,|$)")
+OWN_CATALOG = "spark_catalog."  # a name that no other engine has
 REDACTED = "*********(redacted)"  # what SHOW TBLPROPERTIES has for a value, or of a name, such as `token`, `url` or `secret`
 MOST = 60  # the characters that are shown of a property
 FARTHEST = 1 << 62  # microseconds: no sum of it with a time overflows
@@ -65,6 +66,13 @@ class Declaration:
     def versioned(self) -> bool:
         """Whether the table is a versioned one."""
         return self.time is not None
+
+    @property
+    def said(self) -> str:
+        """What plans follow of it, in words."""
+        told = {"key": ", ".join(map(as_name, self.key)), "time": as_name(self.time) if self.time else None, "deleted": self.deleted}
+        said = ", ".join(f"{literal(PREFIX + name)} = {literal(text)}" for name, text in told.items() if text)
+        return f"{self.table.removeprefix(OWN_CATALOG)} declares {said}"
 
 
 def declared(session: Any, table: str, function: str = "versioned table") -> Declaration | None:

@@ -21,7 +21,7 @@ from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Source
 from streamtime.statements.calls import spoken
 
-CONVERSATIONS = ("deduplicate", "distinct_in_window", "sessionize", "suppress", "updates", "versions", "as_of")
+CONVERSATIONS = ("deduplicate", "distinct_in_window", "sessionize", "suppress", "updates", "versions", "as_of", "changes")
 NAMES = {spec.name for spec in FUNCTIONS}
 DOTTED = re.compile(r"\b[a-z_]\w*\.[a-z_]\w*\b")
 
@@ -69,8 +69,10 @@ class Bundle:
         self.saved.pop(view.lower(), None)
 
     def write(self) -> None:
-        """The cases, beside their tables."""
+        """The cases, beside their tables; and how many statements of each function have no plain SQL."""
         (self.folder / "cases.json").write_text(json.dumps([asdict(case) for case in self.cases], indent=1), encoding="utf-8")
+        counts = {function: len(statements) for function, statements in self.refused.items()}
+        (self.folder / "refused.json").write_text(json.dumps(counts, indent=1), encoding="utf-8")
 
     def _tables(self, statement: str) -> dict[str, str]:
         names = set(read(Source(statement)))

@@ -7,6 +7,8 @@ of functions and engines, and what an engine could not do. `--write` puts it int
 --connect module:function                   an engine of yours that speaks Spark SQL: a function that gives a DB-API connection, in UTC
 --only DEDUPLICATE                          statements with this text alone
 --bundle FOLDER                             keep cases, tables and results there, to run them elsewhere
+--again                                     run the cases in that folder that have no answer there, and compile none
+--patience SECONDS                          for a case, 30 without it: more on a busy machine
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SAIL = ("pysail==0.7.2", "pyspark[connect]==4.1.1", "pandas>=2.2,<3", "pyarrow>=18")
 PATIENCE = 30  # seconds for a case
+STARTING = 300  # for an engine to begin
 ENGINES = ("spark-4.2", "spark-4.0", "sail", "duckdb")
 
 
@@ -36,18 +39,25 @@ def main() -> int:
     parser.add_argument("--connect", default="")
     parser.add_argument("--only", default="")
     parser.add_argument("--bundle", default="")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--patience", type=int, default=PATIENCE)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    if options.again and not options.bundle:
+        print("--again needs --bundle: the folder that has the cases.", file=sys.stderr)
+        return 2
     engines = [e for e in options.engines.split(",") if e]
     if unknown := [e for e in engines if e not in ENGINES]:
         print(f"There is no engine {unknown[0]}; there are {', '.join(ENGINES)}, and --connect for yours.", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.bundle or temporary).resolve()
-        cases, refused = bundled(folder, options.only)
-        certificates = [certificate(cases, ran(engine, folder)) for engine in engines]
+        if not options.again:
+            bundled(folder, options.only)
+        cases, refused = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("cases", "refused"))
+        certificates = [certificate(cases, ran(engine, folder, "", options.patience, options.again)) for engine in engines]
         if options.connect:
-            certificates.append(certificate(cases, ran("own", folder, options.connect)))
+            certificates.append(certificate(cases, ran("own", folder, options.connect, options.patience, options.again)))
     text = report(cases, refused, certificates)
     print(text)
     if options.write:
@@ -55,8 +65,8 @@ def main() -> int:
     return 0
 
 
-def bundled(folder: Path, only: str) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """The cases, written into a folder; and how many statements of each function have no plain SQL."""
+def bundled(folder: Path, only: str) -> None:
+    """Writes the cases into a folder."""
     import bundle
 
     import streamtime
@@ -64,15 +74,15 @@ def bundled(folder: Path, only: str) -> tuple[list[dict[str, Any]], dict[str, in
     (folder / "tables").mkdir(parents=True, exist_ok=True)
     spark = streamtime.session(cores=2, memory="2g", settings={"spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "UTC"})
     print("[Compiling the cases, and running the calls ..]", file=sys.stderr, flush=True)
-    made = bundle.made(spark, folder, only)
+    bundle.made(spark, folder, only)
     spark.stop()
-    return json.loads((folder / "cases.json").read_text(encoding="utf-8")), {name: len(texts) for name, texts in made.refused.items()}
 
 
-def ran(engine: str, folder: Path, connect: str = "") -> dict[str, Any]:
+def ran(engine: str, folder: Path, connect: str = "", patience: int = PATIENCE, again: bool = False) -> dict[str, Any]:
     """What an engine makes of a bundle. One that gives no answer to a case is stopped, and goes on with the next."""
     results = folder / f"{connect.replace(':', '.') or engine}.json"
-    results.unlink(missing_ok=True)
+    if not again:
+        results.unlink(missing_ok=True)
     names = [case["name"] for case in json.loads((folder / "cases.json").read_text(encoding="utf-8"))]
     command = [
         str(python(engine)),
@@ -82,29 +92,39 @@ def ran(engine: str, folder: Path, connect: str = "") -> dict[str, Any]:
         str(results),
         *([connect] if connect else []),
     ]
-    while not answered(subprocess.Popen(command, stdout=sys.stderr), results):
+    while not answered(engine, subprocess.Popen(command, stdout=sys.stderr), results, patience):
         known = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {"engine": engine, "found": {}}
-        stuck = next(name for name in names if name not in known["found"])
-        known["found"][stuck] = {"error": f"no answer within {PATIENCE} s"}
+        stuck = next((name for name in names if name not in known["found"]), None)
+        if stuck is None:  # it only did not end
+            break
+        known["found"][stuck] = {"error": f"no answer within {patience} s"}
         results.write_text(json.dumps(known), encoding="utf-8")
     return dict(json.loads(results.read_text(encoding="utf-8")))
 
 
-def answered(process: subprocess.Popen[bytes], results: Path) -> bool:
-    """Waits for an engine to end. False: it had nothing new for too long, and was stopped."""
-    before, since = None, time.monotonic()
+def answered(engine: str, process: subprocess.Popen[bytes], results: Path, patience: int) -> bool:
+    """Waits for an engine to end. False: it had nothing new for too long, and was stopped. It writes its results when it begins, too."""
+    begun = before = changed(results)
+    since = time.monotonic()
     while process.poll() is None:
         time.sleep(1)
-        now = results.stat().st_mtime if results.exists() else None
+        now = changed(results)
         if now != before:
             before, since = now, time.monotonic()
-        if time.monotonic() - since > PATIENCE:
+        if time.monotonic() - since > (STARTING if now == begun else patience):
             process.kill()
             process.wait()
+            if now == begun:
+                raise RuntimeError(f"{engine} did not begin within {STARTING} s")
             return False
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, process.args)
     return True
+
+
+def changed(results: Path) -> float | None:
+    """When a file was written last; None: there is none."""
+    return results.stat().st_mtime if results.exists() else None
 
 
 def python(engine: str) -> Path | str:

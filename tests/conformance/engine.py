@@ -164,11 +164,19 @@ def gist(error: Exception) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
 
 
+def keep(results: Path, name: str, found: dict[str, Any]) -> None:
+    """Writes what is known: the file is whole, whenever this is stopped."""
+    part = results.with_suffix(".part")
+    part.write_text(json.dumps({"engine": name, "found": found}), encoding="utf-8")
+    part.replace(results)
+
+
 def main(kind: str, bundle: Path, results: Path, connect: str = "") -> None:
     """Runs what is not in the results yet: who started this may have stopped an engine that gave no answer."""
     found: dict[str, Any] = json.loads(results.read_text(encoding="utf-8"))["found"] if results.exists() else {}
     cases = json.loads((bundle / "cases.json").read_text(encoding="utf-8"))
     with ENGINES[kind](connect) as (name, run, known):
+        keep(results, name, found)  # it has begun
         places: dict[str, str] = {}
         for case in cases:
             if case["name"] in found:
@@ -182,9 +190,7 @@ def main(kind: str, bundle: Path, results: Path, connect: str = "") -> None:
                 found[case["name"]] = {"columns": columns} | ({} if its == case["rows"] else {"rows": its})
             except Exception as error:  # whatever the engine has
                 found[case["name"]] = {"error": gist(error)}
-            part = results.with_suffix(".part")
-            part.write_text(json.dumps({"engine": name, "found": found}), encoding="utf-8")
-            part.replace(results)  # whole, whenever this is stopped
+            keep(results, name, found)
             if sys.stderr.isatty():
                 print(f"\r[{name}: {len(found)} of {len(cases)} ..]", end="", file=sys.stderr, flush=True)
     print(f"\r[{name}: {len(cases)} cases]" + " " * 20, file=sys.stderr, flush=True)

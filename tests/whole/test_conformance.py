@@ -86,8 +86,10 @@ def test_an_engine_that_hangs_is_stopped_and_goes_on(tools: types.SimpleNamespac
     (tmp_path / "cases.json").write_text(json.dumps([{"name": name} for name in "abc"]))
     (tmp_path / "engine.py").write_text(
         "import json, pathlib, sys, time\n"
+        "time.sleep(2)\n"  # longer than it is waited for, before it begins
         "results = pathlib.Path(sys.argv[3])\n"
         "found = json.loads(results.read_text())['found'] if results.exists() else {}\n"
+        "results.write_text(json.dumps({'engine': 'slow', 'found': found}))\n"
         "for name in 'abc':\n"
         "    if name not in found:\n"
         "        time.sleep(600 if name == 'b' else 0)\n"
@@ -95,9 +97,18 @@ def test_an_engine_that_hangs_is_stopped_and_goes_on(tools: types.SimpleNamespac
         "        results.write_text(json.dumps({'engine': 'slow', 'found': found}))\n"
     )
     monkeypatch.setattr(tools.conformance, "HERE", tmp_path)
-    monkeypatch.setattr(tools.conformance, "PATIENCE", 3)
-    found = tools.conformance.ran("duckdb", tmp_path)["found"]
-    assert found == {"a": {"columns": ""}, "b": {"error": "no answer within 3 s"}, "c": {"columns": ""}}
+    found = tools.conformance.ran("duckdb", tmp_path, patience=1)["found"]
+    assert found == {"a": {"columns": ""}, "b": {"error": "no answer within 1 s"}, "c": {"columns": ""}}
+    assert tools.conformance.ran("duckdb", tmp_path, patience=1, again=True)["found"] == found
+
+
+def test_an_engine_that_never_begins_is_stopped(tools: types.SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cases.json").write_text(json.dumps([{"name": "a"}]))
+    (tmp_path / "engine.py").write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.setattr(tools.conformance, "HERE", tmp_path)
+    monkeypatch.setattr(tools.conformance, "STARTING", 1)
+    with pytest.raises(RuntimeError, match="duckdb did not begin within 1 s"):
+        tools.conformance.ran("duckdb", tmp_path)
 
 
 def test_columns_and_errors_count_too(tools: types.SimpleNamespace) -> None:

@@ -72,6 +72,15 @@ def test_a_declaration() -> None:
     assert not alone.versioned
 
 
+def test_a_declaration_in_words_has_what_plans_follow() -> None:
+    given = properties(key="K, `a, b`", time="TS", retention="7 days", deleted="v = 1")
+    declaration = read("spark_catalog.db.t", given, SCHEMA)
+    assert declaration is not None
+    said = "db.t declares 'streamtime.key' = 'k, `a, b`', 'streamtime.time' = 'ts', 'streamtime.deleted' = "
+    assert declaration.said == f"{said}'{declaration.deleted}'"
+    assert Declaration("t", ("k",)).said == "t declares 'streamtime.key' = 'k'"
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
