@@ -56,11 +56,11 @@ MUTATIONS = [
     ),
     Mutation(
         "D5: a kept row expires once stream time is past it by more than `within`", "udfs/deduplicate.py",
-        "groups.search(group, stream, groups.plus(times, self.within))", "groups.search(group, stream, groups.plus(times, self.within - 1))", KERNELS,
+        "groups.search(group, stream_times, groups.plus(times, self.within))", "groups.search(group, stream_times, groups.plus(times, self.within - 1))", KERNELS,
     ),
     Mutation(
         "D6: a late row is not stored", "udfs/deduplicate.py",
-        "stored = times >= groups.minus(stream, self.within)", "stored = np.ones(len(times), bool)", KERNELS,
+        "stored = times >= groups.minus(stream_times, self.within)", "stored = np.ones(len(times), bool)", KERNELS,
     ),
     Mutation(
         "D7: a row with the offset of the kept row passes", "udfs/deduplicate.py",
@@ -107,7 +107,7 @@ MUTATIONS = [
     Mutation("D10: in plain SQL, too, a row exactly `at_most` past the row that passed is dropped", "sql/plain/arrivals.py", "plus('so_far.passed', asked.at_most)", "plus('so_far.passed', asked.at_most - 1)", "tests/catalog/plain -k ends_of"),
     Mutation("D6: in plain SQL, too, a late row is not remembered", "sql/plain/arrivals.py", "early = f\"{quoted(AT)} >= {minus(quoted(SINCE), within)}\"\n    rows", "early = \"true\"\n    rows", "tests/catalog/plain -k one_clock"),
     Mutation("S2: in plain SQL, stream time before a row leaves the row out", "sql/rows/clock.py", "[named(RANGE)], reverse=False, last=-1)", "[named(RANGE)], reverse=False, last=0)", "tests/catalog/plain -k ends_of"),
-    Mutation("W1: in plain SQL, too, a window that is closed takes no row", "sql/windows/window_changes.py", ".where(~closed(rows, clock, changing.updates.closing))", "", "tests/catalog/plain -k late_rows"),
+    Mutation("W1: in plain SQL, too, a window that is closed takes no row", "sql/windows/window_changes.py", ".where(~closed(rows, stream_time, changing.updates.closing))", "", "tests/catalog/plain -k late_rows"),
     Mutation("S3: in plain SQL, too, what is due at the end of time is never due", "sql/plain/places.py", " AND so_far.due < {HIGHEST}L", "", "tests/catalog/plain -k ends_of"),
     Mutation("C10: in plain SQL, too, changes of one row are numbered", "sql/windows/window_changes.py", "same = [named(NUMBER)] if final", "same = [] if final", "tests/catalog/plain -k ends_of"),
     Mutation("views of plain SQL: those that end with the session are left alone", "catalog/statements/views.py", 'words[:2] == ["CREATE", "VIEW"] or', '"VIEW" in words or', "tests/catalog/statements/test_views.py -k which_views"),
@@ -152,7 +152,7 @@ MUTATIONS = [
     # windows
     Mutation("W1: at end plus grace a window is closed", "udfs/closing.py", "return edge if self.end_inside else plus(edge, 1)", "return edge", "tests/udfs/test_closing.py"),
     Mutation("W1: what is open in a kernel is open", "udfs/updates/window_updates.py", "is_open = end >= self", "is_open = end > self", "tests/udfs/updates"),
-    Mutation("W1: a window's state lives until it is closed, on a stream", "udfs/updates/changes.py", "return int(self.closing.closed_before(clock))", "return int(self.closing.closed_before(clock)) + 1", "tests/udfs/updates"),
+    Mutation("W1: a window's state lives until it is closed, on a stream", "udfs/updates/changes.py", "return int(self.closing.closed_before(stream_time))", "return int(self.closing.closed_before(stream_time)) + 1", "tests/udfs/updates"),
     Mutation("W1: the same in SQL", "sql/windows/membership.py", "return named(END) < expression", "return named(END) <= expression", "tests/sql/functions/test_distinct_in_window.py tests/sql/functions/test_updates_sql.py"),
     Mutation("W3: a session closes past its `gap`, too", "udfs/closing.py", "Closing(gap + (grace or 0), end_inside=True)", "Closing(grace or 0, end_inside=True)", "tests/udfs/test_closing.py"),
     Mutation("W6: what ends with a row closes a microsecond later", "udfs/closing.py", "return self.patience + self.end_inside", "return self.patience", "tests/udfs/test_closing.py"),

@@ -235,21 +235,21 @@ def _outcome(call: Bound, both: Sides, left: Frame, rights: list[Column], why: C
     """The output that the call asks for (rules C6, J1 to J3)."""
     wanted, inner = call["output"], call["join_type"] != "left"
     matched = named(MATCH).isNotNull()
-    reason, clock = F.lit(None).cast("string"), left.time.column
+    reason, stream_time = F.lit(None).cast("string"), left.time.column
     if inner:
         reason = F.when(~matched, F.coalesce(left.left_out, why, F.lit("no_match")))
     elif call["at_end"] == "hold":
         reason = F.when(why == "held", why)
     if wanted in ("dropped", "metrics"):
         reasons = REASONS if both.begins is None else (*REASONS, BEFORE)
-        return outcome(call, left, reason, clock, reasons, {}, {})
+        return outcome(call, left, reason, stream_time, reasons, {}, {})
     first = [call.names.among(u, left.originals)[0] for u in both.using]
     order: list[Place] = [(0, i) for i in first + [i for i in range(len(left.originals)) if i not in first]]
     order += [(1, i) for i, n in enumerate(both.right.originals) if not call.names.among(n, both.using)]
     columns = left.original(), rights
     picked = [columns[table][i] for table, i in order]
     if wanted == "all":
-        report = {"reason": reason, "stream_time": F.when(left.has_time, clock), "lateness": lateness(left, clock)}
+        report = {"reason": reason, "stream_time": F.when(left.has_time, stream_time), "lateness": lateness(left, stream_time)}
         return call.as_inputs(left.df.select(*picked, *[report[n].alias(n) for n in REPORT]), order, False)
     rows = left.df.where(matched) if inner else left.df
     if not inner and call["at_end"] == "hold":

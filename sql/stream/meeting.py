@@ -50,13 +50,13 @@ class Meet(Bucket):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """Let go what is due."""
         state = Slices(self, self.load(), KEY + self.meeting.width)
-        clock = micros(timerValues)
-        if state.index.timer is not None and state.index.timer * 1000 <= clock:
+        stream_time = micros(timerValues)
+        if state.index.timer is not None and state.index.timer * 1000 <= stream_time:
             state.index.timer = None
-        yield from self._met(state, None, np.zeros((KEY, 0), np.int64), clock)
+        yield from self._met(state, None, np.zeros((KEY, 0), np.int64), stream_time)
 
-    def _met(self, state: Slices, table: pa.Table | None, told: Matrix, clock: int) -> Iterator[pd.DataFrame]:
-        threshold = self.meeting.threshold(clock)
+    def _met(self, state: Slices, table: pa.Table | None, told: Matrix, stream_time: int) -> Iterator[pd.DataFrame]:
+        threshold = self.meeting.threshold(stream_time)
         due = state.due(threshold)
         keys_of = np.concatenate((told, due.matrix[:KEY]), axis=1)
         order = np.lexsort(keys_of[::-1])
@@ -66,13 +66,15 @@ class Meet(Bucket):
         owner, held = state.find(distinct)
         by_owner = np.argsort(owner, kind="stable")
         owner, held = owner[by_owner], held.take(by_owner)
-        step = self.meeting.meet(table, of[: told.shape[1]], clock, owner, held.without_keys(), of[told.shape[1] :], due.without_keys())
+        step = self.meeting.meet(
+            table, of[: told.shape[1]], stream_time, owner, held.without_keys(), of[told.shape[1] :], due.without_keys()
+        )
         matrix = np.concatenate((distinct[:, step.groups], step.entries.matrix))
         state.put(Entries(matrix, step.entries.payload), threshold)
         counts = dict(step.counts)
         if table is not None:
             times = one(table, self.plan.time)
-            counts |= totals(np.zeros(len(times), np.int64), times, (), clock)
+            counts |= totals(np.zeros(len(times), np.int64), times, (), stream_time)
         yield blob([step.out], counts, self.plan.counts)
         lowest = min((s.lowest for s in state.index.slices if s.lowest < groups.HIGHEST), default=FAR)
         self.save(state, lowest - self.meeting.threshold(0))

@@ -65,7 +65,7 @@ def suppressed(function: Suppression, call: Bound, columns: Columns) -> tuple[In
 def _decided(function: Suppression, call: Bound, columns: Columns, taken: Ints) -> Iterator[tuple[int, str | None, int | None, str | None]]:
     changes = [columns.changes[row] for row in taken.tolist()]
     wait = HIGHEST if function.closes or call["wait"] is None else call["wait"]
-    times, stream, sizes = columns.times[taken], columns.stream_time[taken], np.array([c[SIZE] for c in changes], np.int64)
+    times, stream_times, sizes = columns.times[taken], columns.stream_time[taken], np.array([c[SIZE] for c in changes], np.int64)
     until = Until(wait, "window_end" if function.closes else None, corrected=function.closes and call["until"] == "end")
     place = np.array([c[CLOSES] for c in changes], np.int64) if function.closes else times
     due = place if function.closes else until.due(times)
@@ -73,7 +73,7 @@ def _decided(function: Suppression, call: Bound, columns: Columns, taken: Ints) 
     ranks = {key: number for number, key in enumerate(sorted(set(keys)))}
     rank = np.array([ranks[key] for key in keys])
     clock = np.unique(columns.clocks[taken], return_inverse=True)[1]
-    rows = decisions.Changes(columns.keys[taken], np.zeros(len(taken), np.int64), clock, stream, place, due, 0)
+    rows = decisions.Changes(columns.keys[taken], np.zeros(len(taken), np.int64), clock, stream_times, place, due, 0)
     bounds = decisions.Bounds(call["max_records"], call["max_bytes"], call["when_full"])
     decided = until.decided(rows, bounds, sizes, lambda: rank)
     decisions.enforce(call.spec.name, bounds, rows, decided, sizes)
@@ -81,11 +81,11 @@ def _decided(function: Suppression, call: Bound, columns: Columns, taken: Ints) 
     if at_end(function, call) == "emit":
         decided.outcome[held], decided.why[held] = decisions.RELEASED, decisions.END
     ended = decided.why == decisions.END
-    drops = until.dropped(np.array([c[KIND] == DELETION for c in changes], bool), stream, decided.due)
+    drops = until.dropped(np.array([c[KIND] == DELETION for c in changes], bool), stream_times, decided.due)
     for i in np.lexsort((rank, decided.place, 2 * decided.at - ended)).tolist():
         reason = decisions.OUTCOMES[decided.outcome[i]]
         if reason == "released" and drops[i]:
             reason = "tombstone"
         came = reason == "released"
-        at = int(stream[min(decided.at[i] - ended[i], len(stream) - 1)]) if came else None
+        at = int(stream_times[min(decided.at[i] - ended[i], len(stream_times) - 1)]) if came else None
         yield int(taken[i]), None if came else reason, at, until.reasons[decided.why[i]] if came else None

@@ -36,10 +36,10 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     """The changes of a call in batch, or its final rows. None: an aggregate that only a kernel adds up."""
     frame, difference = changing.frame, call["difference"]
     takes_part = frame.has_time & frame.has_key
-    frame, clock = clocked(frame, takes_part)
+    frame, stream_time = clocked(frame, takes_part)
     frame = frame.only(takes_part)
     keys = [*map(named, dict.fromkeys(changing.identity))]
-    at, now = (expression(microseconds(quoted(name), frame.time.type)) for name in (frame.time.name, clock))
+    at, now = (expression(microseconds(quoted(name), frame.time.type)) for name in (frame.time.name, stream_time))
     df = frame.df.withColumns({NUMBER: F.row_number().over(Window.partitionBy(*keys).orderBy(*frame.sort())), AT: at, HORIZON: now})
     if not frame.in_time_order:
         before = changing.updates.closing.closed_before(quoted(HORIZON), plus, minus)
@@ -71,7 +71,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     kind = moments(frame)
     df = df.withColumns({edge: expression(moment(quoted(edge), kind)) for edge in (START, END)})
     told = df.select(*laid_out(rows.with_df(df), changing, results))
-    return emitted(call, told, frame, named(clock), None) if final else told
+    return emitted(call, told, frame, named(stream_time), None) if final else told
 
 
 def _in_windows(df: DataFrame, keys: list[Column], difference: int) -> DataFrame:

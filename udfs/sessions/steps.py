@@ -33,13 +33,13 @@ class SessionSteps(RowByRow):
         """Why a row is dropped."""
         return ("late",)
 
-    def closes(self, clocks: Ints) -> Ints:
+    def closes(self, stream_times: Ints) -> Ints:
         """Before what a session has to end so that it is closed when a row comes."""
-        return super().closes(clocks) if self.grace is not None or self.close else np.full(len(clocks), LOWEST)
+        return super().closes(stream_times) if self.grace is not None or self.close else np.full(len(stream_times), LOWEST)
 
-    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
+    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, stream_time: int) -> Step:
         """One micro-batch of a stream (`streamtime.udfs.state.Transition`); columns are the time alone."""
-        told, entries = self.judged(group, columns[0], owner, held, watermark)
+        told, entries = self.judged(group, columns[0], owner, held, stream_time)
         return Step(self._late(told).astype(np.int64), self._times(told, columns[0].type), entries[0], entries[1:])
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:

@@ -65,14 +65,14 @@ class Making:
     sessions: list[Ints] = field(default_factory=list)  # group, end, start, content, and whether it is closed
 
 
-def chained(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap: int, grace: int) -> Chains:
+def chained(group: Ints, times: Ints, stream_times: Ints, owner: Ints, held: Ints, gap: int, grace: int) -> Chains:
     """Judge rows that come by group, each group's in processing order; `held` are the ends and starts of live sessions of `owner`, rising.
 
     Where a key's times never fall, no sessions merge and all keys are judged at once. Others are cut into islands: rows that lie further
     than `gap` above all before them and stay there know nothing of what was. Islands in which times fall are judged row by row, and so is a
     key whose stream time falls, since its rows follow several clocks: what one of them closed stays closed for the others.
     """
-    rows = Arrived(group, times, of_sessions(gap, grace).closed_before(clock), owner, held[0], held[1], gap)
+    rows = Arrived(group, times, of_sessions(gap, grace).closed_before(stream_times), owner, held[0], held[1], gap)
     island, together = cut(rows)
     late = together & (times < rows.closes)
     making = Making(late, np.full(len(times), -1), times.copy(), times.copy())

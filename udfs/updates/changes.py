@@ -259,7 +259,7 @@ class Updates:
     changed_at_end: ClassVar[bool] = False  # whether a result's event time is always its end
 
     def changes(
-        self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
+        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
     ) -> tuple[Taken, Ints]:
         """Also the rows that the changes were caused by. Entries are given of groups from `since` on; `before` is for `numbered`.
 
@@ -272,18 +272,18 @@ class Updates:
         """When its windows close."""
         raise NotImplementedError
 
-    def threshold(self, clock: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """An entry that lives by less is closed."""
-        return int(self.closing.closed_before(clock))
+        return int(self.closing.closed_before(stream_time))
 
     def close(self, end: Ints) -> Ints:
         """When results with this end are final (rule W6)."""
         found: Ints = self.closing.close(end)
         return found
 
-    def release(self, due: Entries, clock: int | None) -> pa.Table:
+    def release(self, due: Entries, stream_time: int | None) -> pa.Table:
         """The final rows of windows that are closed; on a stream, when they leave is known."""
-        return self.layout.released(due, self.close(due.matrix[END]), clock) if self.layout.final and len(due) else pa.table({})
+        return self.layout.released(due, self.close(due.matrix[END]), stream_time) if self.layout.final and len(due) else pa.table({})
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -295,6 +295,6 @@ class Updates:
         """End, start, and the largest event time."""
         return 3
 
-    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+    def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch (`streamtime.udfs.state.Holder`)."""
-        return self.changes(rows, group, clock, owner, held)[0]
+        return self.changes(rows, group, stream_times, owner, held)[0]

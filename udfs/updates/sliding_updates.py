@@ -70,16 +70,16 @@ class SlidingUpdates(Updates):
         """When a window closes [W5]."""
         return of_sliding_windows(self.grace)
 
-    def release(self, due: Entries, clock: int | None) -> pa.Table:
+    def release(self, due: Entries, stream_time: int | None) -> pa.Table:
         """Windows; panes are not results."""
-        return super().release(due.take(due.matrix[CHANGED] != PANE), clock)
+        return super().release(due.take(due.matrix[CHANGED] != PANE), stream_time)
 
     def changes(
-        self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
+        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
     ) -> tuple[Taken, Ints]:
         """One upsert for each window that a row lies in or calls into being, by their end."""
         times = groups.micros(one(rows, self.layout.time))
-        log = self._log(times, group, self.closing.closed_before(clock), owner, held.matrix, since)
+        log = self._log(times, group, self.closing.closed_before(stream_times), owner, held.matrix, since)
         item, chain = np.array(log.items, np.int64), np.array(log.chains, np.int64)
         begun = np.array(log.begun_with, np.int64).reshape(-1, 2).T
         states = self.layout.states(held.payload, len(held), rows)

@@ -20,7 +20,7 @@ from support.micro_batches import KEYS, MOMENT, STEP, Stream, moment, plan, some
 
 from streamtime.sql.rows.frame import LEFT_OUT
 from streamtime.sql.stream import buckets, packing
-from streamtime.sql.stream.buckets import CLOCK, REASON
+from streamtime.sql.stream.buckets import REASON, STREAM_TIME
 from streamtime.sql.stream.packing import ASIDE, PLACE
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.ordering import By, ordinals, sorted_rows
@@ -63,7 +63,7 @@ def test_a_stream_is_judged_as_the_slow_definition_says(seed: int) -> None:
     transition = Deduplicate(within=far, refresh=refresh, at_most=at_most, offsets=2 if offset else 0)
     other = By("id") if order == ["t"] else By("t")
     stream = Stream(plan(transition, results=("kept",), order=(By(order[0]),), ties=(other,), offset=("off",) if offset else ()))
-    got = {r["id"]: (r[REASON], moment(r["kept"]), moment(r[CLOCK])) for r in replay(stream, batches, delay, random_)}
+    got = {r["id"]: (r[REASON], moment(r["kept"]), moment(r[STREAM_TIME])) for r in replay(stream, batches, delay, random_)}
     times = {r["id"]: r["t"] for rows in batches for r in rows}
     for one in expected:
         reason, kept, clock = got[one.row["id"]]
