@@ -44,70 +44,61 @@
 # MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM orders
 # MAGIC     ),
 # MAGIC     columns_1 AS (
-# MAGIC       SELECT *, CASE WHEN ((`ts` IS NOT NULL) AND (`id` IS NOT NULL)) THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END AS `__streamtime_at`, CASE WHEN ((`ts` IS NOT NULL) AND (`id` IS NOT NULL)) THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END AS `__streamtime_since` FROM input_1 WHERE (`ts` IS NOT NULL)
+# MAGIC       SELECT *, CASE WHEN ((`ts` IS NOT NULL) AND (`id` IS NOT NULL)) THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END AS `__streamtime_at` FROM input_1 WHERE (`ts` IS NOT NULL)
 # MAGIC     ),
 # MAGIC     columns_2 AS (
-# MAGIC       SELECT *, CASE WHEN false THEN 0 END AS `__streamtime_source` FROM columns_1
+# MAGIC       SELECT *, false AS `__streamtime_mark` FROM columns_1
 # MAGIC     ),
 # MAGIC     columns_3 AS (
-# MAGIC       SELECT *, (`__streamtime_at` IS NULL) AS `__streamtime_none` FROM columns_2
+# MAGIC       SELECT *, CASE WHEN ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))) THEN `__streamtime_at` END AS `_w0` FROM (SELECT `id`, `__streamtime_at`, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST) AS `__streamtime_before`, row_number() OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_row` FROM columns_1 WHERE (`__streamtime_at` IS NOT NULL))
 # MAGIC     ),
 # MAGIC     columns_4 AS (
-# MAGIC       SELECT *, CASE WHEN (`__streamtime_at` >= (greatest(`__streamtime_since`, -9223372036254775808L) - 600000000L)) THEN `__streamtime_at` END AS `_w0`, CASE WHEN (`__streamtime_at` >= (greatest(`__streamtime_since`, -9223372036254775808L) - 600000000L)) THEN `__streamtime_since` END AS `_w1` FROM columns_3
-# MAGIC     ),
-# MAGIC     columns_5 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, ((`__streamtime_at` >= (greatest(`__streamtime_since`, -9223372036254775808L) - 600000000L)) AND ((`__streamtime_seen` IS NULL) OR (`__streamtime_seen` < `__streamtime_since`))) AS `__streamtime_first` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS `__streamtime_largest`, max(`_w1`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS `__streamtime_seen` FROM columns_4)
-# MAGIC     ),
-# MAGIC     columns_6 AS (
-# MAGIC       SELECT *, (`__streamtime_first` AND ((`__streamtime_largest` IS NULL) OR (`__streamtime_since` > (least(`__streamtime_largest`, 9223372036254775807L) + 600000000L)))) AS `__streamtime_opens` FROM columns_5
-# MAGIC     ),
-# MAGIC     columns_7 AS (
-# MAGIC       SELECT *, CASE WHEN `__streamtime_opens` THEN `__streamtime_since` END AS `_w0`, CASE WHEN `__streamtime_opens` THEN `__streamtime_at` END AS `_w1` FROM columns_6
-# MAGIC     ),
-# MAGIC     columns_8 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, `__streamtime_kept_at`, false AS `__streamtime_further` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_since`, max(`_w1`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_at` FROM columns_7)
-# MAGIC     ),
-# MAGIC     columns_9 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, `__streamtime_kept_at` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_since`, max(`_w1`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_at` FROM columns_7)
+# MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_opened` FROM columns_3)
 # MAGIC     ),
 # MAGIC     groups_1 AS (
-# MAGIC       SELECT `id`, `__streamtime_kept_at`, `__streamtime_kept_since`, collect_list(named_struct('__streamtime_since', `__streamtime_since`, '__streamtime_at', `__streamtime_at`)) AS `__streamtime_found` FROM columns_9 WHERE ((`__streamtime_first` AND (`__streamtime_since` > (least(`__streamtime_kept_at`, 9223372036254775807L) + 600000000L))) AND (pmod(hash(`offset`, `id`, `product`, `ts`), 2) < 2)) GROUP BY `id`, `__streamtime_kept_at`, `__streamtime_kept_since`
+# MAGIC       SELECT `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)) AS `__streamtime_chunk`, max(`__streamtime_at`) AS `last`, collect_list(`__streamtime_at`) AS `items` FROM columns_4 WHERE ((`__streamtime_at` > (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L)) AND (`__streamtime_at` > `__streamtime_before`)) GROUP BY `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT))
+# MAGIC     ),
+# MAGIC     groups_2 AS (
+# MAGIC       SELECT `id`, `__streamtime_opened`, collect_list(named_struct('last', `last`, 'items', `items`)) AS `__streamtime_found` FROM groups_1 GROUP BY `id`, `__streamtime_opened`
 # MAGIC     ),
 # MAGIC     several_1 AS (
-# MAGIC       SELECT * FROM groups_1 LATERAL VIEW explode(transform(array(aggregate(sort_array(`__streamtime_found`, true), named_struct('last', `__streamtime_kept_at`, 'done', slice(array(slice(`__streamtime_found`, 1, 0)), 1, 0), 'now', slice(`__streamtime_found`, 1, 0)), (`so_far_1`, `one_1`) -> named_struct('last', (IF((`one_1`.`__streamtime_since` > (least(`so_far_1`.`last`, 9223372036254775807L) + 600000000L)), `one_1`.`__streamtime_at`, `so_far_1`.`last`)), 'done', (IF(((`one_1`.`__streamtime_since` > (least(`so_far_1`.`last`, 9223372036254775807L) + 600000000L)) AND (size(`so_far_1`.`now`) >= 1000)), concat(`so_far_1`.`done`, array(`so_far_1`.`now`)), `so_far_1`.`done`)), 'now', (IF((`one_1`.`__streamtime_since` > (least(`so_far_1`.`last`, 9223372036254775807L) + 600000000L)), (IF(((`one_1`.`__streamtime_since` > (least(`so_far_1`.`last`, 9223372036254775807L) + 600000000L)) AND (size(`so_far_1`.`now`) >= 1000)), array(`one_1`), concat(`so_far_1`.`now`, array(`one_1`)))), `so_far_1`.`now`))), `id_1` -> `id_1`)), `so_far_1` -> flatten(concat(`so_far_1`.`done`, array(`so_far_1`.`now`))))[0]) each_1 AS `one`
+# MAGIC       SELECT * FROM groups_2 LATERAL VIEW explode(flatten((aggregate(sort_array(`__streamtime_found`, true), named_struct('reach', (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L), 'taken', slice(array(slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), 1, 0)), (`so_far_1`, `chunk_1`) -> (IF((`chunk_1`.`last` > `so_far_1`.`reach`), transform(array(aggregate(sort_array(`chunk_1`.`items`, true), named_struct('reach', `so_far_1`.`reach`, 'taken', slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), (`now_2`, `one_2`) -> (IF((`one_2` > `now_2`.`reach`), named_struct('reach', (least(`one_2`, 9223372036254775807L) + 600000000L), 'taken', concat(`now_2`.`taken`, array(`one_2`))), `now_2`)), `id_2` -> `id_2`)), `then_2` -> named_struct('reach', `then_2`.`reach`, 'taken', concat(`so_far_1`.`taken`, array(`then_2`.`taken`))))[0], `so_far_1`)), `id_1` -> `id_1`)).`taken`)) each_1 AS `one`
 # MAGIC     ),
-# MAGIC     columns_10 AS (
-# MAGIC       SELECT `id`, `one`.`__streamtime_since` AS `__streamtime_since`, `one`.`__streamtime_at` AS `__streamtime_at` FROM several_1
+# MAGIC     columns_5 AS (
+# MAGIC       SELECT `id`, `__streamtime_opened`, `one` AS `__streamtime_at` FROM several_1
 # MAGIC     ),
-# MAGIC     columns_11 AS (
-# MAGIC       SELECT *, true AS `__streamtime_further` FROM columns_10
+# MAGIC     columns_6 AS (
+# MAGIC       SELECT `id`, `__streamtime_at`, true AS `__streamtime_mark` FROM columns_5
 # MAGIC     ),
-# MAGIC     columns_12 AS (
-# MAGIC       SELECT CAST(NULL AS INT) AS `offset`, `id`, CAST(NULL AS STRING) AS `product`, CAST(NULL AS TIMESTAMP) AS `ts`, `__streamtime_at`, `__streamtime_since`, CAST(NULL AS INT) AS `__streamtime_source`, CAST(NULL AS BOOLEAN) AS `__streamtime_none`, CAST(NULL AS BIGINT) AS `__streamtime_largest`, CAST(NULL AS BIGINT) AS `__streamtime_seen`, CAST(NULL AS BOOLEAN) AS `__streamtime_first`, CAST(NULL AS BOOLEAN) AS `__streamtime_opens`, CAST(NULL AS BIGINT) AS `__streamtime_kept_since`, CAST(NULL AS BIGINT) AS `__streamtime_kept_at`, `__streamtime_further` FROM columns_11
+# MAGIC     columns_7 AS (
+# MAGIC       SELECT CAST(NULL AS INT) AS `offset`, `id`, CAST(NULL AS STRING) AS `product`, CAST(NULL AS TIMESTAMP) AS `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_6
 # MAGIC     ),
 # MAGIC     both_1 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, `__streamtime_kept_at`, `__streamtime_further` FROM columns_8 UNION ALL SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, `__streamtime_kept_at`, `__streamtime_further` FROM columns_12
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_2 UNION ALL SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_7
+# MAGIC     ),
+# MAGIC     columns_8 AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`, ((`__streamtime_at` IS NOT NULL) AND (coalesce(`__streamtime_itself`, false) OR ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))))) AS `__streamtime_itself` FROM (SELECT *, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST) AS `__streamtime_before`, lag(`__streamtime_mark`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST) AS `__streamtime_itself` FROM both_1)
+# MAGIC     ),
+# MAGIC     columns_9 AS (
+# MAGIC       SELECT *, CASE WHEN `__streamtime_itself` THEN `__streamtime_at` END AS `_w0` FROM columns_8
+# MAGIC     ),
+# MAGIC     columns_10 AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`, `__streamtime_itself`, `__streamtime_kept_at` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_at` FROM columns_9)
+# MAGIC     ),
+# MAGIC     columns_11 AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, `__streamtime_kept_at`, `__streamtime_kept_at` AS `__streamtime_owner` FROM columns_10 WHERE (NOT `__streamtime_mark`)
+# MAGIC     ),
+# MAGIC     columns_12 AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, CASE WHEN (NOT `__streamtime_itself`) THEN `__streamtime_kept_at` END AS `__streamtime_kept_at`, `__streamtime_owner` FROM columns_11
 # MAGIC     ),
 # MAGIC     columns_13 AS (
-# MAGIC       SELECT *, CASE WHEN `__streamtime_further` THEN `__streamtime_since` END AS `_w0`, CASE WHEN `__streamtime_further` THEN `__streamtime_at` END AS `_w1` FROM both_1
+# MAGIC       SELECT *, timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time` FROM columns_12
 # MAGIC     ),
 # MAGIC     columns_14 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, `__streamtime_kept_at`, `__streamtime_further`, `__streamtime_near_since`, `__streamtime_near_at` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_since` ASC NULLS LAST RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_near_since`, max(`_w1`) OVER (PARTITION BY `id` ORDER BY `__streamtime_since` ASC NULLS LAST RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_near_at` FROM columns_13)
-# MAGIC     ),
-# MAGIC     columns_15 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, greatest(`__streamtime_kept_since`, `__streamtime_near_since`) AS `__streamtime_kept_since`, greatest(`__streamtime_kept_at`, `__streamtime_near_at`) AS `__streamtime_kept_at`, `__streamtime_further`, `__streamtime_near_since`, `__streamtime_near_at` FROM columns_14 WHERE (NOT `__streamtime_further`)
-# MAGIC     ),
-# MAGIC     columns_16 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, (IF((((NOT ((`__streamtime_kept_since` = `__streamtime_since`) AND ((`__streamtime_seen` IS NULL) OR (`__streamtime_seen` < `__streamtime_since`)))) AND (`__streamtime_since` <= (least(`__streamtime_kept_at`, 9223372036254775807L) + 600000000L))) AND (`__streamtime_at` >= (greatest(`__streamtime_kept_at`, -9223372036254775808L) - 600000000L))), `__streamtime_kept_at`, CAST(NULL AS BIGINT))) AS `__streamtime_kept_at`, `__streamtime_further`, `__streamtime_near_since`, `__streamtime_near_at` FROM columns_15
-# MAGIC     ),
-# MAGIC     columns_17 AS (
-# MAGIC       SELECT *, timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time` FROM columns_16
-# MAGIC     ),
-# MAGIC     columns_18 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM columns_17 WHERE (`__streamtime_kept_time` IS NULL)
+# MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM columns_13 WHERE (`__streamtime_kept_time` IS NULL)
 # MAGIC     )
 # MAGIC   SELECT `offset`, `id`, `product`, `ts`
-# MAGIC   FROM columns_18
+# MAGIC   FROM columns_14
 # MAGIC )
 
 # COMMAND ----------
@@ -127,70 +118,61 @@
 # MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM orders
 # MAGIC     ),
 # MAGIC     columns_1 AS (
-# MAGIC       SELECT *, CASE WHEN ((`ts` IS NOT NULL) AND (`id` IS NOT NULL)) THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END AS `__streamtime_at`, CASE WHEN ((`ts` IS NOT NULL) AND (`id` IS NOT NULL)) THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END AS `__streamtime_since` FROM input_1
+# MAGIC       SELECT *, CASE WHEN ((`ts` IS NOT NULL) AND (`id` IS NOT NULL)) THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END AS `__streamtime_at` FROM input_1
 # MAGIC     ),
 # MAGIC     columns_2 AS (
-# MAGIC       SELECT *, CASE WHEN false THEN 0 END AS `__streamtime_source` FROM columns_1
+# MAGIC       SELECT *, false AS `__streamtime_mark` FROM columns_1
 # MAGIC     ),
 # MAGIC     columns_3 AS (
-# MAGIC       SELECT *, (`__streamtime_at` IS NULL) AS `__streamtime_none` FROM columns_2
+# MAGIC       SELECT *, CASE WHEN ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))) THEN `__streamtime_at` END AS `_w0` FROM (SELECT `id`, `__streamtime_at`, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST) AS `__streamtime_before`, row_number() OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_row` FROM columns_1 WHERE (`__streamtime_at` IS NOT NULL))
 # MAGIC     ),
 # MAGIC     columns_4 AS (
-# MAGIC       SELECT *, CASE WHEN (`__streamtime_at` >= (greatest(`__streamtime_since`, -9223372036254775808L) - 600000000L)) THEN `__streamtime_at` END AS `_w0`, CASE WHEN (`__streamtime_at` >= (greatest(`__streamtime_since`, -9223372036254775808L) - 600000000L)) THEN `__streamtime_since` END AS `_w1` FROM columns_3
-# MAGIC     ),
-# MAGIC     columns_5 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, ((`__streamtime_at` >= (greatest(`__streamtime_since`, -9223372036254775808L) - 600000000L)) AND ((`__streamtime_seen` IS NULL) OR (`__streamtime_seen` < `__streamtime_since`))) AS `__streamtime_first` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS `__streamtime_largest`, max(`_w1`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS `__streamtime_seen` FROM columns_4)
-# MAGIC     ),
-# MAGIC     columns_6 AS (
-# MAGIC       SELECT *, (`__streamtime_first` AND ((`__streamtime_largest` IS NULL) OR (`__streamtime_since` > (least(`__streamtime_largest`, 9223372036254775807L) + 600000000L)))) AS `__streamtime_opens` FROM columns_5
-# MAGIC     ),
-# MAGIC     columns_7 AS (
-# MAGIC       SELECT *, CASE WHEN `__streamtime_opens` THEN `__streamtime_since` END AS `_w0`, CASE WHEN `__streamtime_opens` THEN `__streamtime_at` END AS `_w1` FROM columns_6
-# MAGIC     ),
-# MAGIC     columns_8 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, `__streamtime_kept_at`, false AS `__streamtime_further` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_since`, max(`_w1`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_at` FROM columns_7)
-# MAGIC     ),
-# MAGIC     columns_9 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, `__streamtime_kept_at` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_since`, max(`_w1`) OVER (PARTITION BY `id` ORDER BY `__streamtime_none` ASC NULLS FIRST, `ts` ASC NULLS FIRST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_at` FROM columns_7)
+# MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_opened` FROM columns_3)
 # MAGIC     ),
 # MAGIC     groups_1 AS (
-# MAGIC       SELECT `id`, `__streamtime_kept_at`, `__streamtime_kept_since`, collect_list(named_struct('__streamtime_since', `__streamtime_since`, '__streamtime_at', `__streamtime_at`)) AS `__streamtime_found` FROM columns_9 WHERE ((`__streamtime_first` AND (`__streamtime_since` > (least(`__streamtime_kept_at`, 9223372036254775807L) + 600000000L))) AND (pmod(hash(`offset`, `id`, `product`, `ts`), 2) < 2)) GROUP BY `id`, `__streamtime_kept_at`, `__streamtime_kept_since`
+# MAGIC       SELECT `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)) AS `__streamtime_chunk`, max(`__streamtime_at`) AS `last`, collect_list(`__streamtime_at`) AS `items` FROM columns_4 WHERE ((`__streamtime_at` > (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L)) AND (`__streamtime_at` > `__streamtime_before`)) GROUP BY `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT))
+# MAGIC     ),
+# MAGIC     groups_2 AS (
+# MAGIC       SELECT `id`, `__streamtime_opened`, collect_list(named_struct('last', `last`, 'items', `items`)) AS `__streamtime_found` FROM groups_1 GROUP BY `id`, `__streamtime_opened`
 # MAGIC     ),
 # MAGIC     several_1 AS (
-# MAGIC       SELECT * FROM groups_1 LATERAL VIEW explode(transform(array(aggregate(sort_array(`__streamtime_found`, true), named_struct('last', `__streamtime_kept_at`, 'done', slice(array(slice(`__streamtime_found`, 1, 0)), 1, 0), 'now', slice(`__streamtime_found`, 1, 0)), (`so_far_1`, `one_1`) -> named_struct('last', (IF((`one_1`.`__streamtime_since` > (least(`so_far_1`.`last`, 9223372036254775807L) + 600000000L)), `one_1`.`__streamtime_at`, `so_far_1`.`last`)), 'done', (IF(((`one_1`.`__streamtime_since` > (least(`so_far_1`.`last`, 9223372036254775807L) + 600000000L)) AND (size(`so_far_1`.`now`) >= 1000)), concat(`so_far_1`.`done`, array(`so_far_1`.`now`)), `so_far_1`.`done`)), 'now', (IF((`one_1`.`__streamtime_since` > (least(`so_far_1`.`last`, 9223372036254775807L) + 600000000L)), (IF(((`one_1`.`__streamtime_since` > (least(`so_far_1`.`last`, 9223372036254775807L) + 600000000L)) AND (size(`so_far_1`.`now`) >= 1000)), array(`one_1`), concat(`so_far_1`.`now`, array(`one_1`)))), `so_far_1`.`now`))), `id_1` -> `id_1`)), `so_far_1` -> flatten(concat(`so_far_1`.`done`, array(`so_far_1`.`now`))))[0]) each_1 AS `one`
+# MAGIC       SELECT * FROM groups_2 LATERAL VIEW explode(flatten((aggregate(sort_array(`__streamtime_found`, true), named_struct('reach', (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L), 'taken', slice(array(slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), 1, 0)), (`so_far_1`, `chunk_1`) -> (IF((`chunk_1`.`last` > `so_far_1`.`reach`), transform(array(aggregate(sort_array(`chunk_1`.`items`, true), named_struct('reach', `so_far_1`.`reach`, 'taken', slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), (`now_2`, `one_2`) -> (IF((`one_2` > `now_2`.`reach`), named_struct('reach', (least(`one_2`, 9223372036254775807L) + 600000000L), 'taken', concat(`now_2`.`taken`, array(`one_2`))), `now_2`)), `id_2` -> `id_2`)), `then_2` -> named_struct('reach', `then_2`.`reach`, 'taken', concat(`so_far_1`.`taken`, array(`then_2`.`taken`))))[0], `so_far_1`)), `id_1` -> `id_1`)).`taken`)) each_1 AS `one`
 # MAGIC     ),
-# MAGIC     columns_10 AS (
-# MAGIC       SELECT `id`, `one`.`__streamtime_since` AS `__streamtime_since`, `one`.`__streamtime_at` AS `__streamtime_at` FROM several_1
+# MAGIC     columns_5 AS (
+# MAGIC       SELECT `id`, `__streamtime_opened`, `one` AS `__streamtime_at` FROM several_1
 # MAGIC     ),
-# MAGIC     columns_11 AS (
-# MAGIC       SELECT *, true AS `__streamtime_further` FROM columns_10
+# MAGIC     columns_6 AS (
+# MAGIC       SELECT `id`, `__streamtime_at`, true AS `__streamtime_mark` FROM columns_5
 # MAGIC     ),
-# MAGIC     columns_12 AS (
-# MAGIC       SELECT CAST(NULL AS INT) AS `offset`, `id`, CAST(NULL AS STRING) AS `product`, CAST(NULL AS TIMESTAMP) AS `ts`, `__streamtime_at`, `__streamtime_since`, CAST(NULL AS INT) AS `__streamtime_source`, CAST(NULL AS BOOLEAN) AS `__streamtime_none`, CAST(NULL AS BIGINT) AS `__streamtime_largest`, CAST(NULL AS BIGINT) AS `__streamtime_seen`, CAST(NULL AS BOOLEAN) AS `__streamtime_first`, CAST(NULL AS BOOLEAN) AS `__streamtime_opens`, CAST(NULL AS BIGINT) AS `__streamtime_kept_since`, CAST(NULL AS BIGINT) AS `__streamtime_kept_at`, `__streamtime_further` FROM columns_11
+# MAGIC     columns_7 AS (
+# MAGIC       SELECT CAST(NULL AS INT) AS `offset`, `id`, CAST(NULL AS STRING) AS `product`, CAST(NULL AS TIMESTAMP) AS `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_6
 # MAGIC     ),
 # MAGIC     both_1 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, `__streamtime_kept_at`, `__streamtime_further` FROM columns_8 UNION ALL SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, `__streamtime_kept_at`, `__streamtime_further` FROM columns_12
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_2 UNION ALL SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_7
+# MAGIC     ),
+# MAGIC     columns_8 AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`, ((`__streamtime_at` IS NOT NULL) AND (coalesce(`__streamtime_itself`, false) OR ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))))) AS `__streamtime_itself` FROM (SELECT *, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST) AS `__streamtime_before`, lag(`__streamtime_mark`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST) AS `__streamtime_itself` FROM both_1)
+# MAGIC     ),
+# MAGIC     columns_9 AS (
+# MAGIC       SELECT *, CASE WHEN `__streamtime_itself` THEN `__streamtime_at` END AS `_w0` FROM columns_8
+# MAGIC     ),
+# MAGIC     columns_10 AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`, `__streamtime_itself`, `__streamtime_kept_at` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_at` FROM columns_9)
+# MAGIC     ),
+# MAGIC     columns_11 AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, `__streamtime_kept_at`, `__streamtime_kept_at` AS `__streamtime_owner` FROM columns_10 WHERE (NOT `__streamtime_mark`)
+# MAGIC     ),
+# MAGIC     columns_12 AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, CASE WHEN (NOT `__streamtime_itself`) THEN `__streamtime_kept_at` END AS `__streamtime_kept_at`, `__streamtime_owner` FROM columns_11
 # MAGIC     ),
 # MAGIC     columns_13 AS (
-# MAGIC       SELECT *, CASE WHEN `__streamtime_further` THEN `__streamtime_since` END AS `_w0`, CASE WHEN `__streamtime_further` THEN `__streamtime_at` END AS `_w1` FROM both_1
+# MAGIC       SELECT *, timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time` FROM columns_12
 # MAGIC     ),
 # MAGIC     columns_14 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, `__streamtime_kept_at`, `__streamtime_further`, `__streamtime_near_since`, `__streamtime_near_at` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_since` ASC NULLS LAST RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_near_since`, max(`_w1`) OVER (PARTITION BY `id` ORDER BY `__streamtime_since` ASC NULLS LAST RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_near_at` FROM columns_13)
-# MAGIC     ),
-# MAGIC     columns_15 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, greatest(`__streamtime_kept_since`, `__streamtime_near_since`) AS `__streamtime_kept_since`, greatest(`__streamtime_kept_at`, `__streamtime_near_at`) AS `__streamtime_kept_at`, `__streamtime_further`, `__streamtime_near_since`, `__streamtime_near_at` FROM columns_14 WHERE (NOT `__streamtime_further`)
-# MAGIC     ),
-# MAGIC     columns_16 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_since`, `__streamtime_source`, `__streamtime_none`, `__streamtime_largest`, `__streamtime_seen`, `__streamtime_first`, `__streamtime_opens`, `__streamtime_kept_since`, (IF((((NOT ((`__streamtime_kept_since` = `__streamtime_since`) AND ((`__streamtime_seen` IS NULL) OR (`__streamtime_seen` < `__streamtime_since`)))) AND (`__streamtime_since` <= (least(`__streamtime_kept_at`, 9223372036254775807L) + 600000000L))) AND (`__streamtime_at` >= (greatest(`__streamtime_kept_at`, -9223372036254775808L) - 600000000L))), `__streamtime_kept_at`, CAST(NULL AS BIGINT))) AS `__streamtime_kept_at`, `__streamtime_further`, `__streamtime_near_since`, `__streamtime_near_at` FROM columns_15
-# MAGIC     ),
-# MAGIC     columns_17 AS (
-# MAGIC       SELECT *, timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time` FROM columns_16
-# MAGIC     ),
-# MAGIC     columns_18 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, CASE WHEN (NOT (`ts` IS NOT NULL)) THEN 'null_time' WHEN (`__streamtime_kept_time` IS NOT NULL) THEN 'duplicate' END AS `reason`, CASE WHEN (`ts` IS NOT NULL) THEN `ts` END AS `stream_time`, CASE WHEN (`ts` IS NOT NULL) THEN abs(coalesce((CAST(try_subtract(unix_micros(`ts`), unix_micros(`ts`)) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)), ((CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)) - (CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE))))) END AS `lateness`, `__streamtime_kept_time` AS `kept_time` FROM columns_17 WHERE (CASE WHEN (NOT (`ts` IS NOT NULL)) THEN 'null_time' WHEN (`__streamtime_kept_time` IS NOT NULL) THEN 'duplicate' END IS NOT NULL)
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, CASE WHEN (NOT (`ts` IS NOT NULL)) THEN 'null_time' WHEN (`__streamtime_kept_time` IS NOT NULL) THEN 'duplicate' END AS `reason`, CASE WHEN (`ts` IS NOT NULL) THEN `ts` END AS `stream_time`, CASE WHEN (`ts` IS NOT NULL) THEN abs(coalesce((CAST(try_subtract(unix_micros(`ts`), unix_micros(`ts`)) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)), ((CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)) - (CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE))))) END AS `lateness`, `__streamtime_kept_time` AS `kept_time` FROM columns_13 WHERE (CASE WHEN (NOT (`ts` IS NOT NULL)) THEN 'null_time' WHEN (`__streamtime_kept_time` IS NOT NULL) THEN 'duplicate' END IS NOT NULL)
 # MAGIC     )
 # MAGIC   SELECT `offset`, `id`, `product`, `ts`, `reason`, `stream_time`, `lateness`, `kept_time`
-# MAGIC   FROM columns_18
+# MAGIC   FROM columns_14
 # MAGIC )
 
 # COMMAND ----------
@@ -230,7 +212,7 @@
 # MAGIC       SELECT *, timestamp_micros((`__streamtime_at` - least(`__streamtime_into`, (least(`__streamtime_at`, -1L) & 9223372036854775807L)))) AS `__streamtime_start`, timestamp_micros((least(`__streamtime_at`, (9223372036854775807L - (600000000L - `__streamtime_into`))) + (600000000L - `__streamtime_into`))) AS `__streamtime_end` FROM columns_3
 # MAGIC     ),
 # MAGIC     columns_5 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_here`, `__streamtime_start`, `__streamtime_end`, ((unix_micros(CAST(`__streamtime_start` AS TIMESTAMP)) div 600000000L) - CAST(((unix_micros(CAST(`__streamtime_start` AS TIMESTAMP)) % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)) AS `__streamtime_step`, named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`) AS `__streamtime_place` FROM columns_4
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_here`, `__streamtime_start`, `__streamtime_end`, ((unix_micros(CAST(`__streamtime_start` AS TIMESTAMP)) div 600000000L) - CAST(((unix_micros(CAST(`__streamtime_start` AS TIMESTAMP)) % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)) AS `__streamtime_step` FROM columns_4
 # MAGIC     ),
 # MAGIC     groups_1 AS (
 # MAGIC       SELECT CASE WHEN (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL)) THEN try_subtract(((unix_micros(CAST(`ts` AS TIMESTAMP)) div 600000000L) - CAST(((unix_micros(CAST(`ts` AS TIMESTAMP)) % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)), (1L + CAST((pmod(unix_micros(CAST(`ts` AS TIMESTAMP)), 600000000L) < 300000000L) AS BIGINT))) END AS `__streamtime_step`, min(CASE WHEN (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL)) THEN named_struct('__streamtime_place', named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`), '__streamtime_found', `ts`) END) AS `__streamtime_first` FROM input_1 GROUP BY CASE WHEN (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL)) THEN try_subtract(((unix_micros(CAST(`ts` AS TIMESTAMP)) div 600000000L) - CAST(((unix_micros(CAST(`ts` AS TIMESTAMP)) % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)), (1L + CAST((pmod(unix_micros(CAST(`ts` AS TIMESTAMP)), 600000000L) < 300000000L) AS BIGINT))) END
@@ -242,34 +224,31 @@
 # MAGIC       SELECT * FROM columns_6 LATERAL VIEW explode(sequence(coalesce((`__streamtime_before` + CAST(1 AS BIGINT)), `__streamtime_step`), least(`__streamtime_step`, (coalesce(`__streamtime_before`, `__streamtime_step`) + CAST(2 AS BIGINT))))) each_1 AS `__streamtime_reached`
 # MAGIC     ),
 # MAGIC     columns_7 AS (
-# MAGIC       SELECT `__streamtime_reached`, `__streamtime_first_2` FROM several_1
+# MAGIC       SELECT `__streamtime_reached`, `__streamtime_first_2`.`__streamtime_place`.`c0` AS `__streamtime_least`, `__streamtime_first_2`.`__streamtime_place` AS `__streamtime_place`, `__streamtime_first_2`.`__streamtime_found` AS `__streamtime_found` FROM several_1
 # MAGIC     ),
 # MAGIC     joined_1 AS (
 # MAGIC       SELECT * FROM columns_5 LEFT OUTER JOIN columns_7 ON (`__streamtime_reached` = `__streamtime_step`)
 # MAGIC     ),
-# MAGIC     columns_8 AS (
-# MAGIC       SELECT *, `__streamtime_first_2`.`__streamtime_found` AS `__streamtime_found` FROM joined_1 WHERE (((`__streamtime_first_2` IS NULL) OR (`__streamtime_place` < `__streamtime_first_2`.`__streamtime_place`)) OR (`__streamtime_end` >= timestamp_micros(9223372036854775807L)))
-# MAGIC     ),
 # MAGIC     groups_2 AS (
-# MAGIC       SELECT `product`, `__streamtime_start`, max(`offset`) AS `__streamtime_last`, max(`ts`) AS `__streamtime_latest`, count(1) AS `__streamtime_total_0`, max(`__streamtime_found`) AS `__streamtime_found` FROM columns_8 GROUP BY `product`, `__streamtime_start`
+# MAGIC       SELECT `product`, `__streamtime_start`, max(`offset`) AS `__streamtime_last`, max(`ts`) AS `__streamtime_latest`, count(1) AS `__streamtime_total_0`, max(`__streamtime_found`) AS `__streamtime_found` FROM joined_1 WHERE ((((`__streamtime_least` IS NULL) OR (`offset` < `__streamtime_least`)) OR ((`offset` = `__streamtime_least`) AND (named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`) < `__streamtime_place`))) OR (`__streamtime_end` >= timestamp_micros(9223372036854775807L))) GROUP BY `product`, `__streamtime_start`
 # MAGIC     ),
-# MAGIC     columns_9 AS (
+# MAGIC     columns_8 AS (
 # MAGIC       SELECT *, unix_micros(CAST(`__streamtime_start` AS TIMESTAMP)) AS `__streamtime_at` FROM groups_2
 # MAGIC     ),
+# MAGIC     columns_9 AS (
+# MAGIC       SELECT *, (least(`__streamtime_at`, (9223372036854775807L - (600000000L - pmod(`__streamtime_at`, 600000000L)))) + (600000000L - pmod(`__streamtime_at`, 600000000L))) AS `__streamtime_end` FROM columns_8
+# MAGIC     ),
 # MAGIC     columns_10 AS (
-# MAGIC       SELECT *, (least(`__streamtime_at`, (9223372036854775807L - (600000000L - pmod(`__streamtime_at`, 600000000L)))) + (600000000L - pmod(`__streamtime_at`, 600000000L))) AS `__streamtime_end` FROM columns_9
+# MAGIC       SELECT `product`, coalesce(`__streamtime_last`, CAST(0Y AS INT)) AS `offset`, `__streamtime_start` AS `window_start`, timestamp_micros(`__streamtime_end`) AS `window_end`, `__streamtime_total_0` AS `n`, timestamp_micros((least(`__streamtime_end`, 9223372036554775807L) + 300000000L)) AS `window_close`, 'upsert' AS `change_type`, CAST(`__streamtime_latest` AS TIMESTAMP) AS `change_time`, CAST(0 AS BIGINT) AS `change_seq`, CAST(`__streamtime_found` AS TIMESTAMP) AS `__streamtime_found` FROM columns_9
 # MAGIC     ),
 # MAGIC     columns_11 AS (
-# MAGIC       SELECT `product`, coalesce(`__streamtime_last`, CAST(0Y AS INT)) AS `offset`, `__streamtime_start` AS `window_start`, timestamp_micros(`__streamtime_end`) AS `window_end`, `__streamtime_total_0` AS `n`, timestamp_micros((least(`__streamtime_end`, 9223372036554775807L) + 300000000L)) AS `window_close`, 'upsert' AS `change_type`, CAST(`__streamtime_latest` AS TIMESTAMP) AS `change_time`, CAST(0 AS BIGINT) AS `change_seq`, CAST(`__streamtime_found` AS TIMESTAMP) AS `__streamtime_found` FROM columns_10
+# MAGIC       SELECT `product`, `offset`, `window_start`, `window_end`, `n`, `window_close`, `change_type`, `change_time`, `change_seq`, `__streamtime_found` AS `emit_time`, 'close' AS `emit_reason` FROM columns_10 WHERE (`__streamtime_found` IS NOT NULL)
 # MAGIC     ),
 # MAGIC     columns_12 AS (
-# MAGIC       SELECT `product`, `offset`, `window_start`, `window_end`, `n`, `window_close`, `change_type`, `change_time`, `change_seq`, `__streamtime_found` AS `emit_time`, 'close' AS `emit_reason` FROM columns_11 WHERE (`__streamtime_found` IS NOT NULL)
-# MAGIC     ),
-# MAGIC     columns_13 AS (
-# MAGIC       SELECT `product`, `window_start`, `window_end`, `n`, `window_close`, `offset`, `change_type`, `change_time`, `change_seq`, `emit_time`, `emit_reason` FROM columns_12
+# MAGIC       SELECT `product`, `window_start`, `window_end`, `n`, `window_close`, `offset`, `change_type`, `change_time`, `change_seq`, `emit_time`, `emit_reason` FROM columns_11
 # MAGIC     )
 # MAGIC   SELECT `product`, `window_start`, `window_end`, `n`, `window_close`, `offset`, `change_type`, `change_time`, `change_seq`, `emit_time`, `emit_reason`
-# MAGIC   FROM columns_13
+# MAGIC   FROM columns_12
 # MAGIC )
 # MAGIC ORDER BY window_start, product
 
