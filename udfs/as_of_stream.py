@@ -27,8 +27,8 @@ WAITS, VERSION = 0, 1
 
 
 @dataclass(frozen=True)
-class Meetings:
-    """A `Meeting`: what comes in is rows of both sides, what leaves is left rows beside the columns of their version."""
+class AsOf:
+    """A `Meeter`: what comes in is rows of both sides, what leaves is left rows beside the columns of their version."""
 
     time: str  # null of a left row that can have no match: it does not wait
     is_right: str

@@ -166,7 +166,7 @@ class Counting(Protocol):
         """The numbers of a release."""
 
 
-class Meeting(Protocol):
+class Meeter(Protocol):
     """The state transition of a function whose held rows, when they are due, meet what else is held of their key."""
 
     @property

@@ -17,7 +17,7 @@ from streamtime.sql.rows.columns import must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
 from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, has_watermark, met, watermarked
 from streamtime.udfs.arrays.ordering import By
-from streamtime.udfs.as_of_stream import Meetings
+from streamtime.udfs.as_of_stream import AsOf
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,7 +56,7 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
     frame, names = _together(call, left, right)
     of_right = dict(zip(right.df.columns, names[1], strict=True))
     deleted = next((r.name for r in right.extras.get("deleted", ())), None)
-    meeting = Meetings(
+    meeter = AsOf(
         time=TIME,
         is_right=IS_RIGHT,
         deleted=of_right[deleted] if deleted else None,
@@ -81,7 +81,7 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
     fields = [_renamed(f, n) for f, n in zip(left.df.schema, names[0], strict=True)]
     fields += [T.StructField(n, f.dataType) for f, n in zip(right.df.schema, names[1], strict=True)]
     fields += [T.StructField(FOUND, T.BooleanType()), T.StructField(EXPIRED, T.BooleanType())]
-    df = met(call, frame, meeting, state, Leaving([c.name for c in frame.columns], behind_watermark(fields)))
+    df = met(call, frame, meeter, state, Leaving([c.name for c in frame.columns], behind_watermark(fields)))
     match = F.when(named(FOUND), F.struct(*(named(n).alias(o) for o, n in of_right.items())))
     lefts = [named(n).alias(o) for o, n in zip(left.df.columns, names[0], strict=True)]
     joined = left.with_df(df.select(*lefts, match.alias(MATCH), EXPIRED))

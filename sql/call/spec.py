@@ -12,7 +12,7 @@ from streamtime.sql.call.kinds import Choice, Duration, Kind, Text, Texts
 from streamtime.sql.call.names import Names
 from streamtime.sql.call.values import Expression, Place, Sort, Table
 from streamtime.udfs.suppress.until import Suppression
-from streamtime.udfs.updates.changes import ChangeColumns, Updates
+from streamtime.udfs.updates.updates import ChangeColumns, Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

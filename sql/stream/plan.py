@@ -22,7 +22,7 @@ from streamtime.sql.rows.keys import told_apart
 from streamtime.sql.rows.typed import collated, microseconds
 from streamtime.sql.stream import buckets, meeting, packing
 from streamtime.sql.stream.buckets import REASON, STATE, STATE_FORM, STREAM_TIME, Hold, Holding, Judge, Judging
-from streamtime.sql.stream.meeting import Meet, Meets
+from streamtime.sql.stream.meeting import Meet, Meeting
 from streamtime.sql.stream.packing import ASIDE, MOST, NO_KEYS, PACKED, PLACE, SETTING, TAKES_PART, packer, unpack
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.arrays.ordering import By
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame, Ref
-    from streamtime.udfs.state import Holder, Meeting, Seconds, Transition
+    from streamtime.udfs.state import Holder, Meeter, Seconds, Transition
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -138,10 +138,10 @@ def released(
     step: str = "",
     apart: Sequence[str] = (),
 ) -> DataFrame:
-    """What a function that holds rows, or results of them, lets go. In a report, rows that never came to it have `REASON` and `STREAM_TIME`.
+    """What a function that holds rows, or results of them, lets go.
 
-    `is_watermarked`: the rows have been given their watermark. `step` names one of several within a call. `apart` are columns, comparable, that
-    tell rows of one key apart.
+    In a report, rows that never came to it have `REASON` and `STREAM_TIME`. `is_watermarked`: the rows have been given their watermark.
+    `step` names one of several within a call. `apart` are columns, comparable, that tell rows of one key apart.
     """
     told = told_apart(state.identity, frame.df.schema)
     of_rows = told_apart(apart, frame.df.schema, "row") if apart else {}
@@ -164,11 +164,11 @@ def released(
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 
 
-def met(call: Bound, frame: Frame, meets: Meeting, state: KeyState, leaving: Leaving) -> DataFrame:
+def met(call: Bound, frame: Frame, meeter: Meeter, state: KeyState, leaving: Leaving) -> DataFrame:
     """What leaves a function whose held rows meet what else is held of their key. Rows have been given their watermark."""
     told = told_apart(state.identity, frame.df.schema)
     packed, _ = _packed(call, frame, state, told, leaving.columns, is_watermarked=True)
-    plan = Meets(call.spec.name, meets, tuple(told), _pinned(frame, state.options), frame.time.name)
+    plan = Meeting(call.spec.name, meeter, tuple(told), _pinned(frame, state.options), frame.time.name)
     blobs = _run(call, frame, packed, Meet(plan), plan.counts, "EventTime")
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 

@@ -15,12 +15,12 @@ from streamtime.sql.call.names import plain
 from streamtime.sql.rows.columns import arrow_type
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, parse, types
-from streamtime.sql.windows.changes import behind_the_result, carried_columns, fields_of, final_order, moment
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME
+from streamtime.sql.windows.updates import behind_the_result, carried_columns, fields_of, final_order, moment
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.updates.aggregates import aggregate
-from streamtime.udfs.updates.changes import ChangeColumns, Updates
 from streamtime.udfs.updates.in_batch import Sorted
+from streamtime.udfs.updates.updates import ChangeColumns, Updates
 
 if TYPE_CHECKING:
     from streamtime.sql.call.in_memory import Columns

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from streamtime.sql.stream import packing
 from streamtime.sql.stream.buckets import Hold, Holding, Judge, Judging
-from streamtime.sql.stream.meeting import Meet, Meets
+from streamtime.sql.stream.meeting import Meet, Meeting
 from streamtime.sql.stream.packing import ASIDE, PLACE
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.state import Index
@@ -168,7 +168,7 @@ class HoldingStream:
 class MeetingStream(HoldingStream):
     """The same of a function whose held rows meet what else is held of their key."""
 
-    def __init__(self, plan: Meets) -> None:
+    def __init__(self, plan: Meeting) -> None:
         super().__init__(plan)  # type: ignore[arg-type]
 
     def _hold(self, bucket: int) -> Any:

@@ -14,7 +14,7 @@ from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.closing import of_sessions
 from streamtime.udfs.sessions.rules import Session, Sessions
-from streamtime.udfs.updates.changes import Parents
+from streamtime.udfs.updates.updates import Parents
 
 OPEN, CLOSED = 0, 1
 NONE = np.zeros(0, np.int64)

@@ -13,7 +13,7 @@ from streamtime.udfs.arrays.blobs import gathered
 from streamtime.udfs.arrays.groups import Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import Entries
-from streamtime.udfs.updates.changes import END, Updates
+from streamtime.udfs.updates.updates import END, Updates
 
 CHUNK = 1 << 16
 

@@ -14,7 +14,7 @@ from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.closing import Closing, of_sessions
 from streamtime.udfs.state import Entries, Taken
 from streamtime.udfs.updates.chains import Chains, chained
-from streamtime.udfs.updates.changes import DELETE, END, START, UPSERT, ChangeColumns, Sums, Updates, Windows, accumulated, numbered
+from streamtime.udfs.updates.updates import DELETE, END, START, UPSERT, ChangeColumns, Sums, Updates, Windows, accumulated, numbered
 
 
 def places(gone: Ints, item: Ints, rows: int) -> Ints:

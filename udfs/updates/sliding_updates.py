@@ -17,7 +17,7 @@ from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.closing import Closing, of_sliding_windows
 from streamtime.udfs.state import Entries, Taken
 from streamtime.udfs.updates.aggregates import State
-from streamtime.udfs.updates.changes import (
+from streamtime.udfs.updates.updates import (
     CHANGED,
     UPSERT,
     ChangeColumns,

@@ -12,7 +12,7 @@ from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.closing import Closing, of_time_windows
 from streamtime.udfs.state import Entries, Taken
-from streamtime.udfs.updates.changes import CHANGED, START, UPSERT, ChangeColumns, Parents, Updates, Windows, accumulated, numbered
+from streamtime.udfs.updates.updates import CHANGED, START, UPSERT, ChangeColumns, Parents, Updates, Windows, accumulated, numbered
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import minus, plus, quoted
 from streamtime.sql.windows.membership import END, START, clocked, moments
 from streamtime.sql.windows.release import emitted
-from streamtime.sql.windows.window_changes import LATEST, NEXT, NUMBER, SEQ, laid_out, shared, states
+from streamtime.sql.windows.window_updates import LATEST, NEXT, NUMBER, SEQ, laid_out, shared, states
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
-    from streamtime.sql.windows.changes import Changing
+    from streamtime.sql.windows.updates import Changing
 
 AT, HORIZON, HALF, NEAR, WINDOW, ENDS, BEGUN, HAD, PLACE, OF = (
     f"{PREFIX}{name}" for name in ("at", "horizon", "half", "near", "window", "ends", "begun", "had", "place", "of_")

@@ -23,8 +23,8 @@ from streamtime.sql.windows.grouped import final_rows
 from streamtime.sql.windows.membership import clocked, close
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME, emitted
 from streamtime.udfs.updates.aggregates import KINDS
-from streamtime.udfs.updates.changes import DELETED, ChangeColumns, Updates
 from streamtime.udfs.updates.in_batch import PerRow, Sorted
+from streamtime.udfs.updates.updates import DELETED, ChangeColumns, Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
-    from streamtime.sql.windows.changes import Changing
+    from streamtime.sql.windows.updates import Changing
 
 STATE, CAUSED, COUNT, TURN, CHANGE = (f"{PREFIX}{name}" for name in ("state_", "caused", "count", "turn", "change"))
 BEGINS, SO_FAR, SINCE = (f"{PREFIX}{name}" for name in ("begins", "so_far", "since"))

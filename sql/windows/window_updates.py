@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
-    from streamtime.sql.windows.changes import Changing
+    from streamtime.sql.windows.updates import Changing
     from streamtime.udfs.updates.aggregates import Aggregate
 
 NUMBER, STATE, LATEST, SEQ, NEXT = (f"{PREFIX}{name}" for name in ("number", "state_", "latest", "seq", "next"))
