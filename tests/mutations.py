@@ -136,7 +136,7 @@ MUTATIONS = [
         'np.searchsorted(numbers, first, side="left")', 'np.searchsorted(numbers, first, side="right")', "tests/udfs/suppress/test_merging.py",
     ),
     # state
-    Mutation("a query keeps the buckets that it was started with", "sql/stream/packing.py", "told = [task.getLocalProperty(name) for name in PARTITIONS]", "told = [task.getLocalProperty(name) for name in PARTITIONS[::-1]]", "tests/sql/stream/test_streaming.py::test_a_query_keeps_the_buckets_that_it_was_started_with"),
+    Mutation("a query keeps the buckets that it was started with", "sql/stream/packing.py", "found = [task.getLocalProperty(name) for name in PARTITIONS]", "found = [task.getLocalProperty(name) for name in PARTITIONS[::-1]]", "tests/sql/stream/test_streaming.py::test_a_query_keeps_the_buckets_that_it_was_started_with"),
     Mutation("a checkpoint with another number of buckets is refused", "sql/stream/buckets.py", "elif now != {before}:", "elif not now:", "tests/sql/stream/test_buckets.py"),
     Mutation("of a key that two slices have, the newer speaks", "udfs/state.py", "            found[position] = True\n", "", "tests/sql/stream/test_buckets.py"),
     Mutation("a slice lives while an entry of it does", "udfs/state.py", "slices[-1].highest < threshold:", "slices[-1].highest <= threshold:", "tests/sql/stream/test_buckets.py tests/udfs/updates"),

@@ -92,8 +92,8 @@ class KnownAsOf:
         last = group == group[-1]
         versions = before if group[-1] == 0 else Versions()
         versions.seen += int(right[last].sum())
-        kept = last & accepted
-        versions.add(times[kept], ordinals[kept], deleted[kept])
+        ours = last & accepted
+        versions.add(times[ours], ordinals[ours], deleted[ours])
         return np.where(right, ordinals, found), versions
 
 

@@ -58,9 +58,9 @@ class AsOf:
         """A row leaves when stream time has reached its time and `grace`."""
         return int(of_waiting_rows(self.grace).closed_before(stream_time))
 
-    def meet(self, rows: pa.Table | None, group: Ints, stream_time: int, owner: Ints, held: Entries, leaving: Ints, due: Entries) -> Taken:
+    def meet(self, rows: pa.Table | None, group: Ints, stream_time: int, owner: Ints, held: Entries, of_due: Ints, due: Entries) -> Taken:
         """Rows of a micro-batch (`group`), all that is held of their keys and of those of rows that are due (`owner`), and the rows that
-        are due (`leaving`). Entries that are held may be dead; of waiting ones, those that are not due come.
+        are due (`of_due`). Entries that are held may be dead; of waiting ones, those that are not due come.
         """
         if rows is None:
             example = due.payload if due.payload is not None else held.payload
@@ -69,7 +69,7 @@ class AsOf:
             rows = pa.Table.from_batches([example]).slice(0, 0)
             rows = rows.append_column(self.time, pa.array([], pa.timestamp("us"))).append_column(self.is_right, pa.array([], pa.bool_()))
         waited = due.matrix[KIND] == WAITS  # versions only die
-        leaving, due = leaving[waited], due.take(waited)
+        of_due, due = of_due[waited], due.take(waited)
         column = one(rows, self.time)
         timed = groups.valid([column], len(column))
         moments = np.where(timed, groups.micros(column), LOWEST)
@@ -81,11 +81,11 @@ class AsOf:
         known = np.flatnonzero(held.matrix[KIND] == VERSION)
         versions = self._versions(rows, came, group[came], moments[came], held, known, owner[known])
         out = _with(rows, np.flatnonzero(over), due, self.left)
-        of = np.concatenate((group[over], leaving))
+        of = np.concatenate((group[over], of_due))
         at = np.concatenate((np.where(timed, moments, LOWEST)[over], due.matrix[TIME]))
-        none = np.concatenate((~timed[over], np.zeros(len(leaving), bool)))
+        none = np.concatenate((~timed[over], np.zeros(len(of_due), bool)))
         found = np.where(none, -1, versions.at(of, at, self.exact))
-        late = np.concatenate((timed[over] & expired(moments[over], reached, self.retention), np.zeros(len(leaving), bool)))
+        late = np.concatenate((timed[over] & expired(moments[over], reached, self.retention), np.zeros(len(of_due), bool)))
         newest = np.zeros(len(of), bool)
         newest[found >= 0] = versions.is_last[found[found >= 0]]
         hidden = late & ~newest & np.isin(of, versions.group[self._until(versions) >= self.threshold(stream_time)])

@@ -180,9 +180,9 @@ class Meeter(Protocol):
     def threshold(self, stream_time: int) -> int:
         """An entry that lives by less is due, or dead."""
 
-    def meet(self, rows: pa.Table | None, group: Ints, stream_time: int, owner: Ints, held: Entries, leaving: Ints, due: Entries) -> Taken:
+    def meet(self, rows: pa.Table | None, group: Ints, stream_time: int, owner: Ints, held: Entries, of_due: Ints, due: Entries) -> Taken:
         """Take rows that come by group, with what is held of these groups and of those that have something due (`owner`, rising; what is
-        dead may still be among it), and let go what is due (of groups `leaving`). The new entries replace all of their group.
+        dead may still be among it), and let go what is due (of groups `of_due`). The new entries replace all of their group.
         """
 
 

@@ -189,11 +189,11 @@ class Lobby:
                     now = time.monotonic()
                     self.calls = {port: (n, ended) for port, (n, ended) in self.calls.items() if n or now - ended < JUST_NOW}
                     busy, opened = list(self.calls), self.open
-                kept = idle.close(client, " ".join(map(str, busy)))
+                stay = idle.close(client, " ".join(map(str, busy)))
             finally:
                 lock.unlock()
             with self.counting:
-                self.open += max(kept, len(busy)) - opened
+                self.open += max(stay, len(busy)) - opened
 
     def _counted(self, connection: Any, port: int) -> None:
         """Have a connection say when it serves a call."""

@@ -123,7 +123,7 @@ class Frame:
         kinds = {c.name: c.type for c in self.columns}
         return [tie_break(n, kinds[n], reverse) for n in self.ties(within_key)]
 
-    def place(self) -> Column | None:
+    def sort_key(self) -> Column | None:
         """The place of a row in the total order, as a value that compares as rows sort; None: its order goes down, or has nulls last."""
         if not all(o.ascending and o.nulls_first for o in self.order):
             return None

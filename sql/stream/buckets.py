@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streamtime.sql.stream.packing import ASIDE, NO_KEYS, PLACE, SETTING, TAKES_PART
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH, NO_KEYS, SETTING, TAKES_PART
 from streamtime.udfs import keys
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import encoded, only
@@ -206,11 +206,11 @@ class Judge(Bucket):
             step = self.transition.step(group, columns, owner, held.matrix[KEY:], stream_time)
             state.put(Entries(np.concatenate((distinct[:, step.groups], step.entries))), threshold)
             reasons[rows] = np.where(step.reasons > 0, len(self.plan.aside) + step.reasons, 0)
-            place = np.full(table.num_rows, -1)
-            place[rows] = np.arange(len(rows))
-            results = [r.take(pa.array(place, mask=place < 0)) for r in step.results]
+            at = np.full(table.num_rows, -1)
+            at[rows] = np.arange(len(rows))
+            results = [r.take(pa.array(at, mask=at < 0)) for r in step.results]
         counts = [*map(float, totals(reasons, times, self.plan.reasons, stream_time).values())]
-        table = table.drop_columns([PLACE, ASIDE, *self.plan.keys, *self.plan.offset])
+        table = table.drop_columns([KEY_HASH, ASIDE, *self.plan.keys, *self.plan.offset])
         if self.plan.output != "rows":
             table = reported(table, reasons, self.plan.reasons, stream_time, times.type)
         for name, result in zip(self.plan.results, results, strict=True):
@@ -273,7 +273,7 @@ class Hold(Bucket):
             told = numbers(taken, self.plan.keys, state.index.secret)
             order = sorted_rows(list(told), self.plan.order, self.plan.ties, taken)
             group, distinct = grouped(told[:, order])
-            ordered = taken.take(pa.array(order)).drop_columns([PLACE, ASIDE, *self.plan.keys])
+            ordered = taken.take(pa.array(order)).drop_columns([KEY_HASH, ASIDE, *self.plan.keys])
             if self.plan.apart:
                 halves = numbers(ordered, self.plan.apart, state.index.secret)
                 for name, half in zip(HALVES, halves, strict=True):
@@ -304,7 +304,7 @@ class Hold(Bucket):
         return self.holder.counted(due.without_keys(), stream_time) if len(due) and isinstance(self.holder, Counting) else {}
 
     def _aside(self, table: pa.Table, aside: groups.Ints, stream_time: int) -> pa.Table:
-        left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([PLACE, ASIDE, *self.plan.keys])
+        left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([KEY_HASH, ASIDE, *self.plan.keys])
         kind = one(table, self.plan.time).type
         report = reported(left, aside[aside != TAKES_PART], self.plan.aside, stream_time, kind)
         for name, result in self.plan.results:

@@ -23,7 +23,7 @@ from streamtime.sql.rows.typed import collated, microseconds
 from streamtime.sql.stream import buckets, meeting, packing
 from streamtime.sql.stream.buckets import REASON, STATE, STATE_FORM, STREAM_TIME, Hold, Holding, Judge, Judging
 from streamtime.sql.stream.meeting import Meet, Meeting
-from streamtime.sql.stream.packing import ASIDE, MOST, NO_KEYS, PACKED, PLACE, SETTING, TAKES_PART, packer, unpack
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH, MOST, NO_KEYS, PACKED, SETTING, TAKES_PART, packer, unpack
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.arrays.ordering import By
 
@@ -236,8 +236,8 @@ def _packed(
     sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
     code = F.coalesce(*(F.when(state.aside == reason, i) for i, reason in enumerate(("", *state.reasons))), F.lit(TAKES_PART))
     alone = F.xxhash64(frame.time.column, F.lit(1))  # rows aside belong to no key: they are spread evenly
-    place = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *map(named, state.identity)))
-    rows = df.withColumns({ASIDE: code.cast("int"), PLACE: place} | told).select(*map(named, sent), PLACE, *told, ASIDE)
+    hashed = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *map(named, state.identity)))
+    rows = df.withColumns({ASIDE: code.cast("int"), KEY_HASH: hashed} | told).select(*map(named, sent), KEY_HASH, *told, ASIDE)
     schema = [f for f in rows.schema.fields if f.name in sent]
     for field in schema:
         must_travel(call, None, f"column `{field.name}`", field.dataType, "to Python on a stream")

@@ -45,8 +45,8 @@ def explained_sessions(
 def stepped(frame: Frame, identity: Sequence[str], time: Column, stream_time: Column, kernel: SessionSteps) -> Frame:
     """With what each row did to the sessions of its key: `LATE`, and the times of `steps`. A row with a null `time` takes no part."""
     if not frame.kernels:
-        told = islands.with_steps(frame, identity, kernel.gap, kernel.grace)
-        return told.with_df(told.df.withColumns({f.name: expression(event_time(quoted(f.name), f.dataType)) for f in steps(frame)}))
+        rows = islands.with_steps(frame, identity, kernel.gap, kernel.grace)
+        return rows.with_df(rows.df.withColumns({f.name: expression(event_time(quoted(f.name), f.dataType)) for f in steps(frame)}))
     returns = T.StructType([T.StructField("late", T.BooleanType()), *(T.StructField(edge, frame.time.type) for edge in EDGES)])
     columns = [time, stream_time, *map(named, identity)]
     df = kernels.with_column(frame.by_key(identity, frame.sort()), SESSION, kernel, columns, returns)

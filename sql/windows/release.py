@@ -55,10 +55,10 @@ def released_by(call: Bound, rows: DataFrame, clocks: DataFrame, clock_by: dict[
     """The same; `clocks` are the stream times as `MOMENT`, at least those at which windows close, and the last."""
     even = steps is not None and -(-steps[1] // steps[0]) <= MOST_STEPS
     made = _joined_to(rows, clocks, clock_by, *steps) if steps is not None and even else _sorted_in(rows, clocks, clock_by)
-    return leaving(call, made, rows.columns, clocks, clock_by)
+    return as_they_leave(call, made, rows.columns, clocks, clock_by)
 
 
-def leaving(call: Bound, made: DataFrame, columns: Sequence[str], clocks: DataFrame, clock_by: dict[str, str]) -> DataFrame:
+def as_they_leave(call: Bound, made: DataFrame, columns: Sequence[str], clocks: DataFrame, clock_by: dict[str, str]) -> DataFrame:
     """Final rows with `FOUND`, the stream time that released each, as they leave: those without one are held back, or leave at the end."""
     if call["at_end"] == "emit":
         last = clocks.groupBy(*map(named, clock_by)).agg(F.max(named(MOMENT)).alias(LAST))

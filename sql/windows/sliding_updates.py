@@ -70,8 +70,8 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
         df = df.withColumn(NEXT, F.lead(named(NUMBER)).over(each)).where(named(NEXT).isNull())
     kind = moments(frame)
     df = df.withColumns({edge: expression(moment(quoted(edge), kind)) for edge in (START, END)})
-    told = df.select(*laid_out(rows.with_df(df), changing, results))
-    return emitted(call, told, frame, named(stream_time), None) if final else told
+    made_rows = df.select(*laid_out(rows.with_df(df), changing, results))
+    return emitted(call, made_rows, frame, named(stream_time), None) if final else made_rows
 
 
 def _in_windows(df: DataFrame, keys: list[Column], difference: int) -> DataFrame:

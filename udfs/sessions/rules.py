@@ -69,19 +69,19 @@ def walked(gap: int, group: Ints, times: Ints, closes: Ints, live: dict[int, lis
     LOWEST where it joined none. Of a row that merged two, that start is the one of the later session, and the end that of the earlier one.
     """
     sessions, before, found = Sessions(gap), -1, dict[int, list[Session]]()
-    told = list[int]()
+    steps = list[int]()
     for key, time, closed in zip(group.tolist(), times.tolist(), closes.tolist(), strict=True):
         if key != before:
             sessions.live, before = sorted(live.get(key, [])), key
             found[key] = sessions.live
         session = sessions.take(time, time, closed)
         if session is None:
-            told += (LATE, time, time, LOWEST, LOWEST)
+            steps += (LATE, time, time, LOWEST, LOWEST)
         elif near := sessions.near:
-            told += (MERGED, session[0], session[1], near[-1][0], near[0][1])
+            steps += (MERGED, session[0], session[1], near[-1][0], near[0][1])
         else:
-            told += (OPENED, time, time, LOWEST, LOWEST)
-    return np.array(told, np.int64).reshape(-1, 5).T, found
+            steps += (OPENED, time, time, LOWEST, LOWEST)
+    return np.array(steps, np.int64).reshape(-1, 5).T, found
 
 
 @dataclass(frozen=True)
@@ -110,24 +110,24 @@ class RowByRow:
         live: dict[int, list[Session]] = {}
         for key, end, start in zip(owner.tolist(), *held.tolist(), strict=True):
             live.setdefault(key, []).append((start, end, 0))
-        told, live = walked(self.gap, group, groups.micros(times), self.closes(np.full(len(group), stream_time)), live)
+        steps, live = walked(self.gap, group, groups.micros(times), self.closes(np.full(len(group), stream_time)), live)
         entries = [(key, end, start) for key, sessions in live.items() for start, end, _ in sessions]
-        return told, np.array(entries, np.int64).reshape(-1, 3).T
+        return steps, np.array(entries, np.int64).reshape(-1, 3).T
 
-    def told(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[tuple[Ints, pa.DataType]]:
+    def steps(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[tuple[Ints, pa.DataType]]:
         """The same of batches, with the type of their times; a row that takes no part is ASIDE."""
         boundaries, live = groups.Boundaries(), list[Session]()
         for times, stream_time, *identity in batches:
             length = len(times)
-            told = np.full((5, length), LOWEST)
-            told[0] = ASIDE
+            steps = np.full((5, length), LOWEST)
+            steps[0] = ASIDE
             rows = np.flatnonzero(groups.valid((times, *identity), length))
             if len(rows):
                 starts = boundaries.starts([c.take(pa.array(rows)) for c in identity], len(rows))
                 group, stream_times = groups.numbered(starts), self.closes(groups.micros(stream_time)[rows])
-                told[:, rows], found = walked(self.gap, group, groups.micros(times)[rows], stream_times, {} if starts[0] else {0: live})
+                steps[:, rows], found = walked(self.gap, group, groups.micros(times)[rows], stream_times, {} if starts[0] else {0: live})
                 live = found[int(group[-1])]
-            yield told, times.type
+            yield steps, times.type
 
 
 def edge(moments: Ints, like: pa.DataType) -> pa.Array:
@@ -153,7 +153,7 @@ class FirstInSession(RowByRow):
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Per row a struct: `verdict` (opened, merged, late, or takes no part) and the session's bounds after the row."""
-        for (verdict, start, end, *_), like in self.told(batches):
+        for (verdict, start, end, *_), like in self.steps(batches):
             columns = [pa.array(verdict.astype(np.int8)), edge(start, like), edge(end, like)]
             yield pa.StructArray.from_arrays(columns, ["verdict", "start", "end"])
 
@@ -226,11 +226,11 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, stream_times: Ints, li
 
 def _rising(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> tuple[Ints, Ints, Ints, list[int]]:
     """Rows in rising order: one joins the session of the row before, unless that is too far away or closed."""
-    numbers, kept = np.full(len(low), -1), np.flatnonzero(high >= closes)
-    group, low, high, closes = (values[kept] for values in (group, low, high, closes))
-    opened = np.ones(len(kept), bool)
+    numbers, accepted = np.full(len(low), -1), np.flatnonzero(high >= closes)
+    group, low, high, closes = (values[accepted] for values in (group, low, high, closes))
+    opened = np.ones(len(accepted), bool)
     opened[1:] = (group[1:] != group[:-1]) | (high[:-1] < closes[1:]) | (low[1:] > groups.plus(high[:-1], gap))
-    numbers[kept] = np.cumsum(opened) - 1
+    numbers[accepted] = np.cumsum(opened) - 1
     return numbers, low[opened], high[np.flatnonzero(np.append(opened, True)[1:])], []
 
 

@@ -181,16 +181,16 @@ class SlidingUpdates(Updates):
         ]
         some = np.array(panes, np.int64).reshape(-1, 5).T
         fresh = np.array([w for w in windows if w[-1] >= 0], np.int64).reshape(-1, 5).T
-        kept = np.array([w for w in windows if w[-1] < 0], np.int64).reshape(-1, 5).T
+        old = np.array([w for w in windows if w[-1] < 0], np.int64).reshape(-1, 5).T
         ref = some[-1]
         states = [taken(s, np.where(ref >= 0, ref + len(held), ~ref)) for s in pool]
         last = np.where(ref >= 0, item[np.maximum(ref, 0)] if len(item) else 0, 0)  # a pane's row is never looked at
         parts = [
             Entries(some[1:4], self.layout.payload(states, rows, last, np.zeros(len(ref), np.int64))),
             Entries(fresh[1:4], self.layout.payload([taken(s, fresh[-1]) for s in content], rows, caused_by[fresh[-1]], seq[fresh[-1]])),
-            Entries(kept[1:4], held.take(~kept[-1]).payload),
+            Entries(old[1:4], held.take(~old[-1]).payload),
         ]
-        whose = np.concatenate((some[0], fresh[0], kept[0]))
+        whose = np.concatenate((some[0], fresh[0], old[0]))
         order = np.argsort(whose, kind="stable")
         return whose[order], Entries.join(parts, 3).take(order)
 
