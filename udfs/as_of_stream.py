@@ -108,7 +108,7 @@ class AsOf:
         counts = np.append(True, ~same) if self.first else np.append(~same, True)
         counts = counts[: len(group)]
         order, group, moments = order[counts], group[counts], moments[counts]
-        is_last = np.append(group[1:] != group[:-1], True)[: len(group)]
+        is_last = groups.ends(group)
         return Versions(group, moments, is_last, table.take(pa.array(order)))
 
     def _held_now(

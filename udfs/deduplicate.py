@@ -88,7 +88,7 @@ class Deduplicate:
                 records[known] = np.unique(offsets[:, known], axis=1, return_inverse=True)[1].ravel()
         duplicate, kept, at = self._under(stream_time, key, times, passed, records)
         duplicate &= ~redelivered(records, at)
-        last = np.flatnonzero(np.append(key[1:] != key[:-1], True))
+        last = np.flatnonzero(groups.ends(key))
         last = last[at[last] >= 0]
         if not self.refresh:
             last = last[row[at[last]]]  # what was kept before and still is, is known

@@ -230,6 +230,11 @@ class Index:
         fields = json.loads(blob)
         return Index(**fields | {"slices": [Slice(*s) for s in fields["slices"]]})
 
+    def rung(self, stream_time: int) -> None:
+        """A timer whose time has come is none any more."""
+        if self.timer is not None and self.timer * 1000 <= stream_time:
+            self.timer = None
+
     def dump(self) -> bytes:
         """For the store."""
         fields = {k: v for k, v in vars(self).items() if k != "slices"}

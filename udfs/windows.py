@@ -40,9 +40,7 @@ class FirstInWindow:
     def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, stream_time: int) -> Step:
         """One micro-batch of a stream (`streamtime.udfs.state.Transition`); columns are the time and the window's end."""
         ends = groups.micros(columns[1])
-        first = np.ones(len(group), bool)
-        first[1:] = group[1:] != group[:-1]
         late = ends < self.threshold(stream_time)
-        opens = first & ~late & ~np.isin(group, owner)
+        opens = groups.begins(group) & ~late & ~np.isin(group, owner)
         passes = opens if self.duplicates else ~late
         return Step(np.where(late, LATE, np.where(passes, 0, DUPLICATE)), [], group[opens], ends[opens][np.newaxis])

@@ -220,7 +220,7 @@ def _plainly(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     stream_time, clock_by, falls = frame.time.name, frame.extras.get("clock_by", ()), False
     if not frame.in_time_order:
         frame = with_stream_time(frame, F.when(frame.has_time, time), clock_by, call["keep"] == "last")
-        stream_time, falls = STREAM_TIME, not {c.name for c in clock_by} <= {k.name for k in frame.keys}
+        stream_time, falls = STREAM_TIME, frame.several_clocks
     if call["output"] == "rows":
         frame = frame.with_df(frame.df.where(frame.has_time)) if frame.in_time_order else frame.only(frame.has_time)
     frame, identity = frame.comparable(frame.keys)

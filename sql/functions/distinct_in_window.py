@@ -99,7 +99,7 @@ from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdi
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows.first_reach import in_time
-from streamtime.sql.windows.membership import END, START, VERDICT, check_slide, clocked, closed, in_sessions, windowed
+from streamtime.sql.windows.membership import END, START, VERDICT, check_either, check_slide, clocked, closed, in_sessions, windowed
 from streamtime.udfs.closing import of_time_windows
 from streamtime.udfs.sessions.rules import FirstInSession
 from streamtime.udfs.windows import FirstInWindow
@@ -117,12 +117,8 @@ REASONS = (*LEFT_OUT, "late", "duplicate")
 
 def check(call: Bound) -> None:
     """Options that do not go together."""
-    size, gap = call["size"], call["gap"]
-    if (size is None) == (gap is None):
-        came, fix = "both", "Leave one out."
-        if size is None:
-            came, fix = "neither", "Add size => INTERVAL 10 MINUTES, or gap => INTERVAL 30 MINUTES."
-        raise call.refuse(None, f"expected either `size` (time windows) or `gap` (session windows), got {came}", fix)
+    fix = "Add size => INTERVAL 10 MINUTES, or gap => INTERVAL 30 MINUTES."
+    check_either(call, "size", "gap", "`size` (time windows) or `gap` (session windows)", fix)
     check_slide(call, "goes with `size`; sessions do not slide")
 
 

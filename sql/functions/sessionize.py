@@ -178,8 +178,7 @@ def _plainly(call: Bound, frame: Frame, identity: Sequence[str], time: Column, r
     identity = list(dict.fromkeys(identity))
     if not replayed:
         return islands.with_bounds(frame, identity, time, call["gap"], (START, END))
-    falls = not {c.name for c in frame.extras.get("clock_by", ())} <= {k.name for k in frame.keys}
-    return islands.with_final_bounds(frame, identity, STREAM_TIME, call["gap"], call["grace"], falls, (START, END))
+    return islands.with_final_bounds(frame, identity, STREAM_TIME, call["gap"], call["grace"], frame.several_clocks, (START, END))
 
 
 def _opened(frame: Frame, df: DataFrame, columns: dict[str, str]) -> Frame:

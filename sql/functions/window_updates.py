@@ -120,7 +120,7 @@ from streamtime.sql.call.kinds import Duration
 from streamtime.sql.call.spec import Example, Local, Option, Spec, apart_of_updates
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows import sliding_updates, updates, window_updates
-from streamtime.sql.windows.membership import check_slide
+from streamtime.sql.windows.membership import check_either, check_slide
 from streamtime.sql.windows.reports import time_windows
 from streamtime.sql.windows.updates import check as check_aggregates
 from streamtime.udfs.updates.sliding_updates import SlidingUpdates
@@ -138,12 +138,8 @@ BOUNDS = ("window_start", "window_end")
 def check(call: Bound) -> None:
     """Options that do not go together."""
     check_aggregates(call)
-    size, difference = call["size"], call["difference"]
-    if (size is None) == (difference is None):
-        came, fix = "both", "Leave one out."
-        if size is None:
-            came, fix = "neither", "Add size => INTERVAL 10 MINUTES, or difference => INTERVAL 10 MINUTES for sliding windows."
-        raise call.refuse(None, f"expected either `size` or `difference`, got {came}", fix)
+    fix = "Add size => INTERVAL 10 MINUTES, or difference => INTERVAL 10 MINUTES for sliding windows."
+    check_either(call, "size", "difference", "`size` or `difference`", fix)
     check_slide(call, "goes with `size`: windows with a `difference` begin and end where rows are")
 
 

@@ -157,7 +157,7 @@ def with_steps(
     rows = frame.df.withColumns({n: F.when(takes_part, expression(microseconds(quoted(of), kind))) for n, of in numbers.items()})
     if frame.in_time_order:
         return frame.with_df(_risen(rows, keys, order, gap, None, totals))
-    falls = not {c.name for c in frame.extras.get("clock_by", ())} <= {k.name for k in frame.keys}
+    falls = frame.several_clocks
     rows = _troubled(rows) if falls else _with_first(rows, keys, gap)
     island = Window.partitionBy(*keys, named(FIRST))
     each = island.orderBy(*order)

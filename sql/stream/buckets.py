@@ -296,8 +296,7 @@ class Hold(Bucket):
         if len(due):
             yield blob([self.holder.release(due.without_keys(), stream_time)], self._counted(due, stream_time), self.plan.counts)
         state.expire(threshold)
-        if state.index.timer is not None and state.index.timer * 1000 <= stream_time:
-            state.index.timer = None
+        state.index.rung(stream_time)
         self.save(state, self._wakes(state))
 
     def _counted(self, due: Entries, stream_time: int) -> dict[str, float]:
@@ -320,7 +319,12 @@ class Hold(Bucket):
         return index.clock
 
     def _wakes(self, state: Slices) -> int:
-        return min((s.lowest for s in state.index.slices if s.lowest < groups.HIGHEST), default=FAR) - self.holder.threshold(0)
+        return first_due(state) - self.holder.threshold(0)
+
+
+def first_due(state: Slices) -> int:
+    """The smallest that an entry lives by that is not released yet."""
+    return min((s.lowest for s in state.index.slices if s.lowest < groups.HIGHEST), default=FAR)
 
 
 def blob(tables: list[pa.Table], counts: dict[str, float], names: Sequence[str]) -> pd.DataFrame:

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from streamtime.sql.stream.buckets import FAR, Bucket, blob, counted, micros, numbers, totals, unblobbed
-from streamtime.udfs.arrays import groups
+from streamtime.sql.stream.buckets import Bucket, blob, counted, first_due, micros, numbers, totals, unblobbed
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import KEY, Entries, Matrix, Meeter, Slices, grouped
 
@@ -51,8 +50,7 @@ class Meet(Bucket):
         """Let go what is due."""
         state = Slices(self, self.load(), KEY + self.meeter.width)
         stream_time = micros(timerValues)
-        if state.index.timer is not None and state.index.timer * 1000 <= stream_time:
-            state.index.timer = None
+        state.index.rung(stream_time)
         yield from self._met(state, None, np.zeros((KEY, 0), np.int64), stream_time)
 
     def _met(self, state: Slices, table: pa.Table | None, told: Matrix, stream_time: int) -> Iterator[pd.DataFrame]:
@@ -76,5 +74,4 @@ class Meet(Bucket):
             times = one(table, self.plan.time)
             counts |= totals(np.zeros(len(times), np.int64), times, (), stream_time)
         yield blob([step.out], counts, self.plan.counts)
-        lowest = min((s.lowest for s in state.index.slices if s.lowest < groups.HIGHEST), default=FAR)
-        self.save(state, lowest - self.meeter.threshold(0))
+        self.save(state, first_due(state) - self.meeter.threshold(0))

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 VERDICT, START, END, AT, INTO = (f"{PREFIX}{name}" for name in ("verdict", "start", "end", "at", "into"))
 
 
+def check_either(call: Bound, first: str, second: str, between: str, fix: str) -> None:
+    """One of two options is given; `between` says what they are, `fix` what to add where neither is."""
+    if (call[first] is None) == (call[second] is None):
+        came, fix = ("neither", fix) if call[first] is None else ("both", "Leave one out.")
+        raise call.refuse(None, f"expected either {between}, got {came}", fix)
+
+
 def check_slide(call: Bound, without: str) -> None:
     """A slide goes with a size and is no longer; `without` says why there is none without."""
     if call["slide"] is None:

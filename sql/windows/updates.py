@@ -175,10 +175,8 @@ def _in_batch(call: Bound, changing: Changing) -> DataFrame:
     takes_part = frame.has_time & frame.has_key
     frame, stream_time = clocked(frame, takes_part)
     frame = frame.only(takes_part)
-    clock_by = frame.extras.get("clock_by", ())
-    hashed = bool(identity) and (frame.in_time_order or not clock_by)
-    one_clock = {c.name for c in clock_by} <= {k.name for k in frame.keys}
-    run = Sorted(changing.updates, tuple(identity), stream_time, one_clock, HASH if hashed else "")
+    hashed = bool(identity) and (frame.in_time_order or not frame.extras.get("clock_by"))
+    run = Sorted(changing.updates, tuple(identity), stream_time, not frame.several_clocks, HASH if hashed else "")
     rows = frame.by_key(identity, frame.sort(), [prefix(identity, stream_time, frame.time.type)] if hashed else [])
     taken = {name: named(name) for name in dict.fromkeys([*changing.needed, stream_time, *identity])}
     taken |= {HASH: hash_of(identity)} if hashed else {}

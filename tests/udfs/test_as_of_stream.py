@@ -13,7 +13,7 @@ import pytest
 from support.micro_batches import KEYS, MOMENT, STEP, MeetingStream, cut_up, moment
 
 from streamtime.sql.stream.meeting import Meeting
-from streamtime.sql.stream.packing import ASIDE, PLACE
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.as_of_stream import AsOf
 
@@ -25,7 +25,9 @@ Row = dict[str, Any]
 
 def table(rows: list[Row]) -> pa.Table:
     made = {name: pa.array([r[name] for r in rows], kind) for name, kind in KINDS.items()}
-    made |= {name: pa.array([of[r["k"]] for r in rows], pa.int64()) for name, of in {PLACE: FIRST, KEYS[0]: FIRST, KEYS[1]: SECOND}.items()}
+    made |= {
+        name: pa.array([of[r["k"]] for r in rows], pa.int64()) for name, of in {KEY_HASH: FIRST, KEYS[0]: FIRST, KEYS[1]: SECOND}.items()
+    }
     return pa.table(made | {ASIDE: pa.array([-1] * len(rows), pa.int32())})
 
 

@@ -72,7 +72,7 @@ class StreamBuffer:
     def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch: each row passes, is held, or is replaced by the next of its key; what was held of these keys is replaced."""
         length, now = len(group), int(stream_times[0])
-        last = np.append(group[1:] != group[:-1], True)
+        last = groups.ends(group)
         deleted = groups.as_flags(one(rows, self.deleted)) if self.deleted is not None else np.zeros(length, bool)
         passes, place, due = self._placed(rows, group, now, owner, held)
         stays, replaced = last & ~passes, ~last & ~passes
@@ -112,7 +112,7 @@ class StreamBuffer:
         if self.until.wait == 0:
             return np.ones(len(group), bool), place, due
         has_place = np.isin(group, owner)
-        starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        starts = np.flatnonzero(groups.begins(group))
         number = np.searchsorted(starts, index, side="right") - 1
         takers = np.minimum.reduceat(np.where(has_place | (due <= now), len(group), index), starts)[number]  # of each key the first
         behind = (index >= takers) & ~has_place

@@ -101,7 +101,7 @@ def islands(rows: Arrived) -> tuple[Ints, Flags, Ints]:
     """Of each row: the largest time before it in its group, ends of held sessions included; whether it begins its group; its island."""
     group, times, gap = rows.group, rows.times, rows.gap
     count = len(times)
-    starts = begins(group)
+    starts = groups.begins(group)
     before = np.full(count, LOWEST)
     if not count:
         return before, starts, group
@@ -118,16 +118,9 @@ def islands(rows: Arrived) -> tuple[Ints, Flags, Ints]:
     return before, starts, np.cumsum(apart) - 1
 
 
-def begins(group: Ints) -> Flags:
-    """Where another group begins."""
-    starts = np.ones(len(group), bool)
-    starts[1:] = group[1:] != group[:-1]
-    return starts
-
-
 def first_island(island: Ints, group: Ints) -> Flags:
     """Whether a row is in the first island of its group."""
-    starts = begins(group)
+    starts = groups.begins(group)
     first: Flags = island == island[np.flatnonzero(starts)][np.cumsum(starts) - 1] if len(group) else starts
     return first
 
@@ -147,7 +140,7 @@ def _together(making: Making, accepted: Ints, rows: Arrived, island: Ints) -> No
     whole = len(accepted) == len(rows.times)
     times, group, where, closes = (c if whole else c[accepted] for c in (rows.times, rows.group, island, rows.closes))
     previous = np.append(LOWEST, times[:-1])
-    follows = ~begins(where)
+    follows = ~groups.begins(where)
     entry = _goes_on_with(accepted, group, rows, island)
     has = entry >= 0
     previous[has] = rows.ends[entry[has]]
@@ -172,7 +165,7 @@ def _goes_on_with(accepted: Ints, group: Ints, rows: Arrived, island: Ints) -> I
     entry = np.full(len(accepted), -1)
     newest = newest_held(rows.owner, rows.ends)
     if len(newest):
-        first = np.flatnonzero(begins(group)[: np.searchsorted(group, len(newest))])
+        first = np.flatnonzero(groups.begins(group)[: np.searchsorted(group, len(newest))])
         first = first[first_island(island, rows.group)[accepted[first]]]
         entry[first] = newest[group[first]]
     return entry

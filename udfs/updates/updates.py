@@ -158,9 +158,7 @@ def accumulated(
         members = order if depths == 1 else order[level[chain[order]] == depth]
         untouched = rising and depths == 1  # all items as they lie
         chains = chain if untouched else chain[members]
-        starts = np.ones(len(members), bool)
-        starts[1:] = chains[1:] != chains[:-1]
-        segments = Segments(np.flatnonzero(starts), len(members))
+        segments = Segments(np.flatnonzero(groups.begins(chains)), len(members))
         wanted = np.arange(len(members)) if every else segments.ends
         at, states = pa.array(item if untouched else item[members]), []
         moments = times if untouched else times[members]
@@ -239,7 +237,7 @@ def numbered(layout: ChangeColumns, rows: pa.Table, group: Ints, caused_by: Ints
     """
     starts = np.ones(rows.num_rows, bool)
     if not layout.final:
-        starts[1:] = group[1:] != group[:-1]
+        starts = groups.begins(group)
         for name in layout.ordered:
             column = one(rows, name)
             starts[1:] |= groups.differs(column.slice(1), column.slice(0, len(column) - 1))

@@ -16,7 +16,7 @@ import pytest
 from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, moment
 
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME, Holding
-from streamtime.sql.stream.packing import ASIDE, PLACE
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.changes.joined import JoinedChanges, Report
 from streamtime.udfs.changes.latest import Log
@@ -39,7 +39,7 @@ def table(rows: list[Row]) -> pa.Table:
         "id": pa.int64(),
     }
     made = {name: pa.array([r[name] for r in rows], kind) for name, kind in kinds.items()}
-    numbers = {PLACE: FIRST, KEYS[0]: FIRST, KEYS[1]: SECOND}
+    numbers = {KEY_HASH: FIRST, KEYS[0]: FIRST, KEYS[1]: SECOND}
     made |= {name: pa.array([of[r["k"]] for r in rows], pa.int64()) for name, of in numbers.items()}
     return pa.table(made | {ASIDE: pa.array([-1] * len(rows), pa.int32())})
 

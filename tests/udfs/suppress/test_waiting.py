@@ -17,7 +17,7 @@ from support.reference_suppress import Full
 from support.reference_suppress import Suppress as Reference
 
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME, Holding
-from streamtime.sql.stream.packing import ASIDE, PLACE
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.suppress.bounded import BoundedBuffer
@@ -39,7 +39,7 @@ def table(rows: list[reference.Row]) -> pa.Table:
             "close": pa.array([r["close"] for r in rows], MOMENT),
             "deleted": pa.array([r["deleted"] for r in rows], pa.bool_()),
             "id": pa.array([r["id"] for r in rows], pa.int64()),
-            PLACE: pa.array([place[r["k"]] for r in rows], pa.int64()),
+            KEY_HASH: pa.array([place[r["k"]] for r in rows], pa.int64()),
             KEYS[0]: pa.array([place[r["k"]] for r in rows], pa.int64()),
             KEYS[1]: pa.array([second[r["k"]] for r in rows], pa.int64()),
             ASIDE: pa.array([1 if r["t"] is None or r["close"] is None else -1 for r in rows], pa.int32()),
@@ -166,7 +166,7 @@ def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -
         made = table(rows)
         made = made.append_column("size", pa.array([r["size"] for r in rows], pa.int64()))
         zeros = pa.array([0] * len(rows), pa.int64())
-        return made.drop_columns([PLACE, *KEYS]).append_column(PLACE, zeros)
+        return made.drop_columns([KEY_HASH, *KEYS]).append_column(KEY_HASH, zeros)
 
     slow = Reference(
         closes=closes, corrected=corrected, wait=None if closes else wait, watermarked=True, max_records=records, max_bytes=size,
