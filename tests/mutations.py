@@ -201,6 +201,8 @@ MUTATIONS = [
     Mutation("V1: a version ends before valid_to", "sql/as_of/lookup.py", "(time.column < end)", "(time.column <= end)", "tests/sql/as_of"),
     # doors
     Mutation("a connection without the token gets no answer", "catalog/door/callbacks.py", "secrets.compare_digest(rest[0], self.token)", "secrets.compare_digest(rest[0], rest[0])", "tests/catalog/door/test_callbacks.py"),
+    Mutation("a connection on which a call waits is not idle", "catalog/door/callbacks.py", "idle ? 0 : 1", "0", "tests/catalog/door/test_callbacks.py"),
+    Mutation("a call inside a call is counted", "catalog/door/callbacks.py", "waiting.intValue() > 1", "waiting.intValue() > 9", "tests/catalog/door/test_callbacks.py"),
     Mutation("a table's mark has no string that Spark reads otherwise", "sql/tables/marks.py", "if not STRING.fullmatch(token.text):", "if False:", "tests/sql/tables/test_what_tables_say.py -k refused_with_the_property"),
     Mutation("comments nest", "sql/syntax/tokens.py", 'depth += 1 if mark.group() == "/*" else -1', "depth -= 1", "tests/catalog/statements/test_query.py -k 'lexer or where_a_table_may_stand'"),
     Mutation("a rewritten text keeps its lines", "sql/syntax/as_of_rewrite.py", "{chr(10) * missing}", "", "tests/sql/syntax -k 'line or rewritten or text'"),

@@ -14,7 +14,6 @@ import socket
 import sys
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,50 +29,53 @@ from streamtime.door import janino
 PATIENCE = 5.0  # seconds in which the token must be there
 MOST_WAITING = 64  # the oldest goes when more come
 LONGEST = 1024  # bytes of a token with what stands around it
-MOST_IDLE = 64  # with so many admitted, the idle ones are closed: Py4J keeps one, with a thread here, for each JVM thread that ever called
-JUST_NOW = 5.0  # seconds after a call in which its answer may still be on its way
+MOST_OPEN = (
+    64  # after so many more were admitted, idle ones are closed: Py4J keeps one, with a thread here, for each JVM thread that ever called
+)
 REFUSED = "streamtime: a connection from %s to the port for calls from Spark came without its token, and was refused. This is said once."
 
-# Py4J's own `periodicCleanup` closes connections that wait for an answer: a call inside a call puts the connection of both back among
-# the idle ones; and the next call takes it out once, where it may be twice.
+# Py4J's own cleaning closes whatever is in its list of idle connections. One in there may be waiting for an answer: a call inside a call
+# gives back a connection on which the outer one still waits; what was given back twice is taken out once; and those that Python made, over
+# which it may be asking now, are given back as well. This list has none of them.
 IDLE = """
 package streamtime;
 
 import java.lang.reflect.Field;
-import java.net.Socket;
-import java.util.Arrays;
+import java.util.ArrayDeque;
 import java.util.Collection;
-import java.util.Deque;
-import java.util.IdentityHashMap;
-import java.util.Iterator;
 import java.util.Map;
+import java.util.WeakHashMap;
 import java.util.concurrent.locks.Lock;
-import py4j.ClientServerConnection;
 
-public class IdleConnections {
-    public Lock lock(Object client) throws Exception {
-        return (Lock) field("lock").get(client);
+public class IdleConnections extends ArrayDeque {
+    private final Map calls = new WeakHashMap();  // by connection, how many wait, one inside another
+    private final Map unknown = new WeakHashMap();  // from before this list
+
+    public void standInFor(Object client) throws Exception {
+        Lock lock = (Lock) field("lock").get(client);
+        lock.lock();
+        try {
+            Collection before = (Collection) field("connections").get(client);
+            if (before.getClass() == this.getClass()) return;
+            for (Object one : before) unknown.put(one, Boolean.TRUE);
+            field("connections").set(client, this);
+        } finally {
+            lock.unlock();
+        }
     }
 
-    public int close(Object client, String ports) throws Exception {  // by who has the lock
-        Collection busy = Arrays.asList(ports.split(" "));
-        Deque connections = (Deque) field("connections").get(client);
-        Map times = new IdentityHashMap();
-        for (Iterator i = connections.iterator(); i.hasNext();) {
-            Object one = i.next();
-            times.put(one, Boolean.valueOf(times.containsKey(one)));
-        }
-        connections.clear();
-        for (Iterator i = times.entrySet().iterator(); i.hasNext();) {
-            Map.Entry entry = (Map.Entry) i.next();
-            ClientServerConnection one = (ClientServerConnection) entry.getKey();
-            Socket socket = one.getSocket();
-            if (socket == null) continue;
-            boolean twice = ((Boolean) entry.getValue()).booleanValue();
-            if (twice || busy.contains(String.valueOf(socket.getLocalPort()))) connections.addLast(one);
-            else one.shutdown();
-        }
-        return connections.size();
+    public boolean remove(Object one) {  // a call begins, over a connection that is no new one
+        boolean idle = super.remove(one);
+        Integer waiting = (Integer) calls.get(one);
+        int outside = waiting != null ? waiting.intValue() : idle ? 0 : 1;  // neither idle nor counted: it waits, or is Python's own
+        calls.put(one, Integer.valueOf(outside + 1));
+        return idle;
+    }
+
+    public void addLast(Object one) {  // a call ends
+        Integer waiting = (Integer) calls.remove(one);
+        if (waiting != null && waiting.intValue() > 1) calls.put(one, Integer.valueOf(waiting.intValue() - 1));
+        else if (!unknown.containsKey(one)) super.addLast(one);
     }
 
     private static Field field(String name) throws Exception {
@@ -105,6 +107,8 @@ def guard(gateway: Any) -> None:
                 server._create_connection = Lobby(gateway, server, token)
         if running and not guarded:
             _show_out(gateway, server)
+        if not guarded and isinstance(gateway, ClientServer):  # the connections of another gateway belong to no thread
+            janino.instance(gateway, "IdleConnections", IDLE).standInFor(_client(gateway))
 
 
 @dataclass
@@ -137,9 +141,7 @@ class Lobby:
         self.arrived: deque[Guest] = deque()
         self.waiting: dict[int, Guest] = {}
         self.warned = False
-        self.open, self.checked = 0, 0.0  # admitted, and not closed when it was checked last; when that was
-        self.calls: dict[int, tuple[int, float]] = {}  # by the JVM's port: calls that are served, and when the last one ended
-        self.counting, self.closing = threading.Lock(), threading.Lock()
+        self.open = 0  # admitted since idle ones were closed
         self.bell, self.rung = socket.socketpair()
         self.rung.setblocking(False)
         self.selector = selectors.DefaultSelector()
@@ -159,7 +161,7 @@ class Lobby:
 
     def _run(self) -> None:
         while not self.server.is_shutdown:
-            for key, _ in self.selector.select(min(1.0, PATIENCE) if self.waiting or self.open >= MOST_IDLE else PATIENCE):
+            for key, _ in self.selector.select(min(1.0, PATIENCE) if self.waiting else PATIENCE):
                 if key.fileobj is self.rung:
                     self.rung.recv(4096)
                 elif key.fd in self.waiting:
@@ -169,48 +171,14 @@ class Lobby:
             now = time.monotonic()
             for place in [p for p, guest in self.waiting.items() if guest.until < now]:
                 self._refuse(place)
-            if self.open >= MOST_IDLE and now - self.checked > JUST_NOW:
-                self.checked = now  # not in this thread: the JVM holds a lock of that call while it waits for an answer from here
+            if self.open >= MOST_OPEN:
+                self.open = 0  # not in this thread: the JVM holds a lock of that call while it waits for an answer from here
                 threading.Thread(target=self.close_idle, daemon=True).start()
         self.selector.close()
 
     def close_idle(self) -> None:
-        """Close the connections that serve nothing, and have not for a moment. Under the lock, nobody takes one or gives one back."""
-        if not isinstance(self.gateway, ClientServer):  # its connections belong to no thread, and are nobody's while they serve
-            self.open = 0
-            _client(self.gateway).periodicCleanup()
-            return
-        with self.closing:
-            client, idle = _client(self.gateway), janino.instance(self.gateway, "IdleConnections", IDLE)
-            lock = idle.lock(client)
-            lock.lock()
-            try:
-                with self.counting:
-                    now = time.monotonic()
-                    self.calls = {port: (n, ended) for port, (n, ended) in self.calls.items() if n or now - ended < JUST_NOW}
-                    busy, opened = list(self.calls), self.open
-                stay = idle.close(client, " ".join(map(str, busy)))
-            finally:
-                lock.unlock()
-            with self.counting:
-                self.open += max(stay, len(busy)) - opened
-
-    def _counted(self, connection: Any, port: int) -> None:
-        """Have a connection say when it serves a call."""
-        serve, it = type(connection)._call_proxy, weakref.ref(connection)  # the server knows a connection as long as somebody else does
-
-        def call_proxy(*arguments: Any) -> Any:
-            self._count(port, 1)
-            try:
-                return serve(it(), *arguments)
-            finally:
-                self._count(port, -1)
-
-        connection._call_proxy = call_proxy
-
-    def _count(self, port: int, more: int) -> None:
-        with self.counting:
-            self.calls[port] = (self.calls.get(port, (0, 0.0))[0] + more, time.monotonic())
+        """Close the connections that serve nothing."""
+        _client(self.gateway).periodicCleanup()
 
     def _seat(self, guest: Guest) -> None:
         if len(self.waiting) >= MOST_WAITING:
@@ -247,10 +215,8 @@ class Lobby:
             guest.socket.sendall(OUTPUT_VOID_COMMAND.encode())
         except OSError:
             return
-        self._counted(guest.connection, guest.socket.getpeername()[1])
         guest.connection.start()
-        with self.counting:
-            self.open += 1
+        self.open += 1
 
     def _refuse(self, place: int) -> None:
         guest = self._leave(place)

@@ -151,69 +151,81 @@ def test_who_shows_no_token_costs_no_thread_and_may_not_stay(spark: SparkSession
     assert eventually(lambda: len(gateway.get_callback_server().connections) <= connections + 2)
 
 
+class Body:
+    """A Runnable."""
+
+    class Java:
+        implements = ("java.lang.Runnable",)
+
+    def __init__(self, body: Callable[[], object]) -> None:
+        self.run = body
+
+    def toString(self) -> str:
+        return "body"
+
+
 def jvm_thread(spark: SparkSession, body: Callable[[], object]) -> None:
     """Run in a thread of the JVM, as a server does for each of its clients."""
 
-    class Body:
-        class Java:
-            implements = ("java.lang.Runnable",)
-
-        def run(self) -> None:
-            body()
-
-        def toString(self) -> str:
-            return "body"
-
-    runnable = Body()
-    thread = spark._jvm.java.lang.Thread(runnable)
+    thread = spark._jvm.java.lang.Thread(Body(body))
     thread.start()
     thread.join()
 
 
-def test_threads_of_the_jvm_that_have_called_leave_no_threads_here(
-    spark: SparkSession, gateway: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(callbacks, "JUST_NOW", 0.5)
+def test_threads_of_the_jvm_that_have_called_leave_no_threads_here(spark: SparkSession, gateway: Any) -> None:
     calls: list[int] = []
     threads = threading.active_count()
-    for number in range(3 * callbacks.MOST_IDLE):
+    for number in range(3 * callbacks.MOST_OPEN):
         jvm_thread(spark, lambda number=number: calls.append(number))  # type: ignore[misc]
-    assert len(calls) == 3 * callbacks.MOST_IDLE
-    assert eventually(lambda: threading.active_count() < threads + callbacks.MOST_IDLE + 5)
-    assert eventually(lambda: serving(gateway) < 2 * callbacks.MOST_IDLE)
+    assert len(calls) == 3 * callbacks.MOST_OPEN
+    assert eventually(lambda: threading.active_count() < threads + callbacks.MOST_OPEN + 5)
+    assert eventually(lambda: serving(gateway) < 2 * callbacks.MOST_OPEN)
 
 
-def test_a_call_that_had_a_call_inside_is_not_cut_off_while_idle_ones_are_closed(
-    spark: SparkSession, gateway: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Py4J's own cleaning does that, the second time."""
-    monkeypatch.setattr(callbacks, "JUST_NOW", 0.1)
-    jvm, began, go_on = spark._jvm, threading.Event(), threading.Event()
+def test_a_call_is_not_cut_off_while_idle_connections_are_closed(spark: SparkSession, gateway: Any) -> None:
+    """With a call inside it, and after one that had: Py4J's own list has its connection then, and its own cleaning closes that."""
+    jvm, lobby = spark._jvm, gateway.get_callback_server()._create_connection
+    began, go_on, used = threading.Semaphore(0), threading.Semaphore(0), list[int]()
+    idle = callbacks._field(gateway, "connections").get(JavaObject("GATEWAY_SERVER", gateway._gateway_client).getCallbackClient())
 
-    class Body:
-        class Java:
-            implements = ("java.lang.Runnable",)
+    def inside() -> None:
+        jvm.java.util.concurrent.Executors.callable(Body(lambda: None)).call()  # by the same thread of the JVM
 
-        def __init__(self, body: Callable[[], object]) -> None:
-            self.run = body
+    def waits() -> None:
+        used.append(this_threads(gateway))
+        began.release()
+        assert go_on.acquire(timeout=60)
 
-        def toString(self) -> str:
-            return "body"
+    def nested() -> None:
+        inside()
+        waits()
 
-    def outer() -> None:
-        jvm.java.util.concurrent.Executors.callable(Body(lambda: None)).call()  # inside, by the same thread of the JVM
-        began.set()
-        go_on.wait(30)
+    def ports() -> list[int]:
+        return [one.getSocket().getLocalPort() for one in idle.toArray()]
 
-    task = jvm.java.util.concurrent.FutureTask(Body(outer), "done")
-    jvm.java.lang.Thread(task).start()
-    assert began.wait(30)
-    lobby = gateway.get_callback_server()._create_connection
-    time.sleep(0.2)
-    for _ in range(3):
-        lobby.close_idle()
-    go_on.set()
-    assert task.get() == "done"
+    pool = jvm.java.util.concurrent.Executors.newSingleThreadExecutor()  # one thread of the JVM, and so one connection
+    try:
+        for body in (nested, waits, nested, waits, waits):
+            done = pool.submit(Body(body), "done")
+            assert began.acquire(timeout=60)
+            lobby.close_idle()
+            assert used[-1] not in ports()
+            go_on.release()
+            assert done.get() == "done"
+            assert ports().count(used[-1]) == 1
+    finally:
+        pool.shutdown()
+    assert len(set(used)) == 1
+    inside()
+    assert this_threads(gateway) not in ports()  # it asks over it
+    lobby.close_idle()
+    assert used[-1] not in ports()
+    assert spark.sql(CALL).count() == 1
+
+
+def this_threads(gateway: Any) -> int:
+    """The JVM's port of the connection of this thread."""
+    return int(gateway._gateway_client.get_thread_connection().socket.getpeername()[1])
 
 
 def test_a_server_that_ran_without_a_token_gets_one_while_a_stream_calls_through_it(
