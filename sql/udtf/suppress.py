@@ -12,6 +12,7 @@ from streamtime.sql.call.names import plain
 from streamtime.sql.rows.changelog import deletions, preimages
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.suppress.batch import at_end, closing, refuse_versioned, refuse_wall, size_of
+from streamtime.sql.syntax.text import plus
 from streamtime.udfs.arrays.groups import HIGHEST, Ints
 from streamtime.udfs.arrays.ordering import comparable
 from streamtime.udfs.suppress import decisions
@@ -40,7 +41,7 @@ def change(function: Suppression | None, call: Bound, schema: T.StructType, kind
         text, after = closing(call, schema)
         name = call.names.find(plain(text), schema.names)
         named = kind if name is None else schema[name].dataType
-        closes = f"if(({text}) IS NULL, NULL, {microseconds(text, named or T.TimestampType())} + {after}L)"
+        closes = f"if(({text}) IS NULL, NULL, {plus(microseconds(text, named or T.TimestampType()), after)})"
     parts = [closes, f"CASE {' '.join(kinds)} ELSE 0 END" if kinds else "0", size_of(columns), *(k.text for k in call.keys)]
     return f"struct({', '.join(f'{part} AS c{i}' for i, part in enumerate(parts))})"
 
