@@ -417,6 +417,10 @@ MUTATIONS = [
         "if twins is None and inserted:", "if False:", f"{ADDED}::test_a_key_that_two_rows_come_to_have_is_refused",
     ),
     Mutation(
+        "maintain: a null key has its place too", "catalog/maintained/target.py",
+        '{OLD}.{quoted(c)} <=> {NEW}.{quoted(c)}', '{OLD}.{quoted(c)} = {NEW}.{quoted(c)}', f"{ADDED}::test_rows_that_changes_lead_to_are_put_in_their_places",
+    ),
+    Mutation(
         "TABLE_HISTORY: -0.0 in the place of 0.0 is another version", "sql/tables/commits.py",
         " or has_floating(kind):", ":", "tests/sql/functions/test_table_history.py::test_a_version_is_told_from_another_by_bits",
     ),
