@@ -15,10 +15,10 @@ def fitted(text: str, most: int) -> str:
     """A text, or as much of its beginning as fits into so many columns, with … behind it."""
     if displayed(text) <= most:
         return text
-    kept, used = "", 0
+    shown, used = "", 0
     for character in text:
         used += max(wcwidth(character), 0)
         if used > most - 1:
             break
-        kept += character
-    return kept + "…"
+        shown += character
+    return shown + "…"

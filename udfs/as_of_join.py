@@ -37,7 +37,7 @@ class KnownAsOf:
         Left rows may lack a time.
         """
         boundaries, versions = groups.Boundaries(), Versions()
-        for right, deleted, time, clock, *keys in batches:
+        for right, deleted, time, stream_time, *keys in batches:
             if not len(right):
                 yield pa.array([], pa.int64())
                 continue
@@ -49,14 +49,14 @@ class KnownAsOf:
                 groups.as_flags(deleted),
                 groups.micros(time),
                 groups.valid([time], len(right)),
-                clock,
+                stream_time,
                 starts,
                 versions,
             )
             yield pa.array(known)
 
     def _batch(
-        self, right: Flags, deleted: Flags, times: Ints, timed: Flags, clock: pa.Array, starts: Flags, before: Versions
+        self, right: Flags, deleted: Flags, times: Ints, timed: Flags, stream_time: pa.Array, starts: Flags, before: Versions
     ) -> tuple[Ints, Versions]:
         group, length = groups.numbered(starts), len(right)
         first = np.append(np.flatnonzero(starts[1:]) + 1, length)
@@ -66,7 +66,7 @@ class KnownAsOf:
         ordinals[group == 0] += before.seen
         accepted, late = right.copy(), np.zeros(length, bool)
         if self.retention is not None:  # which is its grace as well
-            now, began = groups.micros(clock), groups.valid([clock], length)
+            now, began = groups.micros(stream_time), groups.valid([stream_time], length)
             accepted &= ~(began & refused(times, now, self.retention))
             late = began & expired(times, now, self.retention)
         if not self.exact:
@@ -92,8 +92,8 @@ class KnownAsOf:
         last = group == group[-1]
         versions = before if group[-1] == 0 else Versions()
         versions.seen += int(right[last].sum())
-        kept = last & accepted
-        versions.add(times[kept], ordinals[kept], deleted[kept])
+        ours = last & accepted
+        versions.add(times[ours], ordinals[ours], deleted[ours])
         return np.where(right, ordinals, found), versions
 
 

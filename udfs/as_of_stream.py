@@ -27,8 +27,8 @@ WAITS, VERSION = 0, 1
 
 
 @dataclass(frozen=True)
-class Meetings:
-    """A `Meeting`: what comes in is rows of both sides, what leaves is left rows beside the columns of their version."""
+class AsOf:
+    """A `Meeter`: what comes in is rows of both sides, what leaves is left rows beside the columns of their version."""
 
     time: str  # null of a left row that can have no match: it does not wait
     is_right: str
@@ -54,13 +54,13 @@ class Meetings:
         """What an entry lives by, which kind it is, its time."""
         return 3
 
-    def threshold(self, clock: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """A row leaves when stream time has reached its time and `grace`."""
-        return int(of_waiting_rows(self.grace).closed_before(clock))
+        return int(of_waiting_rows(self.grace).closed_before(stream_time))
 
-    def meet(self, rows: pa.Table | None, group: Ints, clock: int, owner: Ints, held: Entries, leaving: Ints, due: Entries) -> Taken:
+    def meet(self, rows: pa.Table | None, group: Ints, stream_time: int, owner: Ints, held: Entries, of_due: Ints, due: Entries) -> Taken:
         """Rows of a micro-batch (`group`), all that is held of their keys and of those of rows that are due (`owner`), and the rows that
-        are due (`leaving`). Entries that are held may be dead; of waiting ones, those that are not due come.
+        are due (`of_due`). Entries that are held may be dead; of waiting ones, those that are not due come.
         """
         if rows is None:
             example = due.payload if due.payload is not None else held.payload
@@ -69,26 +69,26 @@ class Meetings:
             rows = pa.Table.from_batches([example]).slice(0, 0)
             rows = rows.append_column(self.time, pa.array([], pa.timestamp("us"))).append_column(self.is_right, pa.array([], pa.bool_()))
         waited = due.matrix[KIND] == WAITS  # versions only die
-        leaving, due = leaving[waited], due.take(waited)
+        of_due, due = of_due[waited], due.take(waited)
         column = one(rows, self.time)
         timed = groups.valid([column], len(column))
         moments = np.where(timed, groups.micros(column), LOWEST)
         right = groups.as_flags(one(rows, self.is_right))
-        stream_time = None if clock == LOWEST else clock
-        old = right & refused(moments, stream_time, self.retention)  # which is its grace as well
-        over = ~right & (~timed | (moments < self.threshold(clock)))
+        reached = None if stream_time == LOWEST else stream_time
+        old = right & refused(moments, reached, self.retention)  # which is its grace as well
+        over = ~right & (~timed | (moments < self.threshold(stream_time)))
         came = np.flatnonzero(right & ~old)
         known = np.flatnonzero(held.matrix[KIND] == VERSION)
         versions = self._versions(rows, came, group[came], moments[came], held, known, owner[known])
         out = _with(rows, np.flatnonzero(over), due, self.left)
-        of = np.concatenate((group[over], leaving))
+        of = np.concatenate((group[over], of_due))
         at = np.concatenate((np.where(timed, moments, LOWEST)[over], due.matrix[TIME]))
-        none = np.concatenate((~timed[over], np.zeros(len(leaving), bool)))
+        none = np.concatenate((~timed[over], np.zeros(len(of_due), bool)))
         found = np.where(none, -1, versions.at(of, at, self.exact))
-        late = np.concatenate((timed[over] & expired(moments[over], stream_time, self.retention), np.zeros(len(leaving), bool)))
+        late = np.concatenate((timed[over] & expired(moments[over], reached, self.retention), np.zeros(len(of_due), bool)))
         newest = np.zeros(len(of), bool)
         newest[found >= 0] = versions.is_last[found[found >= 0]]
-        hidden = late & ~newest & np.isin(of, versions.group[self._until(versions) >= self.threshold(clock)])
+        hidden = late & ~newest & np.isin(of, versions.group[self._until(versions) >= self.threshold(stream_time)])
         found = np.where(hidden, -1, found)
         matched = versions.rows.take(pa.array(found, mask=found < 0))
         for name in self.right:
@@ -96,7 +96,7 @@ class Meetings:
         out = out.append_column(self.found, pa.array(found >= 0)).append_column(self.expired, pa.array(hidden))
         counts: dict[str, float] = {"right_too_old_total": int(old.sum()), "left_late_total": int((over & timed).sum())}
         stays = np.flatnonzero(~right & ~over)
-        return Taken(out, *self._held_now(rows, group, moments, stays, came, held, owner, versions, self.threshold(clock)), counts)
+        return Taken(out, *self._held_now(rows, group, moments, stays, came, held, owner, versions, self.threshold(stream_time)), counts)
 
     def _versions(self, rows: pa.Table, came: Ints, group: Ints, moments: Ints, held: Entries, known: Ints, owner: Ints) -> Versions:
         """All versions of these keys, sorted by key and time; of those of one time the one that counts."""
@@ -108,7 +108,7 @@ class Meetings:
         counts = np.append(True, ~same) if self.first else np.append(~same, True)
         counts = counts[: len(group)]
         order, group, moments = order[counts], group[counts], moments[counts]
-        is_last = np.append(group[1:] != group[:-1], True)[: len(group)]
+        is_last = groups.ends(group)
         return Versions(group, moments, is_last, table.take(pa.array(order)))
 
     def _held_now(

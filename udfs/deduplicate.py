@@ -66,11 +66,11 @@ class Deduplicate:
         """How many numbers a stream keeps of a key: the kept row's time; where asked its offset, as two, and when it passed."""
         return 1 + (2 if self.offsets else 0) + (self.at_most is not None)
 
-    def threshold(self, watermark: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """A kept row whose time lies below this has expired [D5]."""
-        return int(groups.minus(np.array([watermark]), self.within)[0])
+        return int(groups.minus(np.array([stream_time]), self.within)[0])
 
-    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
+    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, stream_time: int) -> Step:
         """One micro-batch of a stream, whose stream time is the watermark under which it runs (rule C3).
 
         Rows come by group, in processing order; columns are the time and, where asked, the two of its offset (null: none). `held` is
@@ -86,9 +86,9 @@ class Deduplicate:
             offsets = np.stack([np.concatenate((h, groups.as_ints(c)))[order] for h, c in zip(records_held, columns[1:], strict=True)])
             if known.any():
                 records[known] = np.unique(offsets[:, known], axis=1, return_inverse=True)[1].ravel()
-        duplicate, kept, at = self._under(watermark, key, times, passed, records)
+        duplicate, kept, at = self._under(stream_time, key, times, passed, records)
         duplicate &= ~redelivered(records, at)
-        last = np.flatnonzero(np.append(key[1:] != key[:-1], True))
+        last = np.flatnonzero(groups.ends(key))
         last = last[at[last] >= 0]
         if not self.refresh:
             last = last[row[at[last]]]  # what was kept before and still is, is known
@@ -103,23 +103,23 @@ class Deduplicate:
         kept_time = groups.times(kept[row], ~duplicate[row], columns[0].type)
         return Step(duplicate[row].astype(np.int64), [kept_time], key[last], np.stack(stays))
 
-    def _under(self, watermark: int, key: Ints, times: Ints, passed: Ints, records: Ints) -> tuple[Flags, Ints, Ints]:
+    def _under(self, stream_time: int, key: Ints, times: Ints, passed: Ints, records: Ints) -> tuple[Flags, Ints, Ints]:
         """As `_decide`, where stream time stays at the watermark: behind the rows, which it never is otherwise."""
         length = len(times)
-        stream = np.maximum(times, watermark)  # decides the same, as long as it only rises within a key
-        falling = falling_groups(key, stream)
+        stream_times = np.maximum(times, stream_time)  # decides the same, as long as it only rises within a key
+        falling = falling_groups(key, stream_times)
         duplicate, kept, at = np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -1, np.int64)
         for rows in (np.flatnonzero(~falling), np.flatnonzero(falling)):
             if not len(rows):
                 continue
             some, t, p, index = key[rows], times[rows], passed[rows], np.arange(len(rows))
             if falling[rows[0]]:
-                decided = self._one_by_one(some, t, p, np.full(len(rows), watermark), records[rows], carried=False)
+                decided = self._one_by_one(some, t, p, np.full(len(rows), stream_time), records[rows], carried=False)
             elif self.refresh:
-                stored = t >= self.threshold(watermark)
-                decided = self._refreshed(some, t, p, stream[rows], stored, index, records[rows], carried=False)
+                stored = t >= self.threshold(stream_time)
+                decided = self._refreshed(some, t, p, stream_times[rows], stored, index, records[rows], carried=False)
             else:
-                decided = self._chained(some, t, stream[rows], t >= self.threshold(watermark), index)
+                decided = self._chained(some, t, stream_times[rows], t >= self.threshold(stream_time), index)
             duplicate[rows], kept[rows], at[rows] = decided[0], decided[1], np.where(decided[2] >= 0, rows[decided[2]], -1)
         return duplicate, kept, at
 
@@ -129,27 +129,29 @@ class Deduplicate:
 
     def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[KeyMemory]) -> Verdicts:
         first = 1 + self.has_stream_time
-        clocks, offsets, runs = columns[:first], columns[first : first + self.offsets], columns[first + self.offsets :]
+        timed, offsets, runs = columns[:first], columns[first : first + self.offsets], columns[first + self.offsets :]
         length = len(columns[0])
         rows = np.flatnonzero(groups.valid((columns[0], *runs), length))
         verdicts = Verdicts.passing(length)
         if not len(rows):
             return verdicts
         if len(rows) < length:  # rows without a time or with a null in their identity take no part [D4]
-            clocks, offsets, runs = (tuple(c.take(pa.array(rows)) for c in some) for some in (clocks, offsets, runs))
+            timed, offsets, runs = (tuple(c.take(pa.array(rows)) for c in some) for some in (timed, offsets, runs))
         sign = -1 if self.negate else 1
-        times = groups.micros(clocks[0]) * sign
-        stream = groups.micros(clocks[1]) * sign if self.has_stream_time else times
+        times = groups.micros(timed[0]) * sign
+        stream_times = groups.micros(timed[1]) * sign if self.has_stream_time else times
         for part in keys.parts(runs[:1] if self.hashed else (), runs[self.hashed :], len(rows)):
             if part.rows is None:
-                verdicts.put(rows, *self._decide(part.starts, times, stream, list(offsets), part.memory))
+                verdicts.put(rows, *self._decide(part.starts, times, stream_times, list(offsets), part.memory))
             else:
                 some = [o.take(pa.array(part.rows)) for o in offsets]
-                decided = self._decide(part.starts, times[part.rows], stream[part.rows], some, part.memory)
+                decided = self._decide(part.starts, times[part.rows], stream_times[part.rows], some, part.memory)
                 verdicts.put(rows[part.rows], *decided)
         return verdicts
 
-    def _decide(self, starts: Flags, times: Ints, stream: Ints, offsets: list[pa.Array], memory: KeyMemory) -> tuple[Flags, Ints, Ints]:
+    def _decide(
+        self, starts: Flags, times: Ints, stream_times: Ints, offsets: list[pa.Array], memory: KeyMemory
+    ) -> tuple[Flags, Ints, Ints]:
         """Which rows are duplicates, the kept time of each, and the row at which that is (-1: in an earlier batch)."""
         group = groups.numbered(starts)
         carried, passed = not starts[0] and memory.kept is not None, times
@@ -157,31 +159,31 @@ class Deduplicate:
             assert memory.kept is not None
             group = np.concatenate(([0], group))
             times, passed = np.concatenate(([memory.kept], times)), np.concatenate(([memory.passed], times))
-            stream = np.concatenate(([memory.largest if self.own_clock else memory.kept], stream))
+            stream_times = np.concatenate(([memory.largest if self.own_clock else memory.kept], stream_times))
             offsets = [pa.concat_arrays([before, now]) for before, now in zip(memory.offsets, offsets, strict=True)]
         if self.own_clock:
-            stream = groups.running_max(group, stream)
+            stream_times = groups.running_max(group, stream_times)
         index = np.arange(len(times))
-        stored = times >= groups.minus(stream, self.within)
+        stored = times >= groups.minus(stream_times, self.within)
         if carried:
             stored[0] = True
         records = numbered_records(offsets, len(times))
-        if not self.own_clock and self.has_stream_time and groups.falls(group, stream).any():
-            duplicate, kept, at = self._one_by_one(group, times, passed, stream, records, carried)
+        if not self.own_clock and self.has_stream_time and groups.falls(group, stream_times).any():
+            duplicate, kept, at = self._one_by_one(group, times, passed, stream_times, records, carried)
         elif self.refresh:
-            duplicate, kept, at = self._refreshed(group, times, passed, stream, stored, index, records, carried)
+            duplicate, kept, at = self._refreshed(group, times, passed, stream_times, stored, index, records, carried)
         else:
-            duplicate, kept, at = self._chained(group, times, stream, stored, index)
+            duplicate, kept, at = self._chained(group, times, stream_times, stored, index)
         duplicate &= ~redelivered(records, at)
         last = int(at[-1])
         moved = times[last:][duplicate[last:]].tolist() if self.refresh and last >= 0 else []
-        memory.remember(max([int(times[last]), *moved]) if last >= 0 else None, int(passed[last]), int(stream[-1]), offsets, last)
+        memory.remember(max([int(times[last]), *moved]) if last >= 0 else None, int(passed[last]), int(stream_times[-1]), offsets, last)
         cut = 1 if carried else 0
         return duplicate[cut:], kept[cut:], at[cut:] - cut
 
-    def _chained(self, group: Ints, times: Ints, stream: Ints, stored: Flags, index: Ints) -> tuple[Flags, Ints, Ints]:
+    def _chained(self, group: Ints, times: Ints, stream_times: Ints, stored: Flags, index: Ints) -> tuple[Flags, Ints, Ints]:
         length = len(times)
-        expiry = np.maximum(groups.search(group, stream, groups.plus(times, self.within)), index + 1)
+        expiry = np.maximum(groups.search(group, stream_times, groups.plus(times, self.within)), index + 1)
         upcoming = np.append(np.where(stored, index, length), length)  # the first row from here on that would be stored
         upcoming = np.minimum.accumulate(upcoming[::-1])[::-1]
         successor = upcoming[expiry].tolist()
@@ -198,14 +200,16 @@ class Deduplicate:
         duplicate = has & (at != index) & (index < expiry[at]) & (times >= groups.minus(kept, self.within))
         return duplicate, kept, at
 
-    def _one_by_one(self, group: Ints, times: Ints, passed: Ints, stream: Ints, records: Ints, carried: bool) -> tuple[Flags, Ints, Ints]:
+    def _one_by_one(
+        self, group: Ints, times: Ints, passed: Ints, stream_times: Ints, records: Ints, carried: bool
+    ) -> tuple[Flags, Ints, Ints]:
         # A key's rows follow several clocks (`clock_by` is not among the keys): stream time goes back, and nothing can be skipped.
         # Or what refreshes depends on which rows are redelivered, and that on which were kept.
         length = len(times)
         duplicate, kept, at = np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -1, np.int64)
         key, k, where, longest = -1, None, -1, self.at_most
         source, since = records.tolist(), passed.tolist()
-        for row, (g, t, s) in enumerate(zip(group.tolist(), times.tolist(), stream.tolist(), strict=True)):
+        for row, (g, t, s) in enumerate(zip(group.tolist(), times.tolist(), stream_times.tolist(), strict=True)):
             if g != key:
                 key, k, where = g, None, -1
             near = k is not None and s - k <= self.within and abs(t - k) <= self.within
@@ -222,24 +226,26 @@ class Deduplicate:
         return duplicate, kept, at
 
     def _refreshed(
-        self, group: Ints, times: Ints, passed: Ints, stream: Ints, stored: Flags, index: Ints, records: Ints, carried: bool
+        self, group: Ints, times: Ints, passed: Ints, stream_times: Ints, stored: Flags, index: Ints, records: Ints, carried: bool
     ) -> tuple[Flags, Ints, Ints]:
-        duplicate, kept, at = self._all_refreshing(group, times, passed, stream, stored, index)
+        duplicate, kept, at = self._all_refreshing(group, times, passed, stream_times, stored, index)
         again = np.isin(group, group[duplicate & redelivered(records, at)])  # a redelivered row refreshes nothing [D7]
         if again.any():
             rows, first = np.flatnonzero(again), carried and bool(again[0])
-            some = self._one_by_one(group[rows], times[rows], passed[rows], stream[rows], records[rows], first)
+            some = self._one_by_one(group[rows], times[rows], passed[rows], stream_times[rows], records[rows], first)
             duplicate[rows], kept[rows], at[rows] = some[0], some[1], np.where(some[2] >= 0, rows[some[2]], -1)
         return duplicate, kept, at
 
-    def _all_refreshing(self, group: Ints, times: Ints, passed: Ints, stream: Ints, stored: Flags, index: Ints) -> tuple[Flags, Ints, Ints]:
+    def _all_refreshing(
+        self, group: Ints, times: Ints, passed: Ints, stream_times: Ints, stored: Flags, index: Ints
+    ) -> tuple[Flags, Ints, Ints]:
         # Every duplicate with a larger time moves k, so k is the largest time of the key so far: a late row that is not stored
         # lies below s - within, hence is neither larger than a live k nor live itself.
         largest = groups.running_max(group, times)
         has = np.zeros(len(times), bool)
         has[1:] = group[1:] == group[:-1]
         kept = np.where(has, np.roll(largest, 1), 0)
-        duplicate = has & (stream <= groups.plus(kept, self.within)) & (times >= groups.minus(kept, self.within))
+        duplicate = has & (stream_times <= groups.plus(kept, self.within)) & (times >= groups.minus(kept, self.within))
         starts = stored & ~duplicate
         if self.at_most is not None:
             starts = self._cut(group, largest, passed, starts, duplicate, self.at_most)

@@ -31,15 +31,15 @@ class Grace:
         """The time."""
         return 1
 
-    def threshold(self, clock: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """A row leaves when stream time has reached its time and `grace`."""
-        return int(of_waiting_rows(self.grace).closed_before(clock))
+        return int(of_waiting_rows(self.grace).closed_before(stream_time))
 
-    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+    def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch of a stream (`streamtime.udfs.state.Holder`)."""
         column = one(rows, self.time)
         times = np.where(groups.valid([column], len(column)), groups.micros(column), LOWEST)
-        leaves = times < of_waiting_rows(self.grace).closed_before(clock)
+        leaves = times < of_waiting_rows(self.grace).closed_before(stream_times)
         stay = np.flatnonzero(~leaves)
         lives = np.concatenate((held.matrix[0], times[stay]))[np.newaxis]
         whose, entries = waiting(held, owner, rows.take(pa.array(stay)), group[stay], lives)

@@ -105,10 +105,10 @@ class Transition(Protocol):
     def width(self) -> int:
         """How many numbers an entry has besides its key; the first is what it lives by."""
 
-    def threshold(self, watermark: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """An entry that lives by less is dead."""
 
-    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
+    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, stream_time: int) -> Step:
         """Judge rows that come by group, each group's in processing order, with the live entries held of some groups (`owner`, rising)."""
 
 
@@ -133,14 +133,14 @@ class Holder(Protocol):
     def width(self) -> int:
         """How many numbers an entry has besides its key; the first is what it lives by."""
 
-    def threshold(self, clock: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """An entry that lives by less is due."""
 
-    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+    def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """Take rows that come by group, each group's in processing order, at these stream times (LOWEST: none yet), with the entries
         held of some groups (`owner`, rising). What was due before the first row has been released."""
 
-    def release(self, due: Entries, clock: int) -> pa.Table:
+    def release(self, due: Entries, stream_time: int) -> pa.Table:
         """Entries that are due, as rows of the output. `due` comes without keys."""
 
 
@@ -162,11 +162,11 @@ class Counting(Protocol):
     def seconds(self) -> tuple[Seconds, ...]:
         """The metrics that are made of its numbers, where they are more than sums."""
 
-    def counted(self, due: Entries, clock: int) -> dict[str, float]:
+    def counted(self, due: Entries, stream_time: int) -> dict[str, float]:
         """The numbers of a release."""
 
 
-class Meeting(Protocol):
+class Meeter(Protocol):
     """The state transition of a function whose held rows, when they are due, meet what else is held of their key."""
 
     @property
@@ -177,12 +177,12 @@ class Meeting(Protocol):
     def width(self) -> int:
         """How many numbers an entry has besides its key; the first is what it lives by."""
 
-    def threshold(self, clock: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """An entry that lives by less is due, or dead."""
 
-    def meet(self, rows: pa.Table | None, group: Ints, clock: int, owner: Ints, held: Entries, leaving: Ints, due: Entries) -> Taken:
+    def meet(self, rows: pa.Table | None, group: Ints, stream_time: int, owner: Ints, held: Entries, of_due: Ints, due: Entries) -> Taken:
         """Take rows that come by group, with what is held of these groups and of those that have something due (`owner`, rising; what is
-        dead may still be among it), and let go what is due (of groups `leaving`). The new entries replace all of their group.
+        dead may still be among it), and let go what is due (of groups `of_due`). The new entries replace all of their group.
         """
 
 
@@ -229,6 +229,11 @@ class Index:
             return Index()
         fields = json.loads(blob)
         return Index(**fields | {"slices": [Slice(*s) for s in fields["slices"]]})
+
+    def rung(self, stream_time: int) -> None:
+        """A timer whose time has come is none any more."""
+        if self.timer is not None and self.timer * 1000 <= stream_time:
+            self.timer = None
 
     def dump(self) -> bytes:
         """For the store."""

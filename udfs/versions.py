@@ -65,7 +65,7 @@ class Versions:
         times = np.concatenate([self.times, times])
         order = np.argsort(times, kind="stable")
         times = times[order]
-        last = np.append(times[1:] != times[:-1], True)
+        last = groups.ends(times)
         self.times = times[last]
         self.ordinals = np.concatenate([self.ordinals, ordinals])[order][last]
         self.deleted = np.concatenate([self.deleted, deleted])[order][last]

@@ -33,16 +33,14 @@ class FirstInWindow:
         """The window's end."""
         return 1
 
-    def threshold(self, watermark: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """A window that ends before this is closed [W1]."""
-        return int(of_time_windows(self.grace).closed_before(watermark))
+        return int(of_time_windows(self.grace).closed_before(stream_time))
 
-    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
+    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, stream_time: int) -> Step:
         """One micro-batch of a stream (`streamtime.udfs.state.Transition`); columns are the time and the window's end."""
         ends = groups.micros(columns[1])
-        first = np.ones(len(group), bool)
-        first[1:] = group[1:] != group[:-1]
-        late = ends < self.threshold(watermark)
-        opens = first & ~late & ~np.isin(group, owner)
+        late = ends < self.threshold(stream_time)
+        opens = groups.begins(group) & ~late & ~np.isin(group, owner)
         passes = opens if self.duplicates else ~late
         return Step(np.where(late, LATE, np.where(passes, 0, DUPLICATE)), [], group[opens], ends[opens][np.newaxis])

@@ -29,7 +29,7 @@ from streamtime.sparks import spark_version
 from streamtime.sql.call.binding import bind
 from streamtime.sql.call.errors import TOO_DEEP, CallError, not_computed, not_constant, too_deep, unlogged
 from streamtime.sql.call.spec import Spec
-from streamtime.sql.call.values import Expression, Place, Sort, Table, Value
+from streamtime.sql.call.values import Expression, Origin, Sort, Table, Value
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.version import VERSION
 
@@ -269,7 +269,7 @@ class AnalyzerDoor:
             else:
                 options.append((name, self._value(spec, name, argument)))
         inputs = [plan for _, plan in plans]
-        call = bind(spec, tables, options, session, lambda df, places, present: self._as_inputs(df, inputs, places, present))
+        call = bind(spec, tables, options, session, lambda df, origins, present: self._as_inputs(df, inputs, origins, present))
         planned: Any = spec.plan(call)
         if isinstance(planned, PlanFrame):
             if not became:  # a chain over the input: the analyzer resolves it as it is
@@ -281,15 +281,15 @@ class AnalyzerDoor:
         result = result.transformDownWithSubqueries(DropPlaceholder([cte for cte, _ in plans]))
         return self.inputs.defined(result, plans)
 
-    def _as_inputs(self, df: DataFrame, inputs: Sequence[Any], places: Sequence[Place], present: bool) -> DataFrame:
+    def _as_inputs(self, df: DataFrame, inputs: Sequence[Any], origins: Sequence[Origin], present: bool) -> DataFrame:
         """With the qualifiers of input columns, and never null where they are not: of the first input, and of all where `present`."""
         plan: Any = cast(Any, df)._jdf.queryExecution().analyzed()
         sources = [list(items(i.output())) for i in inputs]
         columns = []
         for number, attribute in enumerate(items(plan.output())):
-            if number < len(places):
-                table, place = places[number]
-                source = sources[table][place]
+            if number < len(origins):
+                table, number_there = origins[number]
+                source = sources[table][number_there]
                 known = not source.nullable() and attribute.nullable() and (present or not table)
                 value = self.classes["known_not_null"](attribute) if known else attribute
                 metadata = self.classes["option"].apply(attribute.metadata())

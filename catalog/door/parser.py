@@ -26,7 +26,7 @@ from streamtime.door.analyzer import FREE_TEXT, AnalyzerDoor
 from streamtime.sql.syntax import as_of_rewrite
 from streamtime.sql.syntax.as_of_clauses import Refusal
 from streamtime.sql.syntax.as_of_rewrite import rewrite
-from streamtime.sql.syntax.tokens import offset, place
+from streamtime.sql.syntax.tokens import line_and_position, offset
 from streamtime.statements import views
 from streamtime.statements.hints import SPECS, of_clauses, of_syntax, too_deep
 from streamtime.statements.unkeyed import with_single_partition
@@ -327,7 +327,7 @@ def _parse_exception(door: AnalyzerDoor, text: str, message: str, offset: int) -
     word = len(WORD.match(text, offset)[0])  # type: ignore[index]
     source = door.jvm.org.antlr.v4.runtime.misc.Pair(None, stream)
     token = antlr.CommonToken(source, 1, 0, offset, offset + max(word, 1) - 1)
-    line, position = place(text, offset)
+    line, position = line_and_position(text, offset)
     token.setLine(line)
     token.setCharPositionInLine(position)
     node = antlr.ParserRuleContext()

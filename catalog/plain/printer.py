@@ -172,10 +172,10 @@ class Printer:
     def _listed(self, expressions: Any, child: Operator | None, taken: Sequence[str] = ()) -> str:
         """A SELECT list; `*` for all columns of the child in front, where they are."""
         each = list({e.id: e for e in self._trees.expressions(expressions)}.values())  # Spark repeats windows' columns
-        kept = [e for e in each if e.kind == "AttributeReference"]
+        passed = [e for e in each if e.kind == "AttributeReference"]
         made = [e for e in each if e.kind != "AttributeReference"]
         texts = {e.id: self._expression(e.children[0]) for e in made}  # before their names are known
-        self._fresh([(e.id, e.name) for e in made], [*taken, *(self._names[e.id] for e in kept)])
+        self._fresh([(e.id, e.name) for e in made], [*taken, *(self._names[e.id] for e in passed)])
         parts = []
         for e in each:
             name, text = quoted(self._names[e.id]), texts.get(e.id)

@@ -174,8 +174,8 @@ def satisfies(version: str, requirement: str) -> bool:
         want = _numbers(number)
         length = max(len(have), len(want))
         a, b = (tuple((*n, *[0] * length)[:length]) for n in (have, want))
-        kept = {"==": a == b, ">=": a >= b, "<": a < b, "!=": a != b, "~=": a >= b and have[: len(want) - 1] == want[:-1]}
-        if not kept[sign]:
+        holds = {"==": a == b, ">=": a >= b, "<": a < b, "!=": a != b, "~=": a >= b and have[: len(want) - 1] == want[:-1]}
+        if not holds[sign]:
             return False
     return True
 

@@ -259,11 +259,11 @@ class Statement(Source):
                     named |= {t.name for t in self.within([definition.span])}
             if not needed:
                 continue
-            kept: list[Span] = [with_.head]
+            spans: list[Span] = [with_.head]
             for number, definition in enumerate(needed):
-                kept += [definition.comma] if number and definition.comma else []
-                kept.append(definition.span)
-            query = kept + query
+                spans += [definition.comma] if number and definition.comma else []
+                spans.append(definition.span)
+            query = spans + query
             if with_.parentheses:
                 query = [with_.parentheses[0], *query, with_.parentheses[1]]
         return query

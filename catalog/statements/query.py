@@ -146,7 +146,7 @@ class Run:
         braces = any(frame is not None for _, (_, frame) in outermost)
         source = self.statement.text
 
-        def kept(start: int, end: int) -> str:
+        def unchanged(start: int, end: int) -> str:
             piece = source[start:end]
             return piece.replace("{", "{{").replace("}", "}}") if braces else piece
 
@@ -155,11 +155,11 @@ class Run:
             at = start
             for (first, last), (name, frame) in outermost:
                 if start <= first < end:
-                    text += kept(at, first) + (f"{{{name}}}" if frame is not None else name) + "\n" * source.count("\n", first, last)
+                    text += unchanged(at, first) + (f"{{{name}}}" if frame is not None else name) + "\n" * source.count("\n", first, last)
                     at = last
                     if frame is not None:
                         frames[name] = frame
-            text += kept(at, end)
+            text += unchanged(at, end)
             at = end
         return self.sql(text, spans, **frames)
 

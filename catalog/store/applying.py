@@ -135,12 +135,12 @@ class _Applier:
         if deleted is None and {"_change_type", "_commit_version"} <= {c.lower() for c in self.df.columns}:
             self.df = self._rewritten()
         self.gone, marks = self._deleted(deleted)
-        kept = [f for f in self.df.schema.fields if f.name.lower() not in marks or f.name in (*self.keys, *self.sequence)]
-        self.schema = T.StructType(kept)
+        data = [f for f in self.df.schema.fields if f.name.lower() not in marks or f.name in (*self.keys, *self.sequence)]
+        self.schema = T.StructType(data)
         for name in (*self.keys, *self.sequence):
             if not orderable(self.schema[name].dataType):
                 raise CallError(NAME, "`keys`" if name in self.keys else "`sequence_by`", f"values of `{name}` cannot be compared")
-        if scd == 2 and (taken := [f.name for f in kept if f.name.lower() in BOUNDS]):
+        if scd == 2 and (taken := [f.name for f in data if f.name.lower() in BOUNDS]):
             raise CallError(NAME, "`changes`", f"has a column {listed(taken)}, which scd=2 adds", "Leave it out, or rename it.")
 
     def applied(self, batch: tuple[str, int] | None) -> ApplyReport:

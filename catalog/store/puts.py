@@ -161,9 +161,9 @@ class Writer:
         judged: list[Report] = []
 
         def judge(clock: int | None) -> tuple[DataFrame | None, int | None]:
-            judged[:], kept, reached = _judged(group, clock)
+            judged[:], accepted, reached = _judged(group, clock)
             layout = group[0].layout
-            return (self.session.createDataFrame(kept, layout.schema) if kept else None), reached
+            return (self.session.createDataFrame(accepted, layout.schema) if accepted else None), reached
 
         try:
             repeated = self.transact(group[0].layout, judge, group[0].batch, label, stays=True)
@@ -261,7 +261,7 @@ def _judged(group: Sequence[Waiting], clock: int | None) -> tuple[list[Report], 
     shown = [i for i, name in enumerate(names) if name != layout.mark]
     as_row = Row(*[names[i] for i in shown], "reason")
     scale = 86_400_000_000 if isinstance(time_type, T.DateType) else 1
-    kept: dict[tuple[Any, ...], Values] = {}
+    accepted: dict[tuple[Any, ...], Values] = {}
     reports = []
     for waiting in group:
         dropped: list[Row] = []
@@ -275,10 +275,10 @@ def _judged(group: Sequence[Waiting], clock: int | None) -> tuple[list[Report], 
                 dropped.append(as_row(*[row[i] for i in shown], reason))
                 continue
             clock = moved(clock, micros)
-            kept[(*key, micros)] = row
+            accepted[(*key, micros)] = row
         counts = dict(Counter(r.reason for r in dropped))
         reports.append(Report(len(waiting.rows) - len(dropped), counts, rows=tuple(dropped)))
-    return reports, list(kept.values()), clock if grace is not None else None
+    return reports, list(accepted.values()), clock if grace is not None else None
 
 
 _writers: weakref.WeakValueDictionary[tuple[str, str], Writer] = weakref.WeakValueDictionary()

@@ -15,9 +15,9 @@ from pyspark.sql import types as T
 from streamtime.sql.as_of.lookup import BACKWARD, MATCH, checked, meaning, refuse_longer_than_retention
 from streamtime.sql.rows.columns import must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
-from streamtime.sql.stream.plan import KeyState, Leaving, clocked, has_watermark, met, unclocked
+from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, has_watermark, met, watermarked
 from streamtime.udfs.arrays.ordering import By
-from streamtime.udfs.as_of_stream import Meetings
+from streamtime.udfs.as_of_stream import AsOf
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,7 +56,7 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
     frame, names = _together(call, left, right)
     of_right = dict(zip(right.df.columns, names[1], strict=True))
     deleted = next((r.name for r in right.extras.get("deleted", ())), None)
-    meeting = Meetings(
+    meeter = AsOf(
         time=TIME,
         is_right=IS_RIGHT,
         deleted=of_right[deleted] if deleted else None,
@@ -81,7 +81,7 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
     fields = [_renamed(f, n) for f, n in zip(left.df.schema, names[0], strict=True)]
     fields += [T.StructField(n, f.dataType) for f, n in zip(right.df.schema, names[1], strict=True)]
     fields += [T.StructField(FOUND, T.BooleanType()), T.StructField(EXPIRED, T.BooleanType())]
-    df = met(call, frame, meeting, state, Leaving([c.name for c in frame.columns], unclocked(fields)))
+    df = met(call, frame, meeter, state, Leaving([c.name for c in frame.columns], behind_watermark(fields)))
     match = F.when(named(FOUND), F.struct(*(named(n).alias(o) for o, n in of_right.items())))
     lefts = [named(n).alias(o) for o, n in zip(left.df.columns, names[0], strict=True)]
     joined = left.with_df(df.select(*lefts, match.alias(MATCH), EXPIRED))
@@ -105,7 +105,7 @@ def _together(call: Bound, left: Frame, right: Frame) -> tuple[Frame, tuple[list
             what = f"column `{original}` of the {('left', 'right')[place]} side"
             must_travel(call, None, what, column.type, "to Python on a stream")
         own = call if all(has) or not has[place] else replace(call, options=call.options | {"watermark": None})
-        df = clocked(own, side) if has[place] or (any(has) and call["watermark"] is not None) else side.df
+        df = watermarked(own, side) if has[place] or (any(has) and call["watermark"] is not None) else side.df
         picked = [k.column.alias(n) for k, n in zip(side.keys, keys, strict=True)]
         for other, of_side in enumerate(sides):
             for field, name in zip(of_side.df.schema, names[other], strict=True):
@@ -116,4 +116,4 @@ def _together(call: Bound, left: Frame, right: Frame) -> tuple[Frame, tuple[list
     refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
     of_keys = tuple(Ref(n, refs[n].type, k.text) for n, k in zip(keys, left.keys, strict=True))
     frame = Frame(df, tuple(refs.values()), tuple(refs), of_keys, (), replace(refs[TIME], text=left.time.text), {}, call.kernels)
-    return (frame if any(has) else frame.with_df(clocked(call, frame))), names
+    return (frame if any(has) else frame.with_df(watermarked(call, frame))), names

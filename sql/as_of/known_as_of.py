@@ -50,18 +50,18 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     deleted = sides.right.extras.get("deleted", ())
     gone = F.coalesce(deleted[0].column, F.lit(False)) if deleted else F.lit(False)
     joined = both(sides, {ARRIVAL: (at, sides.right.extras["arrival"][0].column), DELETED: (F.lit(False), gone)} | waits, ())
-    frame, clock = joined.frame, F.lit(None).cast(T.TimestampType())
+    frame, stream_time = joined.frame, F.lit(None).cast(T.TimestampType())
     places = [*waits, ARRIVAL, IS_RIGHT, frame.time.name]  # of equal arrivals, the left row does not know the right one
     arrivals = [Order(Ref(name, frame.df.schema[name].dataType, name), True, True) for name in places]
     frame = replace(frame, order=(*arrivals, *joined.ties), source=None)  # of both sides
     if call["retention"] is not None:
         moves = F.when(named(IS_RIGHT), frame.time.column)
-        frame, clock = with_stream_time(frame, moves, tuple(frame.keys[i] for i in clocks)), named(STREAM_TIME)
+        frame, stream_time = with_stream_time(frame, moves, tuple(frame.keys[i] for i in clocks)), named(STREAM_TIME)
     frame, identity = frame.comparable(frame.keys)
     exact = call["allow_exact"] is not False
     if frame.kernels:
         sorted_df = frame.by_key(identity, frame.sort())
-        columns = [named(IS_RIGHT), named(DELETED), frame.time.column, clock, *map(named, identity)]
+        columns = [named(IS_RIGHT), named(DELETED), frame.time.column, stream_time, *map(named, identity)]
         df = kernels.with_column(sorted_df, NUMBER, KnownAsOf(call["retention"], exact), columns, T.LongType())
         expired = named(NUMBER) <= EXPIRED
         df = df.withColumns({LAPSED: expired, NUMBER: F.when(expired, EXPIRED - named(NUMBER)).otherwise(named(NUMBER))})

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from streamtime.sql.as_of.history import Past
-    from streamtime.sql.call.values import Place
+    from streamtime.sql.call.values import Origin
     from streamtime.sql.rows.frame import Frame
 
 NUMBERS = (T.NumericType,)
@@ -132,10 +132,10 @@ def clock_keys(call: Bound, left: Frame) -> tuple[int, ...]:
     return tuple(places)
 
 
-def without_tables(call: Bound, both: Sides) -> tuple[str, dict[Place, str]]:
+def without_tables(call: Bound, both: Sides) -> tuple[str, dict[Origin, str]]:
     """The rest of ON for doors behind which a join has no tables: columns that it names with their table, by names of their own."""
     source = Source(both.rest)
-    others: dict[Place, str] = {}
+    others: dict[Origin, str] = {}
     text, at = "", 0
     for i, token in enumerate(source.tokens):
         if token.name is None or source.is_field(i):
@@ -149,7 +149,7 @@ def without_tables(call: Bound, both: Sides) -> tuple[str, dict[Place, str]]:
     return text + source.text[at:], others
 
 
-def _of_table(call: Bound, both: Sides, source: Source, start: int, end: int) -> Place | None:
+def _of_table(call: Bound, both: Sides, source: Source, start: int, end: int) -> Origin | None:
     """The one column that these tokens name with its table."""
     first, last = source.tokens[start].spelled or "", source.tokens[end - 1].spelled
     places = []

@@ -17,7 +17,7 @@ from streamtime.sql.as_of.both_streams import refuse
 from streamtime.sql.as_of.lookup import AFTER, BACKWARD, BEFORE, FORWARD, MATCH, NEAREST, candidates, checked, meaning, nearest
 from streamtime.sql.rows.columns import named, sorted_by
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, released, unclocked
+from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, is_stream, released
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.grace import Grace
 
@@ -65,7 +65,7 @@ def _waited(call: Bound, frame: Frame) -> Frame:
     names, schema = frame.df.columns, frame.df.schema
     nobody = F.lit(None).cast("string")
     state = KeyState([k.name for k in frame.keys], {"grace": call["grace"]}, aside=nobody, reasons=())
-    leaving = Leaving(names, unclocked([schema[name] for name in names]))
+    leaving = Leaving(names, behind_watermark([schema[name] for name in names]))
     return frame.with_df(released(call, frame, Grace(call["grace"], frame.time.name), state, leaving))
 
 

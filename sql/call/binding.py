@@ -8,7 +8,7 @@ from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.kinds import Refused
 from streamtime.sql.call.names import Names, is_reserved
 from streamtime.sql.call.spec import Bound, Spec, as_they_are
-from streamtime.sql.call.values import Place, Table, Value
+from streamtime.sql.call.values import Origin, Table, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ def bind(
     tables: Sequence[Table],
     options: Sequence[tuple[str | None, Value]],
     session: Any = None,
-    as_inputs: Callable[[DataFrame, Sequence[Place], bool], DataFrame] = as_they_are,
+    as_inputs: Callable[[DataFrame, Sequence[Origin], bool], DataFrame] = as_they_are,
 ) -> Bound:
     """Check the call against the SPEC. Raises CallError."""
     tables = _in_their_places(spec, tables)

@@ -10,9 +10,9 @@ from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.in_memory import Columns, Verdicts
 from streamtime.sql.call.kinds import Choice, Duration, Kind, Text, Texts
 from streamtime.sql.call.names import Names
-from streamtime.sql.call.values import Expression, Place, Sort, Table
+from streamtime.sql.call.values import Expression, Origin, Sort, Table
 from streamtime.udfs.suppress.until import Suppression
-from streamtime.udfs.updates.changes import ChangeColumns, Updates
+from streamtime.udfs.updates.updates import ChangeColumns, Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -150,7 +150,7 @@ def nobody_asks(_said: str) -> None:
     """What `Bound.depends_on` does where nobody keeps the plan for another day."""
 
 
-def as_they_are(df: DataFrame, _places: Sequence[Place], _present: bool) -> DataFrame:
+def as_they_are(df: DataFrame, _origins: Sequence[Origin], _present: bool) -> DataFrame:
     """What `Bound.as_inputs` does where no door to the JVM is."""
     return df
 
@@ -159,7 +159,7 @@ def as_they_are(df: DataFrame, _places: Sequence[Place], _present: bool) -> Data
 class Bound:
     """A call whose options are known, typed and complete.
 
-    `as_inputs(df, places, present)` gives the first columns of a result the qualifiers of the input columns that they come from, so that
+    `as_inputs(df, origins, present)` gives the first columns of a result the qualifiers of the input columns that they come from, so that
     `o.k` can be said around the call, and their nullability: of the first table, and of the others where `present`. Only a door to the
     JVM can; elsewhere it gives `df`.
     """
@@ -168,7 +168,7 @@ class Bound:
     tables: tuple[Table, ...]
     options: dict[str, Any] = field(default_factory=dict)
     session: Any = None
-    as_inputs: Callable[[DataFrame, Sequence[Place], bool], DataFrame] = as_they_are
+    as_inputs: Callable[[DataFrame, Sequence[Origin], bool], DataFrame] = as_they_are
     names: Names = field(default_factory=Names)  # when two names of columns are the same
     kernels: bool = (
         True  # whether Python may run where the result does; if not, a plan of Spark's own operators is taken where there is one

@@ -74,4 +74,4 @@ class Table:
         return self.df if self.stands_for is None else self.stands_for
 
 
-Place = tuple[int, int]  # of a column: the number of its table, and its own
+Origin = tuple[int, int]  # of a column: the number of the table that it comes from, and its own there

@@ -21,7 +21,7 @@ from streamtime.sql.changes.stream import AS_THEY_ARE, MADE, PLACE, TIME, Change
 from streamtime.sql.rows.columns import expression, must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.stream.buckets import HALVES
-from streamtime.sql.stream.plan import KeyState, Leaving, released, unclocked
+from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, released
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.changes.latest import Log
 from streamtime.udfs.changes.references import Marks, References
@@ -119,7 +119,7 @@ def _parts(call: Bound, side: Side, df: DataFrame, names: Names, options: dict[s
     fields = [*_fields(df.schema, [*carried, *made]), *_flags(COMES, LAST, MOVED), T.StructField(NUMBER, T.LongType())]
     frame, identity = frame.comparable(frame.keys)
     state = KeyState(identity, options, frame.left_out, AS_THEY_ARE)
-    parts = released(call, frame, holder, state, Leaving(sent, unclocked(fields)), is_clocked=True)
+    parts = released(call, frame, holder, state, Leaving(sent, behind_watermark(fields)), is_watermarked=True)
     return parts.where(named(LAST))  # a row that goes and comes back to where it was only comes
 
 
@@ -172,8 +172,8 @@ def _events(call: Bound, both: tuple[Side, Side], df: DataFrame, names: Names, o
     aside = F.when(named(OF_RIGHT), F.when(~frame.has_time, "null_time").when(no_key, "null_key"))
     frame, identity = frame.comparable(frame.keys)
     state = KeyState(identity, options, aside, AS_THEY_ARE)
-    leaving = Leaving([c.name for c in frame.columns], unclocked(fields))
-    return released(call, frame, holder, state, leaving, is_clocked=True, step="right", apart=apart)
+    leaving = Leaving([c.name for c in frame.columns], behind_watermark(fields))
+    return released(call, frame, holder, state, leaving, is_watermarked=True, step="right", apart=apart)
 
 
 def _changes(call: Bound, both: tuple[Side, Side], df: DataFrame, names: Names, options: dict[str, Any]) -> DataFrame:
@@ -188,8 +188,8 @@ def _changes(call: Bound, both: tuple[Side, Side], df: DataFrame, names: Names, 
     fields += [T.StructField(n, kind) for n, kind in zip(MADE, (T.StringType(), frame.time.type, T.LongType()), strict=True)]
     frame, identity = frame.comparable(frame.keys)
     state = KeyState(identity, options, F.lit(None).cast("string"), ())
-    leaving = Leaving([c.name for c in frame.columns], unclocked(fields))
-    return released(call, frame, holder, state, leaving, is_clocked=True, step="join")
+    leaving = Leaving([c.name for c in frame.columns], behind_watermark(fields))
+    return released(call, frame, holder, state, leaving, is_watermarked=True, step="join")
 
 
 def _frame(

@@ -18,8 +18,8 @@ from streamtime.sql.rows.columns import must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream import plan
-from streamtime.sql.stream.buckets import CLOCK, REASON
-from streamtime.sql.stream.plan import KeyState, Leaving, clocked, has_watermark, released, unclocked, verdict
+from streamtime.sql.stream.buckets import REASON, STREAM_TIME
+from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, has_watermark, released, verdict, watermarked
 from streamtime.udfs.changes.joined import JoinedChanges, Report
 from streamtime.udfs.changes.latest import Log
 
@@ -64,7 +64,7 @@ def released_changes(
     frame = changes.frame
     frame, identity = frame.comparable(frame.keys)
     names, schema = [c.name for c in frame.columns], frame.df.schema
-    report = None if call["output"] == "rows" else Report(tuple(names), REASON, CLOCK, call["output"] == "dropped")
+    report = None if call["output"] == "rows" else Report(tuple(names), REASON, STREAM_TIME, call["output"] == "dropped")
     mine = {name for of_side in changes.own for name in of_side}
     carried = [n for n, _ in changes.shown if n not in mine]
     holder = JoinedChanges(log=log, carried=tuple(carried), own=tuple(map(tuple, changes.own)), made=MADE, report=report, **kernel)
@@ -74,17 +74,17 @@ def released_changes(
     fields = [schema[n] for n in (names if report else [*carried, *(n for of_side in changes.own for n in of_side)])]
     time = frame.time.type
     fields += (
-        [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, time)]
+        [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, time)]
         if report
         else [T.StructField(TYPE, T.StringType()), T.StructField(AT, time), T.StructField(SEQ, T.LongType())]
     )
-    fields = unclocked([T.StructField(f.name, f.dataType, True, f.metadata) for f in fields])
-    df = released(call, frame, holder, state, Leaving(names, fields), is_clocked=True)
+    fields = behind_watermark([T.StructField(f.name, f.dataType, True, f.metadata) for f in fields])
+    df = released(call, frame, holder, state, Leaving(names, fields), is_watermarked=True)
     if report:
         refs = {c.name: c for c in frame.columns}
         shown = tuple(refs[n] for n, _ in changes.shown)
         told = Frame(df, shown, tuple(o for _, o in changes.shown), frame.keys, frame.order, frame.time, {}, call.kernels)
-        return outcome(call, told, verdict(call), named(CLOCK), reasons, {}, {})
+        return outcome(call, told, verdict(call), named(STREAM_TIME), reasons, {}, {})
     made = zip(MADE, ("change_type", "change_time", "change_seq"), strict=True)
     return df.select(*(named(n).alias(o) for n, o in changes.shown), *(named(n).alias(o) for n, o in made))
 
@@ -108,7 +108,7 @@ def clocked_sides(call: Bound, both: tuple[Side, Side]) -> list[DataFrame]:
     """The rows of both sides, with a watermark. The option is for a side that has none."""
     has = [has_watermark(side.frame) for side in both]
     own = replace(call, options=call.options | {"watermark": None})
-    return [clocked(own if mine and not all(has) else call, side.frame) for mine, side in zip(has, both, strict=True)]
+    return [watermarked(own if mine and not all(has) else call, side.frame) for mine, side in zip(has, both, strict=True)]
 
 
 def _together(call: Bound, both: tuple[Side, Side]) -> Changes:
@@ -164,7 +164,7 @@ def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str]) -> 
     """FILTER_CHANGES; `passes` is the column that says whether a row does."""
     order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
     counted = [r.column for r, o in order if not call.names.among(o, MADE_ANEW)]
-    frame = frame.with_df(clocked(call, frame))
+    frame = frame.with_df(watermarked(call, frame))
     df = frame.df.withColumns({PLACE: F.xxhash64(F.lit(0), *counted), TIME: frame.time.column, ALIVE: named(passes)})
     sent = [*(c.name for c in frame.columns), TIME, ALIVE, PLACE]
     columns = tuple(Ref(n, df.schema[n].dataType, n) for n in sent)

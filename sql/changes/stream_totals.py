@@ -16,7 +16,7 @@ from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of
 from streamtime.sql.changes.stream import AS_THEY_ARE, AT, PLACE, SEQ, TIME, Changes, released_changes
 from streamtime.sql.rows.columns import expression, must_travel, named, orderable
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
-from streamtime.sql.stream.plan import KeyState, Leaving, clocked, refuse_collated, released, unclocked
+from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, refuse_collated, released, watermarked
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.changes.latest import Log
 from streamtime.udfs.changes.replaced import Replaced
@@ -48,8 +48,10 @@ def totals(call: Bound, seen: Judged) -> DataFrame:
     fields += [T.StructField(n, T.BooleanType()) for n in (COMES, LAST, MOVED)] + [T.StructField(NUMBER, T.LongType())]
     frame, identity = frame.comparable(frame.keys)
     state = KeyState(identity, options, frame.left_out, AS_THEY_ARE)
-    leaving = Leaving([c.name for c in frame.columns], unclocked([T.StructField(f.name, f.dataType, True, f.metadata) for f in fields]))
-    return _of_groups(call, seen, released(call, frame, holder, state, leaving, is_clocked=True), carried)
+    leaving = Leaving(
+        [c.name for c in frame.columns], behind_watermark([T.StructField(f.name, f.dataType, True, f.metadata) for f in fields])
+    )
+    return _of_groups(call, seen, released(call, frame, holder, state, leaving, is_watermarked=True), carried)
 
 
 def _groups(seen: Judged) -> list[str]:
@@ -78,7 +80,7 @@ def _with_parts(call: Bound, seen: Judged) -> Frame:
     order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
     counted = [r.column for r, o in order if not call.names.among(o, MADE_ANEW)]
     frame, equal = frame.comparable(seen.groups)
-    frame = frame.with_df(clocked(call, frame))
+    frame = frame.with_df(watermarked(call, frame))
     inside = " AND ".join([quoted(ALIVE), *(f"{quoted(g.name)} IS NOT NULL" for g in seen.groups)])
     made = dict(zip(_groups(seen), (g.column for g in seen.groups), strict=True)) | dict(zip(_equal(seen), map(named, equal), strict=True))
     given = [(one, ref) for one, ref in zip(seen.asked, seen.given, strict=True) if ref is not None]
@@ -112,9 +114,9 @@ def _of_groups(call: Bound, seen: Judged, parts: DataFrame, carried: list[str]) 
     shown = dict(zip(names_of(seen.frame, (*seen.groups, *of_order(seen.frame.order))), [*groups, *ordered], strict=True))
     holder = Totals(TIME, PLACE, COMES, LAST, MOVED, tuple(kept), tuple(dict.fromkeys(shown.values())), (ROWS, AT, SEQ))
     state = KeyState(_equal(seen), {"aggregates": call["aggregates"]}, F.lit(None).cast("string"), ())
-    fields = unclocked([*(T.StructField(n, schema[n].dataType) for n in dict.fromkeys(shown.values())), *made])
+    fields = behind_watermark([*(T.StructField(n, schema[n].dataType) for n in dict.fromkeys(shown.values())), *made])
     sent = [*(c.name for c in columns), *_equal(seen)]
-    df = released(call, frame, holder, state, Leaving(sent, fields), is_clocked=True, step="groups")
+    df = released(call, frame, holder, state, Leaving(sent, fields), is_watermarked=True, step="groups")
     names = [(n, o) for o, n in shown.items() if not call.names.among(o, MADE_ANEW)]
     refuse_two_of_a_name(
         call, [*(o for _, o in names), *(a.name for a in seen.asked), "change_type", "change_time", "change_seq"], "Rename one of them."

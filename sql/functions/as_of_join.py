@@ -139,7 +139,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
-    from streamtime.sql.call.values import Place
+    from streamtime.sql.call.values import Origin
     from streamtime.sql.rows.frame import Frame
 
 REASONS = ("null_time", "null_key", "no_match", "expired", "held")
@@ -202,11 +202,11 @@ def _where(call: Bound, both: Sides, left: Frame, rights: list[Column]) -> Frame
     names = left.df.columns
     inside = [named(n).alias(f"{PREFIX}kept_{i}") for i, n in enumerate(names)]
     columns = left.original(), rights
-    places = [(side, i) for side in (0, 1) for i in range(len(columns[side]))]
+    origins = [(side, i) for side in (0, 1) for i in range(len(columns[side]))]
 
-    def flagged(rest: str, others: dict[Place, str]) -> DataFrame:
+    def flagged(rest: str, others: dict[Origin, str]) -> DataFrame:
         copies = [columns[side][i].alias(name) for (side, i), name in others.items()]
-        both_sides = call.as_inputs(left.df.select(*columns[0], *columns[1], *inside, *copies), places, False)
+        both_sides = call.as_inputs(left.df.select(*columns[0], *columns[1], *inside, *copies), origins, False)
         with unlogged():
             judged = both_sides.select("*", expression(rest).alias(FLAG)).drop(*others.values())
             judged.schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
@@ -219,7 +219,7 @@ def _where(call: Bound, both: Sides, left: Frame, rights: list[Column]) -> Frame
             judged = flagged(*without_tables(call, both))
         except AnalysisException:
             raise call.refuse("`on`", f"Spark cannot resolve `{both.rest}` over the two sides: {gist(error)}") from None
-    outside = [f"{PREFIX}out_{i}" for i in range(len(places))]
+    outside = [f"{PREFIX}out_{i}" for i in range(len(origins))]
     df = judged.toDF(*outside, *names, FLAG).drop(*outside)
     return left.with_df(df.withColumn(MATCH, F.when(named(FLAG), named(MATCH))))
 
@@ -235,21 +235,21 @@ def _outcome(call: Bound, both: Sides, left: Frame, rights: list[Column], why: C
     """The output that the call asks for (rules C6, J1 to J3)."""
     wanted, inner = call["output"], call["join_type"] != "left"
     matched = named(MATCH).isNotNull()
-    reason, clock = F.lit(None).cast("string"), left.time.column
+    reason, stream_time = F.lit(None).cast("string"), left.time.column
     if inner:
         reason = F.when(~matched, F.coalesce(left.left_out, why, F.lit("no_match")))
     elif call["at_end"] == "hold":
         reason = F.when(why == "held", why)
     if wanted in ("dropped", "metrics"):
         reasons = REASONS if both.begins is None else (*REASONS, BEFORE)
-        return outcome(call, left, reason, clock, reasons, {}, {})
+        return outcome(call, left, reason, stream_time, reasons, {}, {})
     first = [call.names.among(u, left.originals)[0] for u in both.using]
-    order: list[Place] = [(0, i) for i in first + [i for i in range(len(left.originals)) if i not in first]]
+    order: list[Origin] = [(0, i) for i in first + [i for i in range(len(left.originals)) if i not in first]]
     order += [(1, i) for i, n in enumerate(both.right.originals) if not call.names.among(n, both.using)]
     columns = left.original(), rights
     picked = [columns[table][i] for table, i in order]
     if wanted == "all":
-        report = {"reason": reason, "stream_time": F.when(left.has_time, clock), "lateness": lateness(left, clock)}
+        report = {"reason": reason, "stream_time": F.when(left.has_time, stream_time), "lateness": lateness(left, stream_time)}
         return call.as_inputs(left.df.select(*picked, *[report[n].alias(n) for n in REPORT]), order, False)
     rows = left.df.where(matched) if inner else left.df
     if not inner and call["at_end"] == "hold":

@@ -101,7 +101,6 @@ from streamtime.sql.rows.columns import expression, named, remembered
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.sorting import hash_of, prefix
-from streamtime.sql.stream.buckets import CLOCK
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
@@ -146,11 +145,11 @@ def plan(call: Bound) -> DataFrame:
     rows_only = call["output"] == "rows"
     time = frame.time.column if rows_only or frame.ordered_by_time else F.when(frame.has_time, frame.time.column)
     decided = _for_ever if call["within"] is None and frame.keys else _within
-    frame, clock = decided(call, frame, time)
+    frame, stream_time = decided(call, frame, time)
     reason = named(KEPT)
     if not rows_only:
         reason = F.when(~frame.has_time, "null_time").when(named(KEPT).isNotNull(), "duplicate")
-    return outcome(call, frame, reason, clock, REASONS, {}, {"kept_time": named(KEPT)})
+    return outcome(call, frame, reason, stream_time, REASONS, {}, {"kept_time": named(KEPT)})
 
 
 def _streaming(call: Bound, frame: Frame) -> DataFrame:
@@ -173,7 +172,7 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
         ),
         Needs(offset=offset, results=T.StructType().add(KEPT, frame.time.type)),
     )
-    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, {}, {"kept_time": named(KEPT)})
+    return outcome(call, frame, verdict(call), named(STREAM_TIME), REASONS, {}, {"kept_time": named(KEPT)})
 
 
 def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
@@ -203,25 +202,25 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
         offsets=len(offset),
         hashed=hashed,
     )
-    clock, keys = named(STREAM_TIME if clocked else frame.time.name), [named(i) for i in identity]
+    stream_time, keys = named(STREAM_TIME if clocked else frame.time.name), [named(i) for i in identity]
     columns = [
         time,
-        *([clock] if clocked else []),
+        *([stream_time] if clocked else []),
         *map(named, offset),
         *([hash_of(identity)] if hashed else []),
         *keys,
     ]
     first = [prefix(identity, STREAM_TIME if clocked else frame.time.name, frame.time.type, reverse)] if hashed else []
     ordered = frame.by_key(identity, frame.sort(reverse=reverse), first)
-    return frame.with_df(kernels.with_column(ordered, KEPT, kernel, columns, frame.time.type)), clock
+    return frame.with_df(kernels.with_column(ordered, KEPT, kernel, columns, frame.time.type)), stream_time
 
 
 def _plainly(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     """The same by Spark's own operators, in any order."""
-    clock, clock_by, falls = frame.time.name, frame.extras.get("clock_by", ()), False
+    stream_time, clock_by, falls = frame.time.name, frame.extras.get("clock_by", ()), False
     if not frame.in_time_order:
         frame = with_stream_time(frame, F.when(frame.has_time, time), clock_by, call["keep"] == "last")
-        clock, falls = STREAM_TIME, not {c.name for c in clock_by} <= {k.name for k in frame.keys}
+        stream_time, falls = STREAM_TIME, frame.several_clocks
     rows_only = call["output"] == "rows"
     if rows_only and not frame.in_time_order:
         frame = frame.only(frame.has_time)
@@ -230,19 +229,19 @@ def _plainly(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     within = HIGHEST if call["within"] is None else call["within"]
     key, refresh = [*dict.fromkeys(identity)], bool(call["refresh"])
     asked = arrivals.Intervals(key, offset, within, call["keep"], refresh, falls, call["at_most"])
-    frame = arrivals.with_kept(frame, clock, asked, KEPT)
+    frame = arrivals.with_kept(frame, stream_time, asked, KEPT)
     if rows_only and frame.in_time_order:  # behind the windows: before them, it would compute the event time once more
         frame = frame.with_df(frame.df.where(frame.has_time))
-    return frame, named(clock)
+    return frame, named(stream_time)
 
 
 def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     """A key passes once: Spark's own window functions say it all."""
-    rows_only, reverse, clock = call["output"] == "rows", call["keep"] == "last", frame.time.column
+    rows_only, reverse, stream_time = call["output"] == "rows", call["keep"] == "last", frame.time.column
     if rows_only:
         frame = frame.with_df(frame.df.where(frame.has_time))
     elif not frame.in_time_order:
-        frame, clock = with_stream_time(frame, time, frame.extras.get("clock_by", ()), reverse), named(STREAM_TIME)
+        frame, stream_time = with_stream_time(frame, time, frame.extras.get("clock_by", ()), reverse), named(STREAM_TIME)
     frame, names = frame.comparable(frame.keys)
     frame, offset = frame.comparable(frame.extras.get("offset", ()))
     identity = [named(n) for n in names]
@@ -256,14 +255,14 @@ def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
         def later() -> Column:
             return F.nullif(F.row_number().over(Window.partitionBy(*keys).orderBy(*order)), F.lit(1))
 
-        return frame.with_df(df.withColumn(KEPT, remembered("later", [*keys, *order], later))), clock
+        return frame.with_df(df.withColumn(KEPT, remembered("later", [*keys, *order], later))), stream_time
     key = Window.partitionBy(*identity, *([] if rows_only else [frame.has_time]))
     ordered = key.orderBy(*order)
     is_duplicate = F.count(F.lit(1)).over(key) > 1 if call["keep"] == "unique" else F.row_number().over(ordered) > 1
     for same in map(named, offset):
         is_duplicate &= ~F.coalesce(F.first(same).over(ordered) == same, F.lit(False))
     kept = F.when(frame.has_key & frame.has_time & is_duplicate, F.first(time).over(ordered))
-    return frame.with_df(frame.df.withColumn(KEPT, kept)), clock
+    return frame.with_df(frame.df.withColumn(KEPT, kept)), stream_time
 
 
 def apart_of(given: Mapping[str, Any], in_time_order: bool) -> str:

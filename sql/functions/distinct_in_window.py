@@ -94,12 +94,12 @@ from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.rows.typed import microseconds
-from streamtime.sql.stream.buckets import CLOCK
+from streamtime.sql.stream.buckets import STREAM_TIME
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows.first_reach import in_time
-from streamtime.sql.windows.membership import END, START, VERDICT, check_slide, clocked, closed, in_sessions, windowed
+from streamtime.sql.windows.membership import END, START, VERDICT, check_either, check_slide, clocked, closed, in_sessions, windowed
 from streamtime.udfs.closing import of_time_windows
 from streamtime.udfs.sessions.rules import FirstInSession
 from streamtime.udfs.windows import FirstInWindow
@@ -117,12 +117,8 @@ REASONS = (*LEFT_OUT, "late", "duplicate")
 
 def check(call: Bound) -> None:
     """Options that do not go together."""
-    size, gap = call["size"], call["gap"]
-    if (size is None) == (gap is None):
-        came, fix = "both", "Leave one out."
-        if size is None:
-            came, fix = "neither", "Add size => INTERVAL 10 MINUTES, or gap => INTERVAL 30 MINUTES."
-        raise call.refuse(None, f"expected either `size` (time windows) or `gap` (session windows), got {came}", fix)
+    fix = "Add size => INTERVAL 10 MINUTES, or gap => INTERVAL 30 MINUTES."
+    check_either(call, "size", "gap", "`size` (time windows) or `gap` (session windows)", fix)
     check_slide(call, "goes with `size`; sessions do not slide")
 
 
@@ -140,22 +136,22 @@ def plan(call: Bound) -> DataFrame:
             fresh, names = fresh.comparable(fresh.keys)
             found = {"window_start": named(START), "window_end": named(END)}
             return outcome(call, _first(fresh, [named(n) for n in names]), named(VERDICT), frame.time.column, REASONS, found, {})
-    frame, clock = clocked(frame, takes_part)
+    frame, stream_time = clocked(frame, takes_part)
     if rows_only:
         frame = frame.with_df(frame.df.where(takes_part))
     frame, names = frame.comparable(frame.keys)
     identity = [named(n) for n in names]
     if call["size"] is not None:
-        frame = _time_windows(call, frame, takes_part, clock, identity)
+        frame = _time_windows(call, frame, takes_part, stream_time, identity)
     elif frame.in_time_order and identity:
         frame = _sessions_in_order(call, frame, takes_part, identity)
     else:
-        frame = in_sessions(frame, takes_part, named(clock), names, call["gap"], call["grace"])
+        frame = in_sessions(frame, takes_part, named(stream_time), names, call["gap"], call["grace"])
     verdict = named(VERDICT)
     if not rows_only:
         verdict = F.coalesce(frame.left_out, verdict)
     bounds = {"window_start": F.when(takes_part, named(START)), "window_end": F.when(takes_part, named(END))}
-    return outcome(call, frame, verdict, named(clock), REASONS, bounds, bounds)
+    return outcome(call, frame, verdict, named(stream_time), REASONS, bounds, bounds)
 
 
 def _first(frame: Frame, identity: list[Column]) -> Frame:
@@ -179,12 +175,12 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
     frame = judged(call, frame, transition, KeyState(identity, options, frame.left_out, LEFT_OUT), needs)
     judged_rows = F.coalesce(~verdict(call).isin("null_time", "null_key"), F.lit(True))
     bounds = {"window_start": F.when(judged_rows, named(START)), "window_end": F.when(judged_rows, named(END))}
-    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, bounds, bounds)
+    return outcome(call, frame, verdict(call), named(STREAM_TIME), REASONS, bounds, bounds)
 
 
-def _time_windows(call: Bound, frame: Frame, takes_part: Column, clock: str, identity: list[Column]) -> Frame:
+def _time_windows(call: Bound, frame: Frame, takes_part: Column, stream_time: str, identity: list[Column]) -> Frame:
     df = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]).df
-    late = closed(frame, clock, of_time_windows(call["grace"]))
+    late = closed(frame, stream_time, of_time_windows(call["grace"]))
     if call["output"] == "rows":
         return _first(frame.with_df(df.where(~late)), identity)
     number = F.row_number().over(Window.partitionBy(*identity, named(START), takes_part, late).orderBy(*frame.sort()))

@@ -241,15 +241,15 @@ def _time_of_other(joined: Joined) -> Column:
 def _changed(call: Bound, joined: Joined) -> DataFrame:
     frame, own = joined.frame, joined.own
     kind = F.when(_present(call, joined, now=True), "upsert").when(_present(call, joined, now=False), "delete")
-    kept = frame.df.withColumns({TYPE: kind, AT: F.greatest(joined.time(), _time_of_other(joined))})
-    kept = kept.where(named(APPLIED) & named(TYPE).isNotNull())
+    made = frame.df.withColumns({TYPE: kind, AT: F.greatest(joined.time(), _time_of_other(joined))})
+    made = made.where(named(APPLIED) & named(TYPE).isNotNull())
     upsert = named(TYPE) == "upsert"
     columns = [
         (_value(joined, upsert, *own[c.name]) if c.name in own else c.column).alias(original)
         for c, original in zip(frame.columns, frame.originals, strict=True)
     ]
     seq = (F.row_number().over(joined.runs.each_place(joined.ordered)) - 1).cast("bigint").alias("change_seq")
-    return kept.select(*columns, named(TYPE).alias("change_type"), named(AT).alias("change_time"), seq)
+    return made.select(*columns, named(TYPE).alias("change_type"), named(AT).alias("change_time"), seq)
 
 
 def _value(joined: Joined, upsert: Column, place: int, field: str) -> Column:

@@ -99,10 +99,10 @@ from typing import TYPE_CHECKING
 
 from streamtime.sql.call.spec import GAP, Example, Local, Spec, apart_of_updates
 from streamtime.sql.udtf import judges
-from streamtime.sql.windows import changes, session_changes
+from streamtime.sql.windows import session_updates, updates
 from streamtime.sql.windows.reports import sessions
-from streamtime.udfs.updates.changes import ChangeColumns, Updates
 from streamtime.udfs.updates.session_updates import SessionUpdates
+from streamtime.udfs.updates.updates import ChangeColumns, Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -119,7 +119,7 @@ def kernel(call: Bound, layout: ChangeColumns) -> Updates:
 
 def plan(call: Bound) -> DataFrame:
     """SESSION_UPDATES as a DataFrame."""
-    return changes.plan(call, BOUNDS, kernel, sessions, ("gap",), session_changes.plainly)
+    return updates.plan(call, BOUNDS, kernel, sessions, ("gap",), session_updates.plainly)
 
 
 GRACE = "how long past its end and `gap` a session still accepts rows"
@@ -132,10 +132,10 @@ SPEC = Spec(
     plan=plan,
     apart=apart_of_updates,
     local=Local(judges.sessions, details=("session_start", "session_end"), updates=kernel, without_key="null_key"),
-    check=changes.check,
+    check=updates.check,
     options=(
         GAP,
-        *(replace(o, help=GRACE) if o is changes.GRACE else o for o in changes.OPTIONS),
+        *(replace(o, help=GRACE) if o is updates.GRACE else o for o in updates.OPTIONS),
     ),
     clauses={
         "PARTITION BY visitor": "whose sessions these are",
@@ -147,7 +147,7 @@ SPEC = Spec(
         "emit": "'final'",
         "at_end": "'emit'",
     },
-    adds=changes.adds(BOUNDS, "'upsert', 'delete'", "`opened`, `joined`, `merged`, `late`"),
+    adds=updates.adds(BOUNDS, "'upsert', 'delete'", "`opened`, `joined`, `merged`, `late`"),
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW views AS SELECT * FROM VALUES\n"

@@ -111,8 +111,8 @@ from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.rows.typed import as_text
-from streamtime.sql.stream.buckets import CLOCK, REASON
-from streamtime.sql.stream.plan import KeyState, Leaving, Needs, is_stream, judged, released, unclocked, verdict
+from streamtime.sql.stream.buckets import REASON
+from streamtime.sql.stream.plan import KeyState, Leaving, Needs, behind_watermark, is_stream, judged, released, verdict
 from streamtime.sql.syntax.text import named_by, quoted
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows.explain import explained_in_stream, explained_sessions, steps
@@ -141,14 +141,14 @@ def plan(call: Bound) -> DataFrame:
     takes_part, wanted = frame.has_time & frame.has_key, call["output"]
     time = F.when(takes_part, frame.time.column)
     replayed = call["grace"] is not None and not frame.in_time_order
-    clock = frame.time.column
+    stream_time = frame.time.column
     if replayed or (wanted != "rows" and not frame.in_time_order):
-        frame, clock = with_stream_time(frame, time, frame.extras.get("clock_by", ())), named(STREAM_TIME)
+        frame, stream_time = with_stream_time(frame, time, frame.extras.get("clock_by", ())), named(STREAM_TIME)
     if wanted == "rows":
         frame, time = frame.only(takes_part), frame.time.column
     frame, identity = frame.comparable(frame.keys)
     if wanted == "explain":
-        return explained_sessions(call, frame, identity, time, clock, call["grace"])
+        return explained_sessions(call, frame, identity, time, stream_time, call["grace"])
     frame = (_sessions if call.kernels else _plainly)(call, frame, identity, time, replayed)
     reason = F.lit(None)
     if wanted != "rows":
@@ -156,7 +156,7 @@ def plan(call: Bound) -> DataFrame:
     elif replayed:
         reason = F.when(named(START).isNull(), "late")
     adds = _bounds(frame, identity)
-    return outcome(call, frame, reason, clock, REASONS, adds, adds if wanted == "all" else {})
+    return outcome(call, frame, reason, stream_time, REASONS, adds, adds if wanted == "all" else {})
 
 
 def _sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, replayed: bool) -> Frame:
@@ -178,8 +178,7 @@ def _plainly(call: Bound, frame: Frame, identity: Sequence[str], time: Column, r
     identity = list(dict.fromkeys(identity))
     if not replayed:
         return islands.with_bounds(frame, identity, time, call["gap"], (START, END))
-    falls = not {c.name for c in frame.extras.get("clock_by", ())} <= {k.name for k in frame.keys}
-    return islands.with_final_bounds(frame, identity, STREAM_TIME, call["gap"], call["grace"], falls, (START, END))
+    return islands.with_final_bounds(frame, identity, STREAM_TIME, call["gap"], call["grace"], frame.several_clocks, (START, END))
 
 
 def _opened(frame: Frame, df: DataFrame, columns: dict[str, str]) -> Frame:
@@ -193,19 +192,19 @@ def _waiting(call: Bound, frame: Frame) -> DataFrame:
     names = [*(c.name for c in frame.columns), *identity, frame.time.name, *(o.ref.name for o in frame.order)]
     names = list(dict.fromkeys(names))
     schema, kind = frame.df.schema, frame.time.type
-    added = [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, kind)] if everything else []
+    added = [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, kind)] if everything else []
     bounds = [T.StructField(name, kind) for name in (START, END)]
-    fields = [*unclocked([schema[name] for name in names]), *added, *bounds]
+    fields = [*behind_watermark([schema[name] for name in names]), *added, *bounds]
     df = released(
         call,
         frame,
-        SessionRows(call["gap"], call["grace"], frame.time.name, (START, END), (REASON, CLOCK) if everything else ()),
+        SessionRows(call["gap"], call["grace"], frame.time.name, (START, END), (REASON, STREAM_TIME) if everything else ()),
         KeyState(identity, _pinned(call), frame.left_out, LEFT_OUT),
         Leaving(names, fields, results=[(f.name, f.dataType) for f in bounds]),
     )
     frame = frame.with_df(df)
     adds = _bounds(frame, identity)
-    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, adds, adds)
+    return outcome(call, frame, verdict(call), named(STREAM_TIME), REASONS, adds, adds)
 
 
 def _reported(call: Bound, frame: Frame) -> DataFrame:
@@ -215,7 +214,7 @@ def _reported(call: Bound, frame: Frame) -> DataFrame:
     frame, identity = frame.comparable(frame.keys)
     state = KeyState(identity, _pinned(call), frame.left_out, LEFT_OUT)
     frame = judged(call, frame, SessionSteps(call["gap"], call["grace"], close=True), state, Needs(results=steps(frame)))
-    return outcome(call, frame, verdict(call), named(CLOCK), REASONS, {}, {})
+    return outcome(call, frame, verdict(call), named(STREAM_TIME), REASONS, {}, {})
 
 
 def _pinned(call: Bound) -> dict[str, Any]:

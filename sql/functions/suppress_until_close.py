@@ -143,7 +143,7 @@ from streamtime.sql.suppress.batch import (
     prepared,
 )
 from streamtime.sql.udtf import judges
-from streamtime.sql.windows.changes import CLOSE
+from streamtime.sql.windows.updates import CLOSE
 from streamtime.udfs.suppress.until import Suppression, Until
 
 if TYPE_CHECKING:

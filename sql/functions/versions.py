@@ -116,7 +116,7 @@ def plan(call: Bound) -> DataFrame:
         raise call.refuse(None, "is not possible on a stream: when a version ends is not known when its row comes (C5)", fix)
     frame = _changes(call)
     wanted, takes_part = call["output"], frame.has_time & frame.has_key
-    frame, clock, too_old = _judged(call, frame, takes_part, needed=wanted in ("dropped", "all", "metrics"))
+    frame, stream_time, too_old = _judged(call, frame, takes_part, needed=wanted in ("dropped", "all", "metrics"))
     if wanted == "puts":
         return _puts(call, frame, takes_part & ~too_old)
     frame = _until(call, frame, takes_part & ~too_old)
@@ -128,7 +128,7 @@ def plan(call: Bound) -> DataFrame:
         reason = F.when(overwritten | expired | named(TOMBSTONE), "")
     bounds = {"valid_from": frame.time.column, "valid_to": named(UNTIL)}
     shown = {name: F.when(reason.isNull(), bound) for name, bound in bounds.items()} if wanted == "all" else {}
-    return outcome(call, frame, reason, clock, REASONS, bounds, shown)
+    return outcome(call, frame, reason, stream_time, REASONS, bounds, shown)
 
 
 def _changes(call: Bound) -> Frame:
@@ -146,8 +146,8 @@ def _judged(call: Bound, frame: Frame, takes_part: Column, needed: bool) -> tupl
     frame = with_stream_time(frame, moves, frame.extras.get("clock_by", ()))
     if call["grace"] is None:
         return frame, named(STREAM_TIME), F.lit(False)
-    time, clock = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, STREAM_TIME))
-    return frame, named(STREAM_TIME), F.coalesce(refused(expression(time), clock, call["grace"], less), F.lit(False))
+    time, stream_time = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, STREAM_TIME))
+    return frame, named(STREAM_TIME), F.coalesce(refused(expression(time), stream_time, call["grace"], less), F.lit(False))
 
 
 def _until(call: Bound, frame: Frame, accepted: Column) -> Frame:

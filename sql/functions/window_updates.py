@@ -119,12 +119,12 @@ from typing import TYPE_CHECKING
 from streamtime.sql.call.kinds import Duration
 from streamtime.sql.call.spec import Example, Local, Option, Spec, apart_of_updates
 from streamtime.sql.udtf import judges
-from streamtime.sql.windows import changes, sliding_changes, window_changes
-from streamtime.sql.windows.changes import check as check_aggregates
-from streamtime.sql.windows.membership import check_slide
+from streamtime.sql.windows import sliding_updates, updates, window_updates
+from streamtime.sql.windows.membership import check_either, check_slide
 from streamtime.sql.windows.reports import time_windows
-from streamtime.udfs.updates.changes import ChangeColumns, Updates
+from streamtime.sql.windows.updates import check as check_aggregates
 from streamtime.udfs.updates.sliding_updates import SlidingUpdates
+from streamtime.udfs.updates.updates import ChangeColumns, Updates
 from streamtime.udfs.updates.window_updates import WindowUpdates
 
 if TYPE_CHECKING:
@@ -138,12 +138,8 @@ BOUNDS = ("window_start", "window_end")
 def check(call: Bound) -> None:
     """Options that do not go together."""
     check_aggregates(call)
-    size, difference = call["size"], call["difference"]
-    if (size is None) == (difference is None):
-        came, fix = "both", "Leave one out."
-        if size is None:
-            came, fix = "neither", "Add size => INTERVAL 10 MINUTES, or difference => INTERVAL 10 MINUTES for sliding windows."
-        raise call.refuse(None, f"expected either `size` or `difference`, got {came}", fix)
+    fix = "Add size => INTERVAL 10 MINUTES, or difference => INTERVAL 10 MINUTES for sliding windows."
+    check_either(call, "size", "difference", "`size` or `difference`", fix)
     check_slide(call, "goes with `size`: windows with a `difference` begin and end where rows are")
 
 
@@ -156,8 +152,8 @@ def kernel(call: Bound, layout: ChangeColumns) -> Updates:
 
 def plan(call: Bound) -> DataFrame:
     """WINDOW_UPDATES as a DataFrame."""
-    plainly = window_changes.plainly if call["size"] is not None else sliding_changes.plainly
-    return changes.plan(call, BOUNDS, kernel, time_windows, ("size", "slide", "difference"), plainly)
+    plainly = window_updates.plainly if call["size"] is not None else sliding_updates.plainly
+    return updates.plan(call, BOUNDS, kernel, time_windows, ("size", "slide", "difference"), plainly)
 
 
 SPEC = Spec(
@@ -180,7 +176,7 @@ SPEC = Spec(
             "the largest distance between rows of a sliding window, included; in place of `size`",
             default_text="none: time windows",
         ),
-        *changes.OPTIONS,
+        *updates.OPTIONS,
     ),
     clauses={
         "PARTITION BY customer": "the key: each one has its own totals",
@@ -193,7 +189,7 @@ SPEC = Spec(
         "emit": "'final'",
         "at_end": "'emit'",
     },
-    adds=changes.adds(BOUNDS, "'upsert'", "`opened`, `joined`, `late`"),
+    adds=updates.adds(BOUNDS, "'upsert'", "`opened`, `joined`, `late`"),
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM VALUES\n"

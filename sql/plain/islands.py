@@ -166,7 +166,7 @@ def with_steps(
     rows = frame.df.withColumns({n: F.when(takes_part, expression(microseconds(quoted(of), kind))) for n, of in numbers.items()})
     if frame.in_time_order:
         return frame.with_df(_risen(rows, keys, order, gap, None, totals))
-    falls = not {c.name for c in frame.extras.get("clock_by", ())} <= {k.name for k in frame.keys}
+    falls = frame.several_clocks
     rising = Window.partitionBy(*keys).orderBy(named(AT).asc_nulls_last())
     rows = _troubled(rows) if falls else _with_first(rows, rising, gap)
     island = Window.partitionBy(*keys, named(FIRST))

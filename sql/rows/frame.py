@@ -108,6 +108,11 @@ class Frame:
         """Why a row takes no part in windows and sessions; null where it does (rule C12)."""
         return F.when(~self.has_time, "null_time").when(~self.has_key, "null_key")
 
+    @property
+    def several_clocks(self) -> bool:
+        """Whether the rows of a key may follow several clocks, so that stream time may fall among them."""
+        return not {c.name for c in self.extras.get("clock_by", ())} <= {k.name for k in self.keys}
+
     def by_key(self, identity: Sequence[str], order: Sequence[Column], first: Sequence[Column] = ()) -> DataFrame:
         """The rows of each key together in one task, sorted by `first`, by key, and in this order. `identity` are column names."""
         keys = [named(i) for i in identity]
@@ -123,7 +128,7 @@ class Frame:
         kinds = {c.name: c.type for c in self.columns}
         return [tie_break(n, kinds[n], reverse) for n in self.ties(within_key)]
 
-    def place(self) -> Column | None:
+    def sort_key(self) -> Column | None:
         """The place of a row in the total order, as a value that compares as rows sort; None: its order goes down, or has nulls last."""
         if not all(o.ascending and o.nulls_first for o in self.order):
             return None

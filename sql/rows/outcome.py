@@ -27,7 +27,7 @@ def outcome(
     call: Bound,
     frame: Frame,
     reason: Column,
-    clock: Column,
+    stream_time: Column,
     reasons: Sequence[str],
     adds: dict[str, Column],
     details: dict[str, Column],
@@ -38,14 +38,14 @@ def outcome(
     """
     wanted = call["output"]
     if wanted == "metrics":
-        return _metrics(call, frame, reason, clock, reasons)
+        return _metrics(call, frame, reason, stream_time, reasons)
     added = adds if wanted == "rows" else {r: F.lit(None) for r in REPORT} | details
     refuse_clash(call, frame, tuple(added))
     columns = frame.original()
     if wanted == "rows":
         return frame.df.where(reason.isNull()).select(*columns, *[c.alias(n) for n, c in adds.items()])
-    known = F.when(frame.has_time, clock)
-    report = {"reason": reason, "stream_time": known, "lateness": lateness(frame, clock)} | details
+    known = F.when(frame.has_time, stream_time)
+    report = {"reason": reason, "stream_time": known, "lateness": lateness(frame, stream_time)} | details
     rows = frame.df if wanted == "all" else frame.df.where(reason.isNotNull())
     return rows.select(*columns, *[c.alias(n) for n, c in report.items()])
 
@@ -65,7 +65,7 @@ def refuse_clash(call: Bound, frame: Frame, added: tuple[str, ...]) -> None:
 def explained(
     call: Bound,
     frame: Frame,
-    clock: Column,
+    stream_time: Column,
     apart: Column,
     outcome: Column,
     bounds: dict[str, Column],
@@ -82,7 +82,7 @@ def explained(
         sentence = sentence.when(outcome == word, F.concat(*texts))
     columns = {
         "outcome": F.coalesce(apart, outcome),
-        "stream_time": F.when(frame.has_time, clock),
+        "stream_time": F.when(frame.has_time, stream_time),
         **{name: F.when(apart.isNull(), bound) for name, bound in bounds.items()},
         "explanation": sentence,
     }
@@ -90,24 +90,24 @@ def explained(
     return frame.df.select(*frame.original(), *[c.alias(n) for n, c in columns.items()])
 
 
-def lateness(frame: Frame, clock: Column) -> Column:
+def lateness(frame: Frame, stream_time: Column) -> Column:
     """How far a row lies behind stream time, in seconds; never negative. A number, since Delta has no intervals."""
     time = frame.time.column
     if isinstance(frame.time.type, T.DateType):
-        behind = F.abs(F.datediff(clock, time)) * 86_400.0
+        behind = F.abs(F.datediff(stream_time, time)) * 86_400.0
     elif isinstance(frame.time.type, T.TimestampType):
-        now, then = F.unix_micros(clock), F.unix_micros(time)
+        now, then = F.unix_micros(stream_time), F.unix_micros(time)
         behind = F.abs(F.coalesce(F.try_subtract(now, then) / 1e6, now / 1e6 - then / 1e6))
     else:  # no function counts its microseconds without asking for a time zone
-        apart = F.abs(F.try_subtract(clock, time))
+        apart = F.abs(F.try_subtract(stream_time, time))
         sizes = (("DAY", 86_400), ("HOUR", 3_600), ("MINUTE", 60), ("SECOND", 1))
         days, hours, minutes, seconds = (F.extract(F.lit(unit), apart).cast("double") * size for unit, size in sizes)
         behind = days + hours + minutes + seconds
     return F.when(frame.has_time, behind)
 
 
-def _metrics(call: Bound, frame: Frame, reason: Column, clock: Column, reasons: Sequence[str]) -> DataFrame:
-    seconds = lateness(frame, clock)
+def _metrics(call: Bound, frame: Frame, reason: Column, stream_time: Column, reasons: Sequence[str]) -> DataFrame:
+    seconds = lateness(frame, stream_time)
     low, high = F.min(F.when(frame.has_time, frame.time.column)), F.max(F.when(frame.has_time, frame.time.column))
     one = frame.df.agg(
         *[F.count_if(reason == r).alias(f"{r}_total") for r in reasons],

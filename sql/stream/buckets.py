@@ -15,14 +15,14 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streamtime.sql.stream.packing import ASIDE, NO_KEYS, PLACE, SETTING, TAKES_PART
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH, NO_KEYS, SETTING, TAKES_PART
 from streamtime.udfs import keys
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import encoded, only
 from streamtime.udfs.arrays.ordering import By, one, sorted_rows
 from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Seconds, Slices, Transition, grouped
 
-REASON, CLOCK = "__streamtime_reason", "__streamtime_stream_time"
+REASON, STREAM_TIME = "__streamtime_reason", "__streamtime_stream_time"
 HALVES = "__streamtime_first_half", "__streamtime_second_half"
 NEVER = groups.LOWEST
 BUCKETS = "buckets"  # among the options of the state that belongs to no key
@@ -184,7 +184,7 @@ class Judge(Bucket):
             return FAR
         return max((s.highest for s in state.index.slices), default=FAR) - self.transition.threshold(0)
 
-    def _judged(self, table: pa.Table, state: Slices, watermark: int) -> pd.DataFrame:
+    def _judged(self, table: pa.Table, state: Slices, stream_time: int) -> pd.DataFrame:
         """The judged rows that the call asks for, and the counts."""
         aside = groups.as_ints(one(table, ASIDE)).astype(np.int64)
         taking = np.flatnonzero(aside == TAKES_PART)
@@ -201,18 +201,18 @@ class Judge(Bucket):
                 known = groups.valid([one(taken, c) for c in self.plan.offset], len(taking))
                 columns += [pa.array(half, mask=~known) for half in numbers(taken, self.plan.offset, f"offset {state.index.secret}")]
             columns = [column.take(pa.array(order)) for column in columns]
-            threshold = self.transition.threshold(watermark)
+            threshold = self.transition.threshold(stream_time)
             owner, held = live(state, distinct, threshold)
-            step = self.transition.step(group, columns, owner, held.matrix[KEY:], watermark)
+            step = self.transition.step(group, columns, owner, held.matrix[KEY:], stream_time)
             state.put(Entries(np.concatenate((distinct[:, step.groups], step.entries))), threshold)
             reasons[rows] = np.where(step.reasons > 0, len(self.plan.aside) + step.reasons, 0)
-            place = np.full(table.num_rows, -1)
-            place[rows] = np.arange(len(rows))
-            results = [r.take(pa.array(place, mask=place < 0)) for r in step.results]
-        counts = [*map(float, totals(reasons, times, self.plan.reasons, watermark).values())]
-        table = table.drop_columns([PLACE, ASIDE, *self.plan.keys, *self.plan.offset])
+            at = np.full(table.num_rows, -1)
+            at[rows] = np.arange(len(rows))
+            results = [r.take(pa.array(at, mask=at < 0)) for r in step.results]
+        counts = [*map(float, totals(reasons, times, self.plan.reasons, stream_time).values())]
+        table = table.drop_columns([KEY_HASH, ASIDE, *self.plan.keys, *self.plan.offset])
         if self.plan.output != "rows":
-            table = reported(table, reasons, self.plan.reasons, watermark, times.type)
+            table = reported(table, reasons, self.plan.reasons, stream_time, times.type)
         for name, result in zip(self.plan.results, results, strict=True):
             table = table.append_column(name, result)
         if self.plan.output != "all":
@@ -258,28 +258,28 @@ class Hold(Bucket):
     def taken(self, rows: Iterator[pd.DataFrame], timer_values: Any) -> Iterator[pd.DataFrame]:
         """Release what is due, then take the rows of a bucket."""
         state = Slices(self, self.load(), KEY + self.holder.width)
-        clock = self._clock(timer_values, state.index)
-        threshold = self.holder.threshold(clock)
+        stream_time = self._stream_time(timer_values, state.index)
+        threshold = self.holder.threshold(stream_time)
         due = state.due(threshold)
-        released = [self.holder.release(due.without_keys(), clock)] if len(due) else []
+        released = [self.holder.release(due.without_keys(), stream_time)] if len(due) else []
         table = unblobbed(rows)
         aside = groups.as_ints(one(table, ASIDE)).astype(np.int64)
         times = one(table, self.plan.time)
-        counts = totals(np.maximum(aside, 0), times, self.plan.aside, clock) | self._counted(due, clock)
+        counts = totals(np.maximum(aside, 0), times, self.plan.aside, stream_time) | self._counted(due, stream_time)
         taking = np.flatnonzero(aside == TAKES_PART)
-        out = [] if self.plan.output == "rows" else [self._aside(table, aside, clock)]
+        out = [] if self.plan.output == "rows" else [self._aside(table, aside, stream_time)]
         if len(taking):
             taken = table if len(taking) == table.num_rows else table.take(pa.array(taking)).combine_chunks()
             told = numbers(taken, self.plan.keys, state.index.secret)
             order = sorted_rows(list(told), self.plan.order, self.plan.ties, taken)
             group, distinct = grouped(told[:, order])
-            ordered = taken.take(pa.array(order)).drop_columns([PLACE, ASIDE, *self.plan.keys])
+            ordered = taken.take(pa.array(order)).drop_columns([KEY_HASH, ASIDE, *self.plan.keys])
             if self.plan.apart:
                 halves = numbers(ordered, self.plan.apart, state.index.secret)
                 for name, half in zip(HALVES, halves, strict=True):
                     ordered = ordered.append_column(name, pa.array(half))
             owner, held = live(state, distinct, threshold)
-            step = self.holder.take(ordered, group, np.full(len(group), clock), owner, held.without_keys())
+            step = self.holder.take(ordered, group, np.full(len(group), stream_time), owner, held.without_keys())
             matrix = np.concatenate((distinct[:, step.groups], step.entries.matrix))
             state.put(Entries(matrix, step.entries.payload), threshold)
             out.append(step.out)
@@ -290,29 +290,28 @@ class Hold(Bucket):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """Release what is due."""
         state = Slices(self, self.load(), KEY + self.holder.width)
-        clock = self._clock(timerValues, state.index)
-        threshold = self.holder.threshold(clock)
+        stream_time = self._stream_time(timerValues, state.index)
+        threshold = self.holder.threshold(stream_time)
         due = state.due(threshold)
         if len(due):
-            yield blob([self.holder.release(due.without_keys(), clock)], self._counted(due, clock), self.plan.counts)
+            yield blob([self.holder.release(due.without_keys(), stream_time)], self._counted(due, stream_time), self.plan.counts)
         state.expire(threshold)
-        if state.index.timer is not None and state.index.timer * 1000 <= clock:
-            state.index.timer = None
+        state.index.rung(stream_time)
         self.save(state, self._wakes(state))
 
-    def _counted(self, due: Entries, clock: int) -> dict[str, float]:
-        return self.holder.counted(due.without_keys(), clock) if len(due) and isinstance(self.holder, Counting) else {}
+    def _counted(self, due: Entries, stream_time: int) -> dict[str, float]:
+        return self.holder.counted(due.without_keys(), stream_time) if len(due) and isinstance(self.holder, Counting) else {}
 
-    def _aside(self, table: pa.Table, aside: groups.Ints, clock: int) -> pa.Table:
-        left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([PLACE, ASIDE, *self.plan.keys])
+    def _aside(self, table: pa.Table, aside: groups.Ints, stream_time: int) -> pa.Table:
+        left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([KEY_HASH, ASIDE, *self.plan.keys])
         kind = one(table, self.plan.time).type
-        report = reported(left, aside[aside != TAKES_PART], self.plan.aside, clock, kind)
+        report = reported(left, aside[aside != TAKES_PART], self.plan.aside, stream_time, kind)
         for name, result in self.plan.results:
             zoned = pa.types.is_timestamp(result) and result.tz  # Spark names its time zone in many ways
             report = report.append_column(name, pa.nulls(report.num_rows, kind if zoned else result))
         return report
 
-    def _clock(self, timer_values: Any, index: Index) -> int:
+    def _stream_time(self, timer_values: Any, index: Index) -> int:
         """Stream time, which never goes back: a clock on the wall does, when it is set or another machine takes over."""
         if not self.plan.wall:
             return micros(timer_values)
@@ -320,7 +319,12 @@ class Hold(Bucket):
         return index.clock
 
     def _wakes(self, state: Slices) -> int:
-        return min((s.lowest for s in state.index.slices if s.lowest < groups.HIGHEST), default=FAR) - self.holder.threshold(0)
+        return first_due(state) - self.holder.threshold(0)
+
+
+def first_due(state: Slices) -> int:
+    """The smallest that an entry lives by that is not released yet."""
+    return min((s.lowest for s in state.index.slices if s.lowest < groups.HIGHEST), default=FAR)
 
 
 def blob(tables: list[pa.Table], counts: dict[str, float], names: Sequence[str]) -> pd.DataFrame:
@@ -355,11 +359,11 @@ def unblobbed(rows: Iterator[pd.DataFrame]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
-def reported(table: pa.Table, reasons: groups.Ints, names: tuple[str, ...], clock: int, kind: pa.DataType) -> pa.Table:
+def reported(table: pa.Table, reasons: groups.Ints, names: tuple[str, ...], stream_time: int, kind: pa.DataType) -> pa.Table:
     """Rows with why they are dropped, and stream time."""
     words = pa.array([None, *names], pa.string()).take(pa.array(reasons))
-    clocks = groups.times(np.full(table.num_rows, clock), np.full(table.num_rows, clock == NEVER), kind)
-    return table.append_column(REASON, words).append_column(CLOCK, clocks)
+    clocks = groups.times(np.full(table.num_rows, stream_time), np.full(table.num_rows, stream_time == NEVER), kind)
+    return table.append_column(REASON, words).append_column(STREAM_TIME, clocks)
 
 
 def counted(reasons: tuple[str, ...]) -> tuple[str, ...]:
@@ -367,10 +371,10 @@ def counted(reasons: tuple[str, ...]) -> tuple[str, ...]:
     return ("input_rows", *(f"{r}_drop_total" for r in reasons), "timed_rows", "lateness_sum", "lateness_max")
 
 
-def totals(reasons: groups.Ints, times: pa.Array, names: tuple[str, ...], clock: int) -> dict[str, float]:
+def totals(reasons: groups.Ints, times: pa.Array, names: tuple[str, ...], stream_time: int) -> dict[str, float]:
     """The numbers of section 8 that any function has."""
     moments = groups.micros(times)[groups.valid([times], len(times))]
-    behind = np.maximum(groups.difference(clock, moments), 0) if clock != NEVER else np.zeros(1, np.int64)
+    behind = np.maximum(groups.difference(stream_time, moments), 0) if stream_time != NEVER else np.zeros(1, np.int64)
     counts = np.bincount(reasons, minlength=len(names) + 1)[1:].tolist()
     values = [len(reasons), *counts, len(moments), float(behind.sum(dtype=np.float64)), int(behind.max(initial=0))]
     return dict(zip(counted(names), values, strict=True))

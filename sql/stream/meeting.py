@@ -10,18 +10,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from streamtime.sql.stream.buckets import FAR, Bucket, blob, counted, micros, numbers, totals, unblobbed
-from streamtime.udfs.arrays import groups
+from streamtime.sql.stream.buckets import Bucket, blob, counted, first_due, micros, numbers, totals, unblobbed
 from streamtime.udfs.arrays.ordering import one
-from streamtime.udfs.state import KEY, Entries, Matrix, Meeting, Slices, grouped
+from streamtime.udfs.state import KEY, Entries, Matrix, Meeter, Slices, grouped
 
 
 @dataclass(frozen=True)
-class Meets:
+class Meeting:
     """What a worker needs to know of a call whose held rows, when they are due, meet what else is held of their key."""
 
     function: str
-    meeting: Meeting
+    meeter: Meeter
     keys: tuple[str, ...]  # the columns that tell keys apart
     options: dict[str, str]  # those that the state depends on, as people read them
     time: str  # the event time
@@ -29,19 +28,19 @@ class Meets:
     @property
     def counts(self) -> tuple[str, ...]:
         """The numbers that come with each blob."""
-        return (*counted(()), *self.meeting.counts)
+        return (*counted(()), *self.meeter.counts)
 
 
 class Meet(Bucket):
     """One bucket of keys, one micro-batch: what is due, and what comes, meets what is held of its key."""
 
-    def __init__(self, plan: Meets) -> None:
-        self.plan, self.meeting = plan, plan.meeting
+    def __init__(self, plan: Meeting) -> None:
+        self.plan, self.meeter = plan, plan.meeter
         self.function, self.options = plan.function, plan.options
 
     def taken(self, rows: Iterator[pd.DataFrame], timer_values: Any) -> Iterator[pd.DataFrame]:
         """Take the rows of a bucket, and let go what is due."""
-        state = Slices(self, self.load(), KEY + self.meeting.width)
+        state = Slices(self, self.load(), KEY + self.meeter.width)
         table = unblobbed(rows)
         told = numbers(table, self.plan.keys, state.index.secret)
         order = np.lexsort(told[::-1])
@@ -49,14 +48,13 @@ class Meet(Bucket):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """Let go what is due."""
-        state = Slices(self, self.load(), KEY + self.meeting.width)
-        clock = micros(timerValues)
-        if state.index.timer is not None and state.index.timer * 1000 <= clock:
-            state.index.timer = None
-        yield from self._met(state, None, np.zeros((KEY, 0), np.int64), clock)
+        state = Slices(self, self.load(), KEY + self.meeter.width)
+        stream_time = micros(timerValues)
+        state.index.rung(stream_time)
+        yield from self._met(state, None, np.zeros((KEY, 0), np.int64), stream_time)
 
-    def _met(self, state: Slices, table: pa.Table | None, told: Matrix, clock: int) -> Iterator[pd.DataFrame]:
-        threshold = self.meeting.threshold(clock)
+    def _met(self, state: Slices, table: pa.Table | None, told: Matrix, stream_time: int) -> Iterator[pd.DataFrame]:
+        threshold = self.meeter.threshold(stream_time)
         due = state.due(threshold)
         keys_of = np.concatenate((told, due.matrix[:KEY]), axis=1)
         order = np.lexsort(keys_of[::-1])
@@ -66,13 +64,14 @@ class Meet(Bucket):
         owner, held = state.find(distinct)
         by_owner = np.argsort(owner, kind="stable")
         owner, held = owner[by_owner], held.take(by_owner)
-        step = self.meeting.meet(table, of[: told.shape[1]], clock, owner, held.without_keys(), of[told.shape[1] :], due.without_keys())
+        step = self.meeter.meet(
+            table, of[: told.shape[1]], stream_time, owner, held.without_keys(), of[told.shape[1] :], due.without_keys()
+        )
         matrix = np.concatenate((distinct[:, step.groups], step.entries.matrix))
         state.put(Entries(matrix, step.entries.payload), threshold)
         counts = dict(step.counts)
         if table is not None:
             times = one(table, self.plan.time)
-            counts |= totals(np.zeros(len(times), np.int64), times, (), clock)
+            counts |= totals(np.zeros(len(times), np.int64), times, (), stream_time)
         yield blob([step.out], counts, self.plan.counts)
-        lowest = min((s.lowest for s in state.index.slices if s.lowest < groups.HIGHEST), default=FAR)
-        self.save(state, lowest - self.meeting.threshold(0))
+        self.save(state, first_due(state) - self.meeter.threshold(0))

@@ -20,7 +20,7 @@ from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import Packer, encoded
 from streamtime.udfs.arrays.ordering import one
 
-PLACE = "__streamtime_place"  # a hash of the key, for nothing but its bucket
+KEY_HASH = "__streamtime_key_hash"  # a hash of the key, for nothing but its bucket
 ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; above: it is dropped, for that reason
 TAKES_PART = -1
 NO_KEYS = -1  # the bucket of no key, to which only the number of buckets comes
@@ -43,16 +43,16 @@ class ByBucket:
         """Rows in, blobs out."""
         number = self.asked or for_partitions(partitions())
         bits = number.bit_length() - 1
-        bucket = (groups.as_ints(one(table, PLACE)) >> (64 - bits)) & (number - 1) if bits else np.zeros(table.num_rows, np.int64)
+        bucket = (groups.as_ints(one(table, KEY_HASH)) >> (64 - bits)) & (number - 1) if bits else np.zeros(table.num_rows, np.int64)
         order = np.argsort(bucket.astype(np.uint16), kind="stable")
         (batch,) = table.take(pa.array(order)).combine_chunks().to_batches()
         edges = np.searchsorted(bucket[order], np.arange(number + 1)).tolist()
-        filled = [(place, start, stop) for place, (start, stop) in enumerate(itertools.pairwise(edges)) if start < stop]
+        filled = [(number, start, stop) for number, (start, stop) in enumerate(itertools.pairwise(edges)) if start < stop]
         for at in range(0, len(filled), 32):
             some = filled[at : at + 32]
             data = [encoded(batch.slice(start, stop - start)) for _, start, stop in some]
             said = [None if at or i else str(number).encode() for i in range(len(some))]
-            columns = [pa.array([place for place, _, _ in some], pa.int32()), pa.array(data, pa.binary()), pa.array(said, pa.binary())]
+            columns = [pa.array([number for number, _, _ in some], pa.int32()), pa.array(data, pa.binary()), pa.array(said, pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, PACKED.names)
 
 
@@ -69,8 +69,8 @@ def for_partitions(number: int) -> int:
 def partitions() -> int:
     """How many partitions the state of the query has that this task belongs to."""
     task = TaskContext.get()
-    told = [task.getLocalProperty(name) for name in PARTITIONS] if task is not None else []
-    return int(next(filter(None, told), SPARKS_OWN))
+    found = [task.getLocalProperty(name) for name in PARTITIONS] if task is not None else []
+    return int(next(filter(None, found), SPARKS_OWN))
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

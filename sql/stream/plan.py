@@ -21,9 +21,9 @@ from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.keys import told_apart
 from streamtime.sql.rows.typed import collated, microseconds
 from streamtime.sql.stream import buckets, meeting, packing
-from streamtime.sql.stream.buckets import CLOCK, REASON, STATE, STATE_FORM, Hold, Holding, Judge, Judging
-from streamtime.sql.stream.meeting import Meet, Meets
-from streamtime.sql.stream.packing import ASIDE, MOST, NO_KEYS, PACKED, PLACE, SETTING, TAKES_PART, packer, unpack
+from streamtime.sql.stream.buckets import REASON, STATE, STATE_FORM, STREAM_TIME, Hold, Holding, Judge, Judging
+from streamtime.sql.stream.meeting import Meet, Meeting
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH, MOST, NO_KEYS, PACKED, SETTING, TAKES_PART, packer, unpack
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.arrays.ordering import By
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame, Ref
-    from streamtime.udfs.state import Holder, Meeting, Seconds, Transition
+    from streamtime.udfs.state import Holder, Meeter, Seconds, Transition
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-CLOCKED = f"{PREFIX}clocked"
+WATERMARKED = f"{PREFIX}clocked"
 WATERMARK = "spark.watermarkDelayMs"  # what Spark writes into the metadata of a column with a watermark
-CLOCKED_BEFORE = "streamtime.clocked"  # what a function of the pack writes there: a watermark stands below
+WATERMARKED_BELOW = "streamtime.clocked"  # what a function of the pack writes there: a watermark stands below
 _numbers = itertools.count(1)
 
 
@@ -103,7 +103,7 @@ class Leaving:
 
 
 def judged(call: Bound, frame: Frame, transition: Transition, state: KeyState, needs: Needs = Needs()) -> Frame:
-    """The frame with its rows judged: those that the output asks for, with `REASON` and `CLOCK` where rows are reported."""
+    """The frame with its rows judged: those that the output asks for, with `REASON` and `STREAM_TIME` where rows are reported."""
     told = told_apart(state.identity, frame.df.schema)
     offsets = told_apart(needs.offset, frame.df.schema, "offset") if needs.offset else {}
     sent = [*(c.name for c in frame.columns), *needs.asked, *needs.carried]
@@ -122,7 +122,7 @@ def judged(call: Bound, frame: Frame, transition: Transition, state: KeyState, n
         output=call["output"],
     )
     blobs = _run(call, frame, packed, Judge(plan), plan.counts, "EventTime")
-    made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, frame.time.type)]
+    made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, frame.time.type)]
     return frame.with_df(kernels.mapped(blobs, unpack, T.StructType([*schema, *made, *needs.results])))
 
 
@@ -134,18 +134,18 @@ def released(
     leaving: Leaving,
     *,
     wall: bool = False,
-    is_clocked: bool = False,
+    is_watermarked: bool = False,
     step: str = "",
     apart: Sequence[str] = (),
 ) -> DataFrame:
-    """What a function that holds rows, or results of them, lets go. In a report, rows that never came to it have `REASON` and `CLOCK`.
+    """What a function that holds rows, or results of them, lets go.
 
-    `is_clocked`: the rows have been given their watermark. `step` names one of several within a call. `apart` are columns, comparable, that
-    tell rows of one key apart.
+    In a report, rows that never came to it have `REASON` and `STREAM_TIME`. `is_watermarked`: the rows have been given their watermark.
+    `step` names one of several within a call. `apart` are columns, comparable, that tell rows of one key apart.
     """
     told = told_apart(state.identity, frame.df.schema)
     of_rows = told_apart(apart, frame.df.schema, "row") if apart else {}
-    packed, _ = _packed(call, frame, state, told | of_rows, leaving.columns, is_clocked)
+    packed, _ = _packed(call, frame, state, told | of_rows, leaving.columns, is_watermarked)
     plan = Holding(
         function=call.spec.name,
         holder=holder,
@@ -164,27 +164,27 @@ def released(
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 
 
-def met(call: Bound, frame: Frame, meets: Meeting, state: KeyState, leaving: Leaving) -> DataFrame:
+def met(call: Bound, frame: Frame, meeter: Meeter, state: KeyState, leaving: Leaving) -> DataFrame:
     """What leaves a function whose held rows meet what else is held of their key. Rows have been given their watermark."""
     told = told_apart(state.identity, frame.df.schema)
-    packed, _ = _packed(call, frame, state, told, leaving.columns, is_clocked=True)
-    plan = Meets(call.spec.name, meets, tuple(told), _pinned(frame, state.options), frame.time.name)
+    packed, _ = _packed(call, frame, state, told, leaving.columns, is_watermarked=True)
+    plan = Meeting(call.spec.name, meeter, tuple(told), _pinned(frame, state.options), frame.time.name)
     blobs = _run(call, frame, packed, Meet(plan), plan.counts, "EventTime")
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 
 
 def marked(call: Bound, field: T.StructField) -> T.StructField:
     """A column of event times, marked for what follows: there is a watermark, and a window aggregate may judge lateness by this column."""
-    marks: dict[str, Any] = {CLOCKED_BEFORE: True}
+    marks: dict[str, Any] = {WATERMARKED_BELOW: True}
     if call["watermark"] is not None and isinstance(field.dataType, T.TimestampType):
         marks |= {WATERMARK: _delay(call)}
     return T.StructField(field.name, field.dataType, field.nullable, (field.metadata or {}) | marks)
 
 
-def unclocked(fields: Sequence[T.StructField]) -> list[T.StructField]:
+def behind_watermark(fields: Sequence[T.StructField]) -> list[T.StructField]:
     """Columns of rows that leave behind the watermark: a window aggregate that follows must refuse them, since it would lose them all."""
     first, *rest = [T.StructField(f.name, f.dataType, f.nullable, {n: v for n, v in f.metadata.items() if n != WATERMARK}) for f in fields]
-    return [T.StructField(first.name, first.dataType, first.nullable, first.metadata | {CLOCKED_BEFORE: True}), *rest]
+    return [T.StructField(first.name, first.dataType, first.nullable, first.metadata | {WATERMARKED_BELOW: True}), *rest]
 
 
 def _run(
@@ -227,17 +227,17 @@ def verdict(call: Bound) -> Column:
 
 
 def _packed(
-    call: Bound, frame: Frame, state: KeyState, told: dict[str, Column], columns: Sequence[str], is_clocked: bool = False
+    call: Bound, frame: Frame, state: KeyState, told: dict[str, Column], columns: Sequence[str], is_watermarked: bool = False
 ) -> tuple[DataFrame, list[T.StructField]]:
     """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked. `told` tells keys apart."""
     for key in frame.keys:
         refuse_collated(call, "PARTITION BY", "a key", key)
-    df = frame.df if is_clocked else clocked(call, frame)
+    df = frame.df if is_watermarked else watermarked(call, frame)
     sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
     code = F.coalesce(*(F.when(state.aside == reason, i) for i, reason in enumerate(("", *state.reasons))), F.lit(TAKES_PART))
     alone = F.xxhash64(frame.time.column, F.lit(1))  # rows aside belong to no key: they are spread evenly
-    place = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *map(named, state.identity)))
-    rows = df.withColumns({ASIDE: code.cast("int"), PLACE: place} | told).select(*map(named, sent), PLACE, *told, ASIDE)
+    hashed = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *map(named, state.identity)))
+    rows = df.withColumns({ASIDE: code.cast("int"), KEY_HASH: hashed} | told).select(*map(named, sent), KEY_HASH, *told, ASIDE)
     schema = [f for f in rows.schema.fields if f.name in sent]
     for field in schema:
         must_travel(call, None, f"column `{field.name}`", field.dataType, "to Python on a stream")
@@ -269,20 +269,20 @@ def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:
         return field
     if isinstance(field.dataType, type(frame.time.type)) and field.name == frame.time.name:
         return marked(call, field)
-    return T.StructField(field.name, field.dataType, field.nullable, field.metadata | {CLOCKED_BEFORE: True})
+    return T.StructField(field.name, field.dataType, field.nullable, field.metadata | {WATERMARKED_BELOW: True})
 
 
 def has_watermark(frame: Frame) -> bool:
     """Whether the input has one already."""
-    return any(mark in f.metadata for f in frame.df.schema.fields for mark in (WATERMARK, CLOCKED_BEFORE))
+    return any(mark in f.metadata for f in frame.df.schema.fields for mark in (WATERMARK, WATERMARKED_BELOW))
 
 
-def clocked(call: Bound, frame: Frame) -> DataFrame:
+def watermarked(call: Bound, frame: Frame) -> DataFrame:
     """The input with a watermark: of the call's `watermark`, else its own, else one without delay on the event time."""
     fields = frame.df.schema.fields
-    if any(CLOCKED_BEFORE in f.metadata for f in fields) and call["watermark"] is None:
+    if any(WATERMARKED_BELOW in f.metadata for f in fields) and call["watermark"] is None:
         return frame.df
-    own = next((f.name for f in fields if WATERMARK in f.metadata or CLOCKED_BEFORE in f.metadata), None)
+    own = next((f.name for f in fields if WATERMARK in f.metadata or WATERMARKED_BELOW in f.metadata), None)
     is_timestamp = isinstance(frame.time.type, T.TimestampType)
     if own is not None and call["watermark"] is not None:
         fix = "Spark wants one watermark only: leave out one of the two."
@@ -295,7 +295,7 @@ def clocked(call: Bound, frame: Frame) -> DataFrame:
     moment = (
         frame.time.column if is_timestamp else expression(f"timestamp_micros({microseconds(quoted(frame.time.name), frame.time.type)})")
     )
-    return frame.df.withColumn(CLOCKED, moment).withWatermark(CLOCKED, f"{_delay(call)} milliseconds")
+    return frame.df.withColumn(WATERMARKED, moment).withWatermark(WATERMARKED, f"{_delay(call)} milliseconds")
 
 
 def _delay(call: Bound) -> int:

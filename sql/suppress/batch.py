@@ -28,7 +28,7 @@ from streamtime.sql.suppress.spread import as_json, spread, spreads
 from streamtime.sql.suppress.stream import bounds, streamed
 from streamtime.sql.syntax.text import HIGHEST, quoted
 from streamtime.sql.tables.declaration import versioned_source
-from streamtime.sql.windows.changes import CLOSE, GRACE_KEY
+from streamtime.sql.windows.updates import CLOSE, GRACE_KEY
 from streamtime.udfs.arrays.blobs import Packer
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.closing import of_sessions, of_time_windows

@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.outcome import outcome
-from streamtime.sql.stream.buckets import CLOCK, REASON
+from streamtime.sql.stream.buckets import REASON, STREAM_TIME
 from streamtime.sql.stream.plan import WATERMARK, KeyState, Leaving, marked, refuse_at_end, released, verdict
 from streamtime.udfs.suppress.bounded import BoundedBuffer
 from streamtime.udfs.suppress.buffer import BYTES, DELETED, EMIT_REASON, EMIT_TIME
@@ -39,7 +39,7 @@ def streamed(function: Suppression, call: Bound, changelog: Changelog, until: Un
     frame = frame.with_df(left)
     shown = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if call["output"] != "dropped" else {}
     timeless = F.coalesce(verdict(call) == "null_time", F.lit(False))  # it may be its close alone that is null
-    return outcome(call, frame, verdict(call), F.when(~timeless, named(CLOCK)), REASONS, shown, shown)
+    return outcome(call, frame, verdict(call), F.when(~timeless, named(STREAM_TIME)), REASONS, shown, shown)
 
 
 def bounds(call: Bound) -> Bounds:
@@ -62,7 +62,7 @@ def _buffer(call: Bound, changelog: Changelog, until: Until, bounded: bool) -> t
         time=frame.time.name,
         columns=tuple(columns if call["output"] == "rows" else sent),
         reason=REASON,
-        stream_time=CLOCK,
+        stream_time=STREAM_TIME,
         emit_time=EMIT_TIME,
         emit_reason=EMIT_REASON,
         deleted=DELETED if deleted is not None else None,
@@ -78,7 +78,7 @@ def _leaving(call: Bound, frame: Frame, holder: StreamBuffer, sent: list[str]) -
     schema, kind = frame.df.schema, frame.time.type
     emit_time = marked(call, T.StructField(EMIT_TIME, kind, True, _watermarks(schema)))
     emitted = [emit_time, T.StructField(EMIT_REASON, T.StringType())]
-    report = [T.StructField(REASON, T.StringType()), T.StructField(CLOCK, kind)]
+    report = [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, kind)]
     made = {"rows": emitted, "dropped": [report[0], marked(call, report[1])], "all": [*report, *emitted]}[call["output"]]
     results = [(f.name, f.dataType) for f in emitted] if call["output"] == "all" else []
     return Leaving(sent, [*(_unmarked(schema[name]) for name in holder.columns), *made], results)

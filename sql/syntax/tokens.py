@@ -103,11 +103,11 @@ class Source:
 
     def position(self, offset: int) -> str:
         """A place, as Spark's errors say it."""
-        line, column = place(self.text, offset)
+        line, column = line_and_position(self.text, offset)
         return f"line {line} pos {column}"
 
 
-def place(text: str, offset: int) -> tuple[int, int]:
+def line_and_position(text: str, offset: int) -> tuple[int, int]:
     """The line, counted from 1, and the position in it, counted from 0, as Spark's errors have them."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset) - 1
 

@@ -49,15 +49,15 @@ def distinct_in_window(call: Bound, _in_time_order: bool, columns: Columns) -> V
     gap, grace = call["gap"], call["grace"]
     seen: set[tuple[int, int]] = set()
     taken = zip(columns.times.tolist(), columns.keys.tolist(), columns.stream_time.tolist(), columns.aside, strict=True)
-    for row, (time, key, clock, aside) in enumerate(taken):
+    for row, (time, key, stream_time, aside) in enumerate(taken):
         if aside is not None:
             judged: list[tuple[str | None, int | None, int | None]] = [(aside, None, None)]
         elif gap is not None:
             known = live.setdefault(key, rules.Sessions(gap))
-            session = known.take(time, time, of_sessions(gap, grace).closed_before(clock))
+            session = known.take(time, time, of_sessions(gap, grace).closed_before(stream_time))
             judged = [("duplicate" if known.near else None, *session[:2]) if session else ("late", time, time)]
         else:
-            judged = list(_in_windows(call, key, time, clock, seen))
+            judged = list(_in_windows(call, key, time, stream_time, seen))
         for reason, low, high in judged:
             rows.append(row)
             reasons.append(reason)
@@ -66,9 +66,9 @@ def distinct_in_window(call: Bound, _in_time_order: bool, columns: Columns) -> V
     return Verdicts(np.array(rows), reasons, {"window_start": starts, "window_end": ends})
 
 
-def _in_windows(call: Bound, key: int, time: int, clock: int, seen: set[tuple[int, int]]) -> Iterator[tuple[str | None, int, int]]:
+def _in_windows(call: Bound, key: int, time: int, stream_time: int, seen: set[tuple[int, int]]) -> Iterator[tuple[str | None, int, int]]:
     size, slide = call["size"], call["slide"] or call["size"]
-    before = of_time_windows(call["grace"]).closed_before(clock)
+    before = of_time_windows(call["grace"]).closed_before(stream_time)
     start = (time - size) // slide * slide + slide  # the earliest window that contains the row
     while start <= time:
         late = start + size < before

@@ -12,6 +12,7 @@ from streamtime.sql.call.names import plain
 from streamtime.sql.rows.changelog import deletions, preimages
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.suppress.batch import at_end, closing, refuse_versioned, refuse_wall, size_of
+from streamtime.sql.syntax.text import plus
 from streamtime.udfs.arrays.groups import HIGHEST, Ints
 from streamtime.udfs.arrays.ordering import comparable
 from streamtime.udfs.suppress import decisions
@@ -40,7 +41,7 @@ def change(function: Suppression | None, call: Bound, schema: T.StructType, kind
         text, after = closing(call, schema)
         name = call.names.find(plain(text), schema.names)
         named = kind if name is None else schema[name].dataType
-        closes = f"if(({text}) IS NULL, NULL, {microseconds(text, named or T.TimestampType())} + {after}L)"
+        closes = f"if(({text}) IS NULL, NULL, {plus(microseconds(text, named or T.TimestampType()), after)})"
     parts = [closes, f"CASE {' '.join(kinds)} ELSE 0 END" if kinds else "0", size_of(columns), *(k.text for k in call.keys)]
     return f"struct({', '.join(f'{part} AS c{i}' for i, part in enumerate(parts))})"
 
@@ -65,7 +66,7 @@ def suppressed(function: Suppression, call: Bound, columns: Columns) -> tuple[In
 def _decided(function: Suppression, call: Bound, columns: Columns, taken: Ints) -> Iterator[tuple[int, str | None, int | None, str | None]]:
     changes = [columns.changes[row] for row in taken.tolist()]
     wait = HIGHEST if function.closes or call["wait"] is None else call["wait"]
-    times, stream, sizes = columns.times[taken], columns.stream_time[taken], np.array([c[SIZE] for c in changes], np.int64)
+    times, stream_times, sizes = columns.times[taken], columns.stream_time[taken], np.array([c[SIZE] for c in changes], np.int64)
     until = Until(wait, "window_end" if function.closes else None, corrected=function.closes and call["until"] == "end")
     place = np.array([c[CLOSES] for c in changes], np.int64) if function.closes else times
     due = place if function.closes else until.due(times)
@@ -73,7 +74,7 @@ def _decided(function: Suppression, call: Bound, columns: Columns, taken: Ints) 
     ranks = {key: number for number, key in enumerate(sorted(set(keys)))}
     rank = np.array([ranks[key] for key in keys])
     clock = np.unique(columns.clocks[taken], return_inverse=True)[1]
-    rows = decisions.Changes(columns.keys[taken], np.zeros(len(taken), np.int64), clock, stream, place, due, 0)
+    rows = decisions.Changes(columns.keys[taken], np.zeros(len(taken), np.int64), clock, stream_times, place, due, 0)
     bounds = decisions.Bounds(call["max_records"], call["max_bytes"], call["when_full"])
     decided = until.decided(rows, bounds, sizes, lambda: rank)
     decisions.enforce(call.spec.name, bounds, rows, decided, sizes)
@@ -81,11 +82,11 @@ def _decided(function: Suppression, call: Bound, columns: Columns, taken: Ints) 
     if at_end(function, call) == "emit":
         decided.outcome[held], decided.why[held] = decisions.RELEASED, decisions.END
     ended = decided.why == decisions.END
-    drops = until.dropped(np.array([c[KIND] == DELETION for c in changes], bool), stream, decided.due)
+    drops = until.dropped(np.array([c[KIND] == DELETION for c in changes], bool), stream_times, decided.due)
     for i in np.lexsort((rank, decided.place, 2 * decided.at - ended)).tolist():
         reason = decisions.OUTCOMES[decided.outcome[i]]
         if reason == "released" and drops[i]:
             reason = "tombstone"
         came = reason == "released"
-        at = int(stream[min(decided.at[i] - ended[i], len(stream) - 1)]) if came else None
+        at = int(stream_times[min(decided.at[i] - ended[i], len(stream_times) - 1)]) if came else None
         yield int(taken[i]), None if came else reason, at, until.reasons[decided.why[i]] if came else None

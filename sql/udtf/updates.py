@@ -15,19 +15,19 @@ from streamtime.sql.call.names import plain
 from streamtime.sql.rows.columns import arrow_type
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, parse, types
-from streamtime.sql.windows.changes import behind_the_result, carried_columns, fields_of, final_order, moment
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME
+from streamtime.sql.windows.updates import behind_the_result, carried_columns, fields_of, final_order, moment
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.updates.aggregates import aggregate
-from streamtime.udfs.updates.changes import ChangeColumns, Updates
 from streamtime.udfs.updates.in_batch import Sorted
+from streamtime.udfs.updates.updates import ChangeColumns, Updates
 
 if TYPE_CHECKING:
     from streamtime.sql.call.in_memory import Columns
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame, Ref
 
-ROW, TIME, KEY, CLOCK = "__row", "__time", "__key", "__clock"
+ROW, TIME, KEY, STREAM_TIME = "__row", "__time", "__key", "__stream_time"
 NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
 
@@ -113,14 +113,14 @@ def changed(
         "__order": pa.array([numbers[o] for o in order], pa.int64()),
         TIME: pa.array(columns.times[taken]).cast(instant),
         KEY: pa.array(columns.keys[taken]),
-        CLOCK: pa.array(columns.stream_time[taken]).cast(instant),
+        STREAM_TIME: pa.array(columns.stream_time[taken]).cast(instant),
     }
     asked = [t.kernel.column for t in shape_.aggregates if t.kernel.column]
     for number, (column, (_, kind)) in enumerate(zip(asked, shape_.arguments, strict=True)):
         known = pa.decimal128(kind.precision, kind.scale) if isinstance(kind, T.DecimalType) else None
         known = pa.float64() if isinstance(kind, T.DoubleType) else known
         table[column] = pa.array([rows[i][-1][number] for i in taken.tolist()], known or _plain(kind))
-    run = Sorted(kernel(call, layout), (KEY,), CLOCK, one_clock=not call["clock_by"]).run
+    run = Sorted(kernel(call, layout), (KEY,), STREAM_TIME, one_clock=not call["clock_by"]).run
     clocks: dict[int, list[int]] = {}
     for i in taken.tolist():
         clocks.setdefault(int(columns.clocks[i]), []).append(int(columns.stream_time[i]))

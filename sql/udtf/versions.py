@@ -21,7 +21,7 @@ def versioned(call: Bound, columns: Columns) -> tuple[Ints, list[str | None], di
     count, grace, retention = len(columns.aside), call["grace"], call["retention"]
     times, clocks, keys = columns.times.tolist(), columns.clocks.tolist(), columns.keys.tolist()
     reasons = list(columns.aside)
-    told: dict[int, Times] = defaultdict(Times)
+    known: dict[int, Times] = defaultdict(Times)
     newest: dict[tuple[int, int], int] = {}
     final: dict[int, int | None] = {}
     until: list[Any] = [None] * count
@@ -31,7 +31,7 @@ def versioned(call: Bound, columns: Columns) -> tuple[Ints, list[str | None], di
             reasons[row] = "too_old"
         if reasons[row] is not None:
             continue
-        until[row] = told[key].put(time)
+        until[row] = known[key].put(time)
         status[row] = "current" if until[row] is None else "superseded"
         final[clock] = moved(final.get(clock), time)
         if (before := newest.get((key, time))) is not None:
@@ -39,7 +39,7 @@ def versioned(call: Bound, columns: Columns) -> tuple[Ints, list[str | None], di
         newest[key, time] = row
     if call["output"] == "puts":
         return np.arange(count), reasons, {"valid_to": until, "put_status": status}
-    following = {(key, time): told[key].put(time) for key, time in newest}
+    following = {(key, time): known[key].put(time) for key, time in newest}
     begins: list[Any] = [None] * count
     ends: list[Any] = [None] * count
     for (key, time), row in newest.items():

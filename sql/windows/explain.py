@@ -16,7 +16,7 @@ from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX
 from streamtime.sql.rows.outcome import explained, lateness
 from streamtime.sql.rows.typed import event_time, microseconds, moment
-from streamtime.sql.stream.buckets import CLOCK, REASON
+from streamtime.sql.stream.buckets import REASON, STREAM_TIME
 from streamtime.sql.stream.plan import KeyState, Needs, judged
 from streamtime.sql.syntax.text import HIGHEST, floor_div, in_words, plus, quoted
 from streamtime.sql.windows.membership import END, START, close, moments
@@ -34,19 +34,21 @@ SESSION, LATE, NUMBER, NOW, END_THEN = (f"{PREFIX}{name}" for name in ("session"
 SECONDS = " seconds ahead of the row"
 
 
-def explained_sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, clock: Column, grace: int | None) -> DataFrame:
+def explained_sessions(
+    call: Bound, frame: Frame, identity: Sequence[str], time: Column, stream_time: Column, grace: int | None
+) -> DataFrame:
     """What each row did to the sessions of its key, in processing order; without `grace` no session closes."""
-    frame = stepped(frame, identity, time, clock, SessionSteps(call["gap"], grace))
-    return _in_sentences(call, frame, clock, frame.left_out, named(LATE), grace)
+    frame = stepped(frame, identity, time, stream_time, SessionSteps(call["gap"], grace))
+    return _in_sentences(call, frame, stream_time, frame.left_out, named(LATE), grace)
 
 
-def stepped(frame: Frame, identity: Sequence[str], time: Column, clock: Column, kernel: SessionSteps) -> Frame:
+def stepped(frame: Frame, identity: Sequence[str], time: Column, stream_time: Column, kernel: SessionSteps) -> Frame:
     """With what each row did to the sessions of its key: `LATE`, and the times of `steps`. A row with a null `time` takes no part."""
     if not frame.kernels:
-        told = islands.with_steps(frame, identity, kernel.gap, kernel.grace)
-        return told.with_df(told.df.withColumns({f.name: expression(event_time(quoted(f.name), f.dataType)) for f in steps(frame)}))
+        rows = islands.with_steps(frame, identity, kernel.gap, kernel.grace)
+        return rows.with_df(rows.df.withColumns({f.name: expression(event_time(quoted(f.name), f.dataType)) for f in steps(frame)}))
     returns = T.StructType([T.StructField("late", T.BooleanType()), *(T.StructField(edge, frame.time.type) for edge in EDGES)])
-    columns = [time, clock, *map(named, identity)]
+    columns = [time, stream_time, *map(named, identity)]
     df = kernels.with_column(frame.by_key(identity, frame.sort()), SESSION, kernel, columns, returns)
     return frame.with_df(df.withColumns({f"{PREFIX}{field}": F.col(f"{SESSION}.{field}") for field in returns.names}))
 
@@ -62,7 +64,7 @@ def explained_in_stream(call: Bound, frame: Frame, grace: int | None, options: d
         Needs(results=steps(frame)),
     )
     apart = F.when(named(REASON) != "late", named(REASON))
-    return _in_sentences(call, frame, named(CLOCK), apart, F.coalesce(named(REASON) == "late", F.lit(False)), grace)
+    return _in_sentences(call, frame, named(STREAM_TIME), apart, F.coalesce(named(REASON) == "late", F.lit(False)), grace)
 
 
 def steps(frame: Frame) -> T.StructType:
@@ -70,9 +72,9 @@ def steps(frame: Frame) -> T.StructType:
     return T.StructType([T.StructField(f"{PREFIX}{edge}", frame.time.type) for edge in EDGES])
 
 
-def _in_sentences(call: Bound, frame: Frame, clock: Column, apart: Column, late: Column, grace: int | None) -> DataFrame:
+def _in_sentences(call: Bound, frame: Frame, stream_time: Column, apart: Column, late: Column, grace: int | None) -> DataFrame:
     gap, kind = call["gap"], frame.time.type
-    frame = frame.with_df(frame.df.withColumn(NOW, clock))
+    frame = frame.with_df(frame.df.withColumn(NOW, stream_time))
     was_start, was_end, start, end = (named(f.name) for f in steps(frame))
     word = F.when(late, "late").when(was_start.isNull(), "opened").when(was_start > was_end, "merged").otherwise("joined")
     moved = (
@@ -91,26 +93,38 @@ def _in_sentences(call: Bound, frame: Frame, clock: Column, apart: Column, late:
         behind = f"coalesce(try_subtract({microseconds(quoted(NOW), kind)}, {microseconds(quoted(frame.time.name), kind)}), {HIGHEST}L)"
         short = expression(f"-{floor_div(f'{gap}L - {behind}', 1_000_000)}")
         sentences["late"] = ["late: its session would have ended at ", end, ", and was closed once stream time passed ", closes]
-        sentences["late"] += ["; stream time is ", clock, ". A grace of ", short, " seconds would have let it in"]
+        sentences["late"] += ["; stream time is ", stream_time, ". A grace of ", short, " seconds would have let it in"]
     elif frame.df.isStreaming:
         final = F.concat(F.lit("; stream time had passed "), closes.cast("string"), F.lit(", so it is final at once"))
-        sentences["opened"].append(F.when(clock > closes, final).otherwise(""))
-    return explained(call, frame, clock, apart, word, {"session_start": start, "session_end": end}, sentences)
+        sentences["opened"].append(F.when(stream_time > closes, final).otherwise(""))
+    return explained(call, frame, stream_time, apart, word, {"session_start": start, "session_end": end}, sentences)
 
 
 def explained_windows(
-    call: Bound, frame: Frame, identity: Sequence[str], clock: Column, late: Column, closing: Closing, names: tuple[str, str]
+    call: Bound, frame: Frame, identity: Sequence[str], stream_time: Column, late: Column, closing: Closing, names: tuple[str, str]
 ) -> DataFrame:
     """What each row did to a window: rows stand there once per window, `START` and `END`."""
     order = Window.partitionBy(*map(named, identity), named(START), late).orderBy(*frame.sort())
     frame = frame.with_df(frame.df.withColumn(NUMBER, F.row_number().over(order)))
     window = F.concat(F.lit("the window from "), named(START).cast("string"), F.lit(" to "), named(END).cast("string"))
     outcome = F.when(late, "late").when(named(NUMBER) == 1, "opened").otherwise("joined")
-    behind, kind = lateness(frame, clock), moments(frame)
+    behind, kind = lateness(frame, stream_time), moments(frame)
     closes = close(microseconds(quoted(END), kind), closing, kind)
     sentences: dict[str, list[Column | str]] = {
         "opened": ["opened ", window, ": it is the first row of its key there"],
         "joined": ["joined ", window, " as row ", named(NUMBER), " of its key"],
-        "late": ["late: ", window, " was closed once stream time reached ", closes, "; stream time is ", clock, ", ", behind, SECONDS],
+        "late": [
+            "late: ",
+            window,
+            " was closed once stream time reached ",
+            closes,
+            "; stream time is ",
+            stream_time,
+            ", ",
+            behind,
+            SECONDS,
+        ],
     }
-    return explained(call, frame, clock, frame.left_out, outcome, dict(zip(names, (named(START), named(END)), strict=True)), sentences)
+    return explained(
+        call, frame, stream_time, frame.left_out, outcome, dict(zip(names, (named(START), named(END)), strict=True)), sentences
+    )

@@ -59,10 +59,10 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Cl
 
     None: the order of rows is not that of their values, or there are too many windows. `again`: its input may be read once more.
     """
-    place, after = frame.place(), closing.after_start(size)
-    if place is None or not is_few(slide, after):
+    key, after = frame.sort_key(), closing.after_start(size)
+    if key is None or not is_few(slide, after):
         return None
-    by_step = _firsts(frame, takes_part, place, slide, after, again)
+    by_step = _firsts(frame, takes_part, key, slide, after, again)
     falling = Window.orderBy(named(STEP).desc()).rowsBetween(Window.unboundedPreceding, 0)
     first = by_step.withColumn(FIRST, F.min(named(FIRST)).over(falling))  # what reaches no step comes last, and has no gap to fill
     found = named(FIRST).getField(PLACE)
@@ -75,19 +75,19 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Cl
     # not null-safe on purpose: each row that takes part has a step, and what reaches no step has no row in the table
     joined = rows.join(F.broadcast(table), named(REACHED) == named(STEP), "left")
     never = expression(f"{quoted(END)} >= {moment(f'{HIGHEST}L', kind)}")
-    by = frame.order[0].ref.column  # nearly always says it: whole places are made and compared only where it is the same
-    came = named(LEAST).isNull() | (by < named(LEAST)) | ((by == named(LEAST)) & (place < named(PLACE))) | never
+    by = frame.order[0].ref.column  # nearly always says it: whole sort keys are made and compared only where it is the same
+    came = named(LEAST).isNull() | (by < named(LEAST)) | ((by == named(LEAST)) & (key < named(PLACE))) | never
     return frame.with_df(joined.where(came).drop(STEP, REACHED, LEAST, PLACE))
 
 
-def _firsts(frame: Frame, takes_part: Column, place: Column, slide: int, after: int, again: bool) -> DataFrame:
+def _firsts(frame: Frame, takes_part: Column, key: Column, slide: int, after: int, again: bool) -> DataFrame:
     """For each step, as `FIRST`, the row in processing order that was the first of those whose time reaches it and no later one.
 
-    Spark sorts all rows by their steps to find the least of whole places. Of numbers it finds the least as it reads; where the input
+    Spark sorts all rows by their steps to find the least of whole sort keys. Of numbers it finds the least as it reads; where the input
     may be read again, that leaves only those rows to be sorted, which have the least ORDER BY value of their step.
     """
     reached = newest_closed(microseconds(quoted(frame.time.name), frame.time.type), slide, after)
-    lowest = F.min(F.when(takes_part, F.struct(place.alias(PLACE), frame.time.column.alias(FOUND)))).alias(FIRST)
+    lowest = F.min(F.when(takes_part, F.struct(key.alias(PLACE), frame.time.column.alias(FOUND)))).alias(FIRST)
     if not (again and isinstance(frame.order[0].ref.type, NUMBERS)):
         return frame.df.groupBy(F.when(takes_part, reached).alias(STEP)).agg(lowest)
     by, rows = frame.order[0].ref.column, frame.df.where(takes_part).withColumn(STEP, reached)

@@ -22,7 +22,7 @@ from streamtime.sql.rows.typed import collated, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, literal, minus, quoted
 from streamtime.sql.windows.first_reach import FOUND, in_time
 from streamtime.sql.windows.membership import AT, END, START, close, windowed
-from streamtime.sql.windows.release import MOMENT, emitted, leaving, released_by
+from streamtime.sql.windows.release import MOMENT, as_they_leave, emitted, released_by
 from streamtime.udfs.closing import of_sessions, of_time_windows
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[Asked], fields: Sequen
         clocks = df.select(F.explode(F.array(*[named(n).cast(kind) for n in (LATEST, *firsts)])).alias(MOMENT))
         return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps)
     finals = _laid_out(call, frame, grouped({FOUND: F.max(named(FOUND))}), closing, fields)  # all rows of a window have the same
-    return leaving(call, finals, [f.name for f in fields], clocks, {})
+    return as_they_leave(call, finals, [f.name for f in fields], clocks, {})
 
 
 def _fits(call: Bound, frame: Frame) -> bool:

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 VERDICT, START, END, AT, INTO = (f"{PREFIX}{name}" for name in ("verdict", "start", "end", "at", "into"))
 
 
+def check_either(call: Bound, first: str, second: str, between: str, fix: str) -> None:
+    """One of two options is given; `between` says what they are, `fix` what to add where neither is."""
+    if (call[first] is None) == (call[second] is None):
+        came, fix = ("neither", fix) if call[first] is None else ("both", "Leave one out.")
+        raise call.refuse(None, f"expected either {between}, got {came}", fix)
+
+
 def check_slide(call: Bound, without: str) -> None:
     """A slide goes with a size and is no longer; `without` says why there is none without."""
     if call["slide"] is None:
@@ -79,11 +86,11 @@ def _at(frame: Frame) -> str:
     return microseconds(quoted(frame.time.name), frame.time.type)
 
 
-def closed(frame: Frame, clock: str, closing: Closing) -> Column:
+def closed(frame: Frame, stream_time: str, closing: Closing) -> Column:
     """Whether a row's window, which ends at `END`, no longer accepts it [W1]."""
     if frame.in_time_order:
         return F.lit(False)
-    before = closing.closed_before(microseconds(quoted(clock), frame.time.type), plus, minus)
+    before = closing.closed_before(microseconds(quoted(stream_time), frame.time.type), plus, minus)
     return named(END) < expression(moment(before, moments(frame)))  # to make numbers of ends again takes long for a TIMESTAMP_NTZ
 
 
@@ -92,7 +99,7 @@ def close(end: str, closing: Closing, kind: T.DataType) -> Column:
     return expression(moment(closing.close(end, plus), kind))
 
 
-def in_sessions(frame: Frame, takes_part: Column, clock: Column, identity: list[str], gap: int, grace: int) -> Frame:
+def in_sessions(frame: Frame, takes_part: Column, stream_time: Column, identity: list[str], gap: int, grace: int) -> Frame:
     """Each row with its session's bounds right after it, and in `VERDICT` what it did: null (opened one), 'duplicate', or 'late'."""
     kind = frame.time.type
     if not frame.kernels:
@@ -102,7 +109,7 @@ def in_sessions(frame: Frame, takes_part: Column, clock: Column, identity: list[
         return frame.with_df(rows.withColumns(bounds | {VERDICT: did}))
     returns = T.StructType().add("verdict", T.ByteType()).add("start", kind).add("end", kind)
     time = F.when(takes_part, frame.time.column)
-    columns = [time, clock, *map(named, identity)]
+    columns = [time, stream_time, *map(named, identity)]
     df = kernels.with_column(frame.by_key(identity, frame.sort()), VERDICT, FirstInSession(gap, grace), columns, returns)
     code = F.col(f"{VERDICT}.verdict")
     verdict = F.when(code == LATE, "late").when(~code.isin(OPENED, ASIDE), "duplicate")

@@ -35,7 +35,7 @@ MOMENT, ROW, LAST, CLOCK = (f"{PREFIX}{name}" for name in ("moment", "row", "las
 MINUTE = 60_000_000  # steps this far apart are few enough for any task to hold those of decades
 
 
-def emitted(call: Bound, rows: DataFrame, frame: Frame, clock: Column, steps: tuple[int, int] | None) -> DataFrame:
+def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, steps: tuple[int, int] | None) -> DataFrame:
     """Final rows with `emit_time` and `emit_reason`; windows that never close are held back or leave at the end [C7].
 
     `steps` is how far apart windows close, and how long after their start, where that is the same for all.
@@ -45,9 +45,9 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, clock: Column, steps: tu
     ]  # a join never finds a VOID, not by <=>
     clock_by = {f"{CLOCK}_{i}": name for i, name in enumerate(dict.fromkeys(known))}
     if isinstance(frame.time.type, T.DateType):  # which goes further than any TIMESTAMP
-        day = F.greatest(F.least(F.unix_date(clock), F.lit(LAST_DAY)), F.lit(-LAST_DAY))
-        clock = F.when(clock.isNotNull(), F.date_from_unix_date(day))
-    at = clock.cast(rows.schema["window_close"].dataType).alias(MOMENT)
+        day = F.greatest(F.least(F.unix_date(stream_time), F.lit(LAST_DAY)), F.lit(-LAST_DAY))
+        stream_time = F.when(stream_time.isNotNull(), F.date_from_unix_date(day))
+    at = stream_time.cast(rows.schema["window_close"].dataType).alias(MOMENT)
     return released_by(call, rows, frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at), clock_by, steps)
 
 
@@ -55,10 +55,10 @@ def released_by(call: Bound, rows: DataFrame, clocks: DataFrame, clock_by: dict[
     """The same; `clocks` are the stream times as `MOMENT`, at least those at which windows close, and the last."""
     even = steps is not None and -(-steps[1] // steps[0]) <= MOST_STEPS
     made = _joined_to(rows, clocks, clock_by, *steps) if steps is not None and even else _sorted_in(rows, clocks, clock_by)
-    return leaving(call, made, rows.columns, clocks, clock_by)
+    return as_they_leave(call, made, rows.columns, clocks, clock_by)
 
 
-def leaving(call: Bound, made: DataFrame, columns: Sequence[str], clocks: DataFrame, clock_by: dict[str, str]) -> DataFrame:
+def as_they_leave(call: Bound, made: DataFrame, columns: Sequence[str], clocks: DataFrame, clock_by: dict[str, str]) -> DataFrame:
     """Final rows with `FOUND`, the stream time that released each, as they leave: those without one are held back, or leave at the end."""
     if call["at_end"] == "emit":
         last = clocks.groupBy(*map(named, clock_by)).agg(F.max(named(MOMENT)).alias(LAST))

@@ -10,7 +10,7 @@ from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import LEFT_OUT
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.typed import microseconds, moment
-from streamtime.sql.stream.buckets import CLOCK
+from streamtime.sql.stream.buckets import STREAM_TIME
 from streamtime.sql.stream.plan import KeyState, Needs, judged, verdict
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.windows.explain import LATE, explained_sessions, explained_windows, stepped, steps
@@ -32,9 +32,9 @@ def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame
     """Rows, each once per window that contains it; with `difference` once, with the window that ends at it."""
     takes_part = frame.has_time & frame.has_key
     stream = frame.df.isStreaming
-    clock = frame.time.name
+    stream_time = frame.time.name
     if not stream:
-        frame, clock = clocked(frame, takes_part)
+        frame, stream_time = clocked(frame, takes_part)
     if call["size"] is not None:
         frame, closing = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]), of_time_windows(call["grace"])
     else:
@@ -46,33 +46,33 @@ def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame
         frame, keys = frame.comparable(frame.keys)
         state = KeyState([*keys, START], options, frame.left_out, LEFT_OUT)
         frame = judged(call, frame, FirstInWindow(call["grace"], duplicates=False), state, Needs(asked=[until], carried=[START, END]))
-        return _reported(call, frame, verdict(call), named(CLOCK), names)
-    late = closed(frame, clock, closing)
+        return _reported(call, frame, verdict(call), named(STREAM_TIME), names)
+    late = closed(frame, stream_time, closing)
     if call["output"] == "explain":
         frame, keys = frame.comparable(frame.keys)
-        return explained_windows(call, frame, keys, named(clock), late, closing, names)
+        return explained_windows(call, frame, keys, named(stream_time), late, closing, names)
     reason = F.coalesce(frame.left_out, F.when(late, "late"))
-    return _reported(call, frame, reason, named(clock), names)
+    return _reported(call, frame, reason, named(stream_time), names)
 
 
 def sessions(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame:
     """Rows with their session as it stood right after them, or as it would have been."""
     takes_part, stream = frame.has_time & frame.has_key, frame.df.isStreaming
-    frame, stream_time = (frame, CLOCK) if stream else clocked(frame, takes_part)
-    clock = named(stream_time)
+    frame, name = (frame, STREAM_TIME) if stream else clocked(frame, takes_part)
+    stream_time = named(name)
     frame, identity = frame.comparable(frame.keys)
     time, kernel = F.when(takes_part, frame.time.column), SessionSteps(call["gap"], call["grace"])
     if call["output"] == "explain":
-        return explained_sessions(call, frame, identity, time, clock, call["grace"])
+        return explained_sessions(call, frame, identity, time, stream_time, call["grace"])
     if stream:
         state = KeyState(identity, {name: call[name] for name in ("gap", "grace")}, frame.left_out, LEFT_OUT)
         frame = judged(call, frame, kernel, state, Needs(results=steps(frame)))
-        return _reported(call, frame, verdict(call), clock, names)
-    frame = stepped(frame, identity, time, clock, kernel)
-    return _reported(call, frame, F.coalesce(frame.left_out, F.when(named(LATE), "late")), clock, names)
+        return _reported(call, frame, verdict(call), stream_time, names)
+    frame = stepped(frame, identity, time, stream_time, kernel)
+    return _reported(call, frame, F.coalesce(frame.left_out, F.when(named(LATE), "late")), stream_time, names)
 
 
-def _reported(call: Bound, frame: Frame, reason: Column, clock: Column, names: tuple[str, str]) -> DataFrame:
+def _reported(call: Bound, frame: Frame, reason: Column, stream_time: Column, names: tuple[str, str]) -> DataFrame:
     takes_part = frame.has_time & frame.has_key
     bounds = {name: F.when(takes_part, named(edge)) for name, edge in zip(names, (START, END), strict=True)}
-    return outcome(call, frame, reason, clock, REASONS, {}, bounds)
+    return outcome(call, frame, reason, stream_time, REASONS, {}, bounds)

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from streamtime.sql.stream import packing
 from streamtime.sql.stream.buckets import Hold, Holding, Judge, Judging
-from streamtime.sql.stream.meeting import Meet, Meets
-from streamtime.sql.stream.packing import ASIDE, PLACE
+from streamtime.sql.stream.meeting import Meet, Meeting
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.state import Index
 from support import reference
@@ -168,7 +168,7 @@ class HoldingStream:
 class MeetingStream(HoldingStream):
     """The same of a function whose held rows meet what else is held of their key."""
 
-    def __init__(self, plan: Meets) -> None:
+    def __init__(self, plan: Meeting) -> None:
         super().__init__(plan)  # type: ignore[arg-type]
 
     def _hold(self, bucket: int) -> Any:
@@ -194,7 +194,7 @@ def table(rows: list[reference.Row], spread: int = 1 << 62) -> pa.Table:
         "k": pa.array([r["k"] for r in rows], pa.string()),
         "t": pa.array([r["t"] for r in rows], MOMENT),
         "id": pa.array([r["id"] for r in rows], pa.int64()),
-        PLACE: pa.array([place[r["k"]] for r in rows], pa.int64()),
+        KEY_HASH: pa.array([place[r["k"]] for r in rows], pa.int64()),
         KEYS[0]: pa.array([place[r["k"]] for r in rows], pa.int64()),
         KEYS[1]: pa.array([second[r["k"]] for r in rows], pa.int64()),
         ASIDE: pa.array(aside, pa.int32()),

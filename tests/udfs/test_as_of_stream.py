@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from support.micro_batches import KEYS, MOMENT, STEP, MeetingStream, cut_up, moment
 
-from streamtime.sql.stream.meeting import Meets
-from streamtime.sql.stream.packing import ASIDE, PLACE
+from streamtime.sql.stream.meeting import Meeting
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
-from streamtime.udfs.as_of_stream import Meetings
+from streamtime.udfs.as_of_stream import AsOf
 
 FIRST = {"a": -(1 << 62), "b": 1 << 62, "c": 1 << 62, None: 1 << 61}
 SECOND = {"a": 1, "b": 1, "c": 2, None: 0}
@@ -25,11 +25,13 @@ Row = dict[str, Any]
 
 def table(rows: list[Row]) -> pa.Table:
     made = {name: pa.array([r[name] for r in rows], kind) for name, kind in KINDS.items()}
-    made |= {name: pa.array([of[r["k"]] for r in rows], pa.int64()) for name, of in {PLACE: FIRST, KEYS[0]: FIRST, KEYS[1]: SECOND}.items()}
+    made |= {
+        name: pa.array([of[r["k"]] for r in rows], pa.int64()) for name, of in {KEY_HASH: FIRST, KEYS[0]: FIRST, KEYS[1]: SECOND}.items()
+    }
     return pa.table(made | {ASIDE: pa.array([-1] * len(rows), pa.int32())})
 
 
-def meetings(**more: Any) -> Meetings:
+def meetings(**more: Any) -> AsOf:
     given = {
         "time": "t",
         "is_right": "right",
@@ -39,7 +41,7 @@ def meetings(**more: Any) -> Meetings:
         "order": (By("version"),),
         "ties": (By("r"),),
     }
-    return Meetings(**given | more)
+    return AsOf(**given | more)
 
 
 def some_rows(rng: random.Random, disorder: int) -> list[Row]:
@@ -56,7 +58,7 @@ def some_rows(rng: random.Random, disorder: int) -> list[Row]:
     return rows
 
 
-def slow(batches: list[tuple[list[Row], int | None]], how: Meetings) -> list[Counter[Any]]:
+def slow(batches: list[tuple[list[Row], int | None]], how: AsOf) -> list[Counter[Any]]:
     """All right rows are remembered; what leaves of each micro-batch."""
     versions: dict[tuple[str, int], Row] = {}
     waiting: list[Row] = []
@@ -103,8 +105,8 @@ def clocked(rng: random.Random, batches: list[list[Row]]) -> list[tuple[list[Row
     return [*found, ([], 10**6 * STEP)]
 
 
-def streamed(batches: list[tuple[list[Row], int | None]], how: Meetings) -> tuple[list[Counter[Any]], MeetingStream]:
-    stream = MeetingStream(Meets("F", how, KEYS, {}, "t"))
+def streamed(batches: list[tuple[list[Row], int | None]], how: AsOf) -> tuple[list[Counter[Any]], MeetingStream]:
+    stream = MeetingStream(Meeting("F", how, KEYS, {}, "t"))
     found = []
     for rows, watermark in batches:
         out = stream.run(table(rows), watermark or 0)
@@ -141,7 +143,7 @@ def test_the_result_is_that_of_complete_history_however_the_rows_are_cut(seed: i
 
 def test_state_keeps_the_newest_version_and_no_deletion() -> None:
     how = meetings(grace=STEP, retention=5 * STEP)
-    stream = MeetingStream(Meets("F", how, KEYS, {}, "t"))
+    stream = MeetingStream(Meeting("F", how, KEYS, {}, "t"))
     row = {"k": "a", "t": 10 * STEP, "right": True, "l": None, "r": 1, "gone": False, "version": 0}
     stream.run(table([row, row | {"t": 12 * STEP, "r": 2}]), 0)
     stream.run(table([]), 100 * STEP)

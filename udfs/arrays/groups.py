@@ -194,6 +194,20 @@ def numbered(starts: Flags) -> Ints:
     return numbers
 
 
+def begins(values: Ints) -> Flags:
+    """Where another run of equal values begins."""
+    found = np.ones(len(values), bool)
+    found[1:] = values[1:] != values[:-1]
+    return found
+
+
+def ends(values: Ints) -> Flags:
+    """Where a run of equal values ends."""
+    found = np.ones(len(values), bool)
+    found[:-1] = values[1:] != values[:-1]
+    return found
+
+
 def search(group: Ints, values: Ints, targets: Ints) -> Ints:
     """For each row i, the first row after all rows of its group with a value <= targets[i]. Values rise within a group."""
     low, high = int(values.min()), int(values.max())

@@ -69,19 +69,19 @@ def walked(gap: int, group: Ints, times: Ints, closes: Ints, live: dict[int, lis
     LOWEST where it joined none. Of a row that merged two, that start is the one of the later session, and the end that of the earlier one.
     """
     sessions, before, found = Sessions(gap), -1, dict[int, list[Session]]()
-    told = list[int]()
+    steps = list[int]()
     for key, time, closed in zip(group.tolist(), times.tolist(), closes.tolist(), strict=True):
         if key != before:
             sessions.live, before = sorted(live.get(key, [])), key
             found[key] = sessions.live
         session = sessions.take(time, time, closed)
         if session is None:
-            told += (LATE, time, time, LOWEST, LOWEST)
+            steps += (LATE, time, time, LOWEST, LOWEST)
         elif near := sessions.near:
-            told += (MERGED, session[0], session[1], near[-1][0], near[0][1])
+            steps += (MERGED, session[0], session[1], near[-1][0], near[0][1])
         else:
-            told += (OPENED, time, time, LOWEST, LOWEST)
-    return np.array(told, np.int64).reshape(-1, 5).T, found
+            steps += (OPENED, time, time, LOWEST, LOWEST)
+    return np.array(steps, np.int64).reshape(-1, 5).T, found
 
 
 @dataclass(frozen=True)
@@ -96,38 +96,38 @@ class RowByRow:
         """A stream keeps the end and the start of each live session."""
         return 2
 
-    def threshold(self, watermark: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """A session that ends before this is closed [W3]."""
-        return int(of_sessions(self.gap, self.grace).closed_before(watermark))
+        return int(of_sessions(self.gap, self.grace).closed_before(stream_time))
 
-    def closes(self, clocks: Ints) -> Ints:
+    def closes(self, stream_times: Ints) -> Ints:
         """Before what a session has to end so that it is closed when a row comes."""
-        found: Ints = of_sessions(self.gap, self.grace).closed_before(clocks)
+        found: Ints = of_sessions(self.gap, self.grace).closed_before(stream_times)
         return found
 
-    def judged(self, group: Ints, times: pa.Array, owner: Ints, held: Ints, watermark: int) -> tuple[Ints, Ints]:
+    def judged(self, group: Ints, times: pa.Array, owner: Ints, held: Ints, stream_time: int) -> tuple[Ints, Ints]:
         """One micro-batch of a stream: of each row what `walked` says, and the new entries, each with its group before it."""
         live: dict[int, list[Session]] = {}
         for key, end, start in zip(owner.tolist(), *held.tolist(), strict=True):
             live.setdefault(key, []).append((start, end, 0))
-        told, live = walked(self.gap, group, groups.micros(times), self.closes(np.full(len(group), watermark)), live)
+        steps, live = walked(self.gap, group, groups.micros(times), self.closes(np.full(len(group), stream_time)), live)
         entries = [(key, end, start) for key, sessions in live.items() for start, end, _ in sessions]
-        return told, np.array(entries, np.int64).reshape(-1, 3).T
+        return steps, np.array(entries, np.int64).reshape(-1, 3).T
 
-    def told(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[tuple[Ints, pa.DataType]]:
+    def steps(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[tuple[Ints, pa.DataType]]:
         """The same of batches, with the type of their times; a row that takes no part is ASIDE."""
         boundaries, live = groups.Boundaries(), list[Session]()
-        for times, clock, *identity in batches:
+        for times, stream_time, *identity in batches:
             length = len(times)
-            told = np.full((5, length), LOWEST)
-            told[0] = ASIDE
+            steps = np.full((5, length), LOWEST)
+            steps[0] = ASIDE
             rows = np.flatnonzero(groups.valid((times, *identity), length))
             if len(rows):
                 starts = boundaries.starts([c.take(pa.array(rows)) for c in identity], len(rows))
-                group, clocks = groups.numbered(starts), self.closes(groups.micros(clock)[rows])
-                told[:, rows], found = walked(self.gap, group, groups.micros(times)[rows], clocks, {} if starts[0] else {0: live})
+                group, stream_times = groups.numbered(starts), self.closes(groups.micros(stream_time)[rows])
+                steps[:, rows], found = walked(self.gap, group, groups.micros(times)[rows], stream_times, {} if starts[0] else {0: live})
                 live = found[int(group[-1])]
-            yield told, times.type
+            yield steps, times.type
 
 
 def edge(moments: Ints, like: pa.DataType) -> pa.Array:
@@ -145,15 +145,15 @@ class FirstInSession(RowByRow):
         """Why a row is dropped."""
         return ("late", "duplicate")
 
-    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
+    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, stream_time: int) -> Step:
         """One micro-batch of a stream (`streamtime.udfs.state.Transition`); columns are the time alone."""
-        (verdict, start, end, *_), entries = self.judged(group, columns[0], owner, held, watermark)
+        (verdict, start, end, *_), entries = self.judged(group, columns[0], owner, held, stream_time)
         reasons = np.array([DROPPED[v] for v in (OPENED, MERGED, LATE)])[verdict]
         return Step(reasons, [edge(start, columns[0].type), edge(end, columns[0].type)], entries[0], entries[1:])
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Per row a struct: `verdict` (opened, merged, late, or takes no part) and the session's bounds after the row."""
-        for (verdict, start, end, *_), like in self.told(batches):
+        for (verdict, start, end, *_), like in self.steps(batches):
             columns = [pa.array(verdict.astype(np.int8)), edge(start, like), edge(end, like)]
             yield pa.StructArray.from_arrays(columns, ["verdict", "start", "end"])
 
@@ -177,10 +177,10 @@ class Judged:
         return self.session < 0
 
 
-def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: Ints = NONE, owner: Ints | None = None) -> Judged:
+def judge(gap: int, grace: int, group: Ints, times: Ints, stream_times: Ints, live: Ints = NONE, owner: Ints | None = None) -> Judged:
     """Judge rows that lie by group, each group's in processing order, as `Sessions` does.
 
-    `clocks` is stream time at each row; `live` are sessions that come in, as starts and ends: of the first group, or of their `owner`.
+    `stream_times` are those at each row; `live` are sessions that come in, as starts and ends: of the first group, or of their `owner`.
 
     Rows whose times connect, whatever their order, are one session if none of them is later than `grace`: each then finds alive whatever
     it connects to. Only the others have to be looked at in their order, and one by one only where times fall.
@@ -190,9 +190,9 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: In
     if count:
         low, high = (np.concatenate((edge, times)) for edge in live)
         of = np.concatenate((np.full(count, group[0]) if owner is None else owner, group))
-    closes = of_sessions(gap, grace).closed_before(clocks)
+    closes = of_sessions(gap, grace).closed_before(stream_times)
     before = np.concatenate((np.full(count, LOWEST), closes))
-    if groups.falls(group, clocks).any():  # a key's rows follow several clocks: what one of them closed stays closed
+    if groups.falls(group, stream_times).any():  # a key's rows follow several clocks: what one of them closed stays closed
         order, session = np.argsort(of, kind="stable"), np.empty(len(of), np.int64)
         given = (values[order] for values in (of, low, high, before))
         session[order], starts, ends, alive = _one_by_one(gap, *given)
@@ -208,7 +208,7 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: In
     session[order] = np.cumsum(first) - 1
     starts, ends = begins[at], np.maximum.reduceat(high[order], at)
     troubled = np.zeros(len(at), bool)
-    troubled[session[count:][times < in_grace(clocks, grace)]] = True
+    troubled[session[count:][times < in_grace(stream_times, grace)]] = True
     if troubled.any():
         rows = np.flatnonzero(troubled[session])
         rows = rows[np.argsort(session[rows], kind="stable")]
@@ -226,11 +226,11 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: In
 
 def _rising(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> tuple[Ints, Ints, Ints, list[int]]:
     """Rows in rising order: one joins the session of the row before, unless that is too far away or closed."""
-    numbers, kept = np.full(len(low), -1), np.flatnonzero(high >= closes)
-    group, low, high, closes = (values[kept] for values in (group, low, high, closes))
-    opened = np.ones(len(kept), bool)
+    numbers, accepted = np.full(len(low), -1), np.flatnonzero(high >= closes)
+    group, low, high, closes = (values[accepted] for values in (group, low, high, closes))
+    opened = np.ones(len(accepted), bool)
     opened[1:] = (group[1:] != group[:-1]) | (high[:-1] < closes[1:]) | (low[1:] > groups.plus(high[:-1], gap))
-    numbers[kept] = np.cumsum(opened) - 1
+    numbers[accepted] = np.cumsum(opened) - 1
     return numbers, low[opened], high[np.flatnonzero(np.append(opened, True)[1:])], []
 
 

@@ -44,23 +44,23 @@ class Sessionize:
             yield waiting.popleft().bounds(opened, like)
 
     def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[SessionMemory], opened: Opened) -> Pending:
-        clocks, runs = columns[: 1 + self.has_stream_time], columns[1 + self.has_stream_time :]
+        timed, runs = columns[: 1 + self.has_stream_time], columns[1 + self.has_stream_time :]
         length = len(columns[0])
         rows = np.flatnonzero(groups.valid((columns[0], *runs), length))
         batch = Pending(np.full(length, -1, np.int32))
         if not len(rows):
             return batch.packed()
         if len(rows) < length:
-            clocks, runs = (tuple(c.take(pa.array(rows)) for c in some) for some in (clocks, runs))
-        times = groups.micros(clocks[0])
-        stream = groups.micros(clocks[1]) if self.has_stream_time else times
+            timed, runs = (tuple(c.take(pa.array(rows)) for c in some) for some in (timed, runs))
+        times = groups.micros(timed[0])
+        stream_times = groups.micros(timed[1]) if self.has_stream_time else times
         for part in keys.parts(runs[:1] if self.hashed else (), runs[self.hashed :], len(rows)):
             if part.rows is None:
-                batch.take(rows, self, part.starts, times, stream, part.memory, opened)
+                batch.take(rows, self, part.starts, times, stream_times, part.memory, opened)
             else:
                 moments = times[part.rows]
-                clock = stream[part.rows] if self.has_stream_time else moments
-                batch.take(rows[part.rows], self, part.starts, moments, clock, part.memory, opened)
+                some = stream_times[part.rows] if self.has_stream_time else moments
+                batch.take(rows[part.rows], self, part.starts, moments, some, part.memory, opened)
         return batch.packed()
 
 
@@ -131,7 +131,9 @@ class Pending:
         self.session = self.session[edges]
         return self
 
-    def take(self, rows: Ints, rule: Sessionize, starts: Flags, times: Ints, clocks: Ints, memory: SessionMemory, opened: Opened) -> None:
+    def take(
+        self, rows: Ints, rule: Sessionize, starts: Flags, times: Ints, stream_times: Ints, memory: SessionMemory, opened: Opened
+    ) -> None:
         """Judge rows of the batch, and remember the last key's live sessions."""
         group, offset = groups.numbered(starts), len(self.starts)
         before, far = none() if starts[0] else memory.live, none()
@@ -140,9 +142,9 @@ class Pending:
             low, high = int(times[own].min()) - rule.gap, int(times[own].max()) + rule.gap
             near = (opened.ends[before] >= low) & (opened.starts[before] <= high)
             before, far = before[near], before[~near]
-            closes = of_sessions(rule.gap, rule.grace).closed_before(int(clocks[own].max()))
+            closes = of_sessions(rule.gap, rule.grace).closed_before(int(stream_times[own].max()))
             far = far[opened.ends[far] >= closes] if group[-1] == 0 else none()
-        judged = judge(rule.gap, rule.grace, group, times, clocks, np.stack((opened.starts[before], opened.ends[before])))
+        judged = judge(rule.gap, rule.grace, group, times, stream_times, np.stack((opened.starts[before], opened.ends[before])))
         self.session[rows] = np.where(judged.late, -1, judged.session + offset)
         self.starts, self.ends = np.concatenate((self.starts, judged.starts)), np.concatenate((self.ends, judged.ends))
         ids = np.full(len(judged.starts), -1)

@@ -33,24 +33,24 @@ class SessionSteps(RowByRow):
         """Why a row is dropped."""
         return ("late",)
 
-    def closes(self, clocks: Ints) -> Ints:
+    def closes(self, stream_times: Ints) -> Ints:
         """Before what a session has to end so that it is closed when a row comes."""
-        return super().closes(clocks) if self.grace is not None or self.close else np.full(len(clocks), LOWEST)
+        return super().closes(stream_times) if self.grace is not None or self.close else np.full(len(stream_times), LOWEST)
 
-    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
+    def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, stream_time: int) -> Step:
         """One micro-batch of a stream (`streamtime.udfs.state.Transition`); columns are the time alone."""
-        told, entries = self.judged(group, columns[0], owner, held, watermark)
-        return Step(self._late(told).astype(np.int64), self._times(told, columns[0].type), entries[0], entries[1:])
+        steps, entries = self.judged(group, columns[0], owner, held, stream_time)
+        return Step(self._late(steps).astype(np.int64), self._times(steps, columns[0].type), entries[0], entries[1:])
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Per row a struct of `late` and the four times."""
-        for told, like in self.told(batches):
-            yield pa.StructArray.from_arrays([pa.array(self._late(told)), *self._times(told, like)], ["late", *EDGES])
+        for steps, like in self.steps(batches):
+            yield pa.StructArray.from_arrays([pa.array(self._late(steps)), *self._times(steps, like)], ["late", *EDGES])
 
-    def _late(self, told: Ints) -> Flags:
-        late: Flags = told[0] == LATE
+    def _late(self, steps: Ints) -> Flags:
+        late: Flags = steps[0] == LATE
         return late if self.grace is not None else np.zeros(len(late), bool)
 
-    def _times(self, told: Ints, like: pa.DataType) -> list[pa.Array]:
-        _, start, end, was_start, was_end = told
+    def _times(self, steps: Ints, like: pa.DataType) -> list[pa.Array]:
+        _, start, end, was_start, was_end = steps
         return [edge(moments, like) for moments in (was_start, was_end, start, end)]

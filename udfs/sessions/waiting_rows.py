@@ -38,11 +38,11 @@ class SessionRows:
         """The three numbers."""
         return 3
 
-    def threshold(self, clock: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """A session that ends before this is closed [W3]."""
-        return int(of_sessions(self.gap, self.grace).closed_before(clock))
+        return int(of_sessions(self.gap, self.grace).closed_before(stream_time))
 
-    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+    def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch of a stream (`streamtime.udfs.state.Holder`)."""
         times = groups.micros(one(rows, self.time))
         ends, starts, came = held.matrix
@@ -51,12 +51,12 @@ class SessionRows:
         first[1:] = (owner[order][1:] != owner[order][:-1]) | (starts[order][1:] != starts[order][:-1])
         number, at = np.empty(len(order), np.int64), order[first]
         number[order] = np.cumsum(first) - 1
-        judged = judge(self.gap, self.grace or 0, group, times, clock, np.stack((starts[at], ends[at])), owner[at])
+        judged = judge(self.gap, self.grace or 0, group, times, stream_times, np.stack((starts[at], ends[at])), owner[at])
         stay, late = np.flatnonzero(~judged.late), np.flatnonzero(judged.late)
         session = np.concatenate((judged.carried[number], judged.session[stay]))
-        matrix = np.stack((judged.ends[session], judged.starts[session], np.concatenate((came, clock[stay]))))
+        matrix = np.stack((judged.ends[session], judged.starts[session], np.concatenate((came, stream_times[stay]))))
         whose, entries = waiting(held, owner, rows.take(pa.array(stay)), group[stay], matrix)
-        return Taken(self._out(rows, times, clock, late), whose, entries, self._counts(late))
+        return Taken(self._out(rows, times, stream_times, late), whose, entries, self._counts(late))
 
     def release(self, due: Entries, _clock: int) -> pa.Table:
         """Rows of closed sessions."""
@@ -64,13 +64,13 @@ class SessionRows:
         ends, starts, came = due.matrix
         return self._with(pa.Table.from_batches([due.payload]), None, came, starts, ends, np.zeros(len(ends), bool))
 
-    def _out(self, rows: pa.Table, times: Ints, clock: Ints, late: Ints) -> pa.Table:
+    def _out(self, rows: pa.Table, times: Ints, stream_times: Ints, late: Ints) -> pa.Table:
         """Late rows; without `grace` there are none, and these are sessions of their own."""
         if self.grace is not None and not self.report:
             late = late[:0]
         dropped = np.full(len(late), self.grace is not None)
         return self._with(
-            rows.take(pa.array(late)), "late" if self.grace is not None else None, clock[late], times[late], times[late], dropped
+            rows.take(pa.array(late)), "late" if self.grace is not None else None, stream_times[late], times[late], times[late], dropped
         )
 
     def _with(self, table: pa.Table, reason: str | None, came: Ints, starts: Ints, ends: Ints, none: groups.Flags) -> pa.Table:

@@ -33,9 +33,9 @@ class BoundedBuffer(StreamBuffer):
         """When a row is due, its place, its arrival, whether it is a deletion, its bytes."""
         return 5
 
-    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+    def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch: rows are buffered, decided, held against the bounds, and what is due or too much leaves."""
-        now = int(clock[0])
+        now = int(stream_times[0])
         both, numbers = self._buffered(rows, now, held)
         rank, none = ranks(both, [By(k) for k in self.keys]), np.zeros(both.num_rows, np.int64)
         taken = Changes(rank, none, none, np.full(both.num_rows, now), numbers[PLACE], numbers[DUE], len(held))

@@ -135,7 +135,7 @@ class Chunk:
     def moment(self, picked: Ints) -> Ints:
         """Stream time when each of these rows was decided; at the end of its clock, the last."""
         at = self.decided.at[picked] - (self.decided.why[picked] == END)
-        moment: Ints = self.taken.stream[np.minimum(at, len(self.taken.stream) - 1)]
+        moment: Ints = self.taken.stream_times[np.minimum(at, len(self.taken.stream_times) - 1)]
         return moment
 
 
@@ -146,7 +146,7 @@ class Buffer:
         self.call = call
         self.held = HeldRows.none()
         self.parts = Parts(call.bounds if call.bounds.spill else None)
-        self.stream = LOWEST
+        self.stream_time = LOWEST
         self.secret = new_secret()
         self.boundaries = groups.Boundaries()
         self.counts = Counts()
@@ -194,7 +194,7 @@ class Buffer:
             decided = Decided(after_all, outcome, np.full(count, END), self.held.place, self.held.due)
             taken = self._taken(self.held, np.zeros(0, np.int64), np.zeros(0, np.int64))
             yield from self._out(Chunk(self.held, taken, decided, None), np.arange(count))
-        self.held, self.stream = HeldRows.none(), LOWEST
+        self.held, self.stream_time = HeldRows.none(), LOWEST
         self.parts.tidy(self.held.refs, self.held.sizes)
 
     def _timeless(self, table: pa.Table) -> Flags:
@@ -207,17 +207,17 @@ class Buffer:
     def _processed(self, table: pa.Table, clock: Ints) -> Chunk:
         """New rows move stream time and are buffered; then it is known what becomes of each, and of those held."""
         call, times = self.call, groups.micros(one(table, self.call.time))
-        stream = times.copy()
-        stream[0] = max(int(times[0]), self.stream)
-        stream = groups.running_max(clock, stream) if clock[-1] else np.maximum.accumulate(stream)
+        stream_times = times.copy()
+        stream_times[0] = max(int(times[0]), self.stream_time)
+        stream_times = groups.running_max(clock, stream_times) if clock[-1] else np.maximum.accumulate(stream_times)
         if call.output == "metrics":
-            self.counts.arrived(times, stream)
-        rows = self.held.and_then(self._buffered(table, stream))
-        taken = self._taken(rows, clock, stream)
+            self.counts.arrived(times, stream_times)
+        rows = self.held.and_then(self._buffered(table, stream_times))
+        taken = self._taken(rows, clock, stream_times)
         decided = call.until.decided(taken, call.bounds, rows.sizes, lambda: self._ranks(rows))
         return Chunk(replace(rows, place=decided.place, due=decided.due), taken, decided, table)
 
-    def _buffered(self, table: pa.Table, stream: Ints) -> HeldRows:
+    def _buffered(self, table: pa.Table, stream_times: Ints) -> HeldRows:
         """New rows as numbers; the rows themselves become a part."""
         call, length = self.call, table.num_rows
         place, due = call.until.places(table, call.time)
@@ -225,16 +225,16 @@ class Buffer:
         sizes = groups.as_ints(one(table, BYTES)) if BYTES in table.column_names else np.zeros(length, np.int64)
         refs = self.parts.add(table.select(call.held))
         first, second = halves([one(table, k) for k in call.told], length, self.secret)
-        return HeldRows(first, second, place, due, stream, deleted, sizes, refs)
+        return HeldRows(first, second, place, due, stream_times, deleted, sizes, refs)
 
-    def _taken(self, rows: HeldRows, clock: Ints, stream: Ints) -> Changes:
+    def _taken(self, rows: HeldRows, clock: Ints, stream_times: Ints) -> Changes:
         """What the fate of rows hangs on; clocks and stream times are those of the new ones."""
         held = len(rows.refs) - len(clock)
         return Changes(
             first=rows.first,
             second=rows.second,
             clock=np.concatenate((np.zeros(held, np.int64), clock)),
-            stream=np.concatenate((np.full(held, self.stream), stream)),
+            stream_times=np.concatenate((np.full(held, self.stream_time), stream_times)),
             place=rows.place,
             due=rows.due,
             new=held,
@@ -260,7 +260,7 @@ class Buffer:
         ended = ~gone & (clock < clock[-1])
         if ended.any() and self.call.at_end == "emit":
             decided.outcome[ended], decided.why[ended] = RELEASED, END
-        self.stream = int(chunk.taken.stream[-1])
+        self.stream_time = int(chunk.taken.stream_times[-1])
         yield from self._out(chunk, np.flatnonzero(gone | ended))
         self.held = chunk.rows.some(np.flatnonzero(~gone & ~ended))
         self.parts.tidy(self.held.refs, self.held.sizes)

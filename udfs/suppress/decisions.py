@@ -33,7 +33,7 @@ class Changes:
     first: Ints  # the two numbers of the key
     second: Ints
     clock: Ints  # numbers of clocks, rising; rows held from before belong to the first
-    stream: Ints  # stream time, the row included
+    stream_times: Ints  # stream time, the row included
     place: Ints  # how old a place is that the row takes; where it held one before, that one
     due: Ints  # when that place is due; HIGHEST: never, as what would be due beyond the end of TIMESTAMP
     new: int  # the first row that was not held before
@@ -120,11 +120,11 @@ def _decided(rows: Changes, order: Ints, group: Ints, by: Ints, place: Ints, due
 
 def released_by(rows: Changes) -> Ints:
     """For each row the first one, itself included, at which stream time reaches its due time; the end of its clock: none."""
-    index, never = np.arange(len(rows.stream)), rows.due == HIGHEST
+    index, never = np.arange(len(rows.stream_times)), rows.due == HIGHEST
     if not len(index) or not rows.clock[-1]:
-        by = np.searchsorted(rows.stream, rows.due, side="left")
+        by = np.searchsorted(rows.stream_times, rows.due, side="left")
     else:
-        by = groups.search(rows.clock, rows.stream, groups.minus(rows.due, 1))
+        by = groups.search(rows.clock, rows.stream_times, groups.minus(rows.due, 1))
     return np.where(never, rows.stop, np.maximum(by, index)) if never.any() else np.maximum(by, index)
 
 
@@ -210,8 +210,8 @@ def emitting_early(rows: Changes, bounds: Bounds, sizes: Ints, rank: Ints) -> De
         return int(size_of[gone])
 
     size_of = sizes.tolist()
-    columns = (group, rows.clock, rows.stream, rank, rows.place, rows.due)
-    for row, (key, number, stream, ranked, old, due_at) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+    columns = (group, rows.clock, rows.stream_times, rank, rows.place, rows.due)
+    for row, (key, number, stream_time, ranked, old, due_at) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
         if number != clock:
             places, newest, held, clock = [], {}, 0, number
         before = newest.get(key)
@@ -225,7 +225,7 @@ def emitting_early(rows: Changes, bounds: Bounds, sizes: Ints, rank: Ints) -> De
         held += size_of[row]
         if row < rows.new:
             continue
-        while places and places[0][2] <= stream and places[0][2] < HIGHEST:
+        while places and places[0][2] <= stream_time and places[0][2] < HIGHEST:
             held -= release(row, DUE)
         while bounds.over(len(newest), held):
             held -= release(row, FULL)
@@ -240,13 +240,13 @@ def enforce(function: str, bounds: Bounds, rows: Changes, decided: Decided, size
     """Raises where the buffer holds more than it may after a row, and that ends the query."""
     if not bounds.fail:
         return
-    (count, size), stream = fullness(rows, decided, sizes), rows.stream[rows.new :]
+    (count, size), stream_times = fullness(rows, decided, sizes), rows.stream_times[rows.new :]
     for option, bound, values, unit in (("max_records", bounds.records, count, "rows"), ("max_bytes", bounds.bytes, size, "bytes")):
         over = np.flatnonzero(values > bound) if bound is not None else np.zeros(0, np.int64)
         if len(over):
             row = int(over[0])
-            known = stream[row] > LOWEST
-            moment = str(np.datetime64(int(stream[row]), "us")).replace("T", " ").removesuffix(".000000") if known else "unknown"
+            known = stream_times[row] > LOWEST
+            moment = str(np.datetime64(int(stream_times[row]), "us")).replace("T", " ").removesuffix(".000000") if known else "unknown"
             raise BufferFull(
                 f"{function}, `{option}`: the buffer is full: expected at most {bound} {unit}, got {values[row]} at stream time {moment}. "
                 f"Raise {option}, or let the buffer go on otherwise: when_full => 'spill'."

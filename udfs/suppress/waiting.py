@@ -65,14 +65,14 @@ class StreamBuffer:
         """When a row is due, its place, its arrival, whether it is a deletion."""
         return 4
 
-    def threshold(self, clock: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """A row is due when stream time reaches its time."""
-        return clock + 1
+        return stream_time + 1
 
-    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+    def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch: each row passes, is held, or is replaced by the next of its key; what was held of these keys is replaced."""
-        length, now = len(group), int(clock[0])
-        last = np.append(group[1:] != group[:-1], True)
+        length, now = len(group), int(stream_times[0])
+        last = groups.ends(group)
         deleted = groups.as_flags(one(rows, self.deleted)) if self.deleted is not None else np.zeros(length, bool)
         passes, place, due = self._placed(rows, group, now, owner, held)
         stays, replaced = last & ~passes, ~last & ~passes
@@ -90,14 +90,14 @@ class StreamBuffer:
         counts["suppression_buffer_left_total"] = len(owner)
         return Taken(pa.concat_tables(out), group[stays | leaves], Entries(numbers, only(payload)), counts)
 
-    def release(self, due: Entries, clock: int) -> pa.Table:
+    def release(self, due: Entries, stream_time: int) -> pa.Table:
         """Rows whose time has come."""
         assert due.payload is not None
-        return self._let_go(pa.Table.from_batches([due.payload]), self._dropped(due), due.matrix[CAME], clock)
+        return self._let_go(pa.Table.from_batches([due.payload]), self._dropped(due), due.matrix[CAME], stream_time)
 
-    def counted(self, due: Entries, clock: int) -> dict[str, float]:
+    def counted(self, due: Entries, stream_time: int) -> dict[str, float]:
         """The numbers of a release."""
-        counts = self._counts(self._dropped(due), groups.difference(clock, due.matrix[DUE]))
+        counts = self._counts(self._dropped(due), groups.difference(stream_time, due.matrix[DUE]))
         return counts | {"suppression_buffer_left_total": len(due)}
 
     def _dropped(self, held: Entries) -> Flags:
@@ -112,7 +112,7 @@ class StreamBuffer:
         if self.until.wait == 0:
             return np.ones(len(group), bool), place, due
         has_place = np.isin(group, owner)
-        starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        starts = np.flatnonzero(groups.begins(group))
         number = np.searchsorted(starts, index, side="right") - 1
         takers = np.minimum.reduceat(np.where(has_place | (due <= now), len(group), index), starts)[number]  # of each key the first
         behind = (index >= takers) & ~has_place

@@ -14,7 +14,7 @@ from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.closing import of_sessions
 from streamtime.udfs.sessions.rules import Session, Sessions
-from streamtime.udfs.updates.changes import Parents
+from streamtime.udfs.updates.updates import Parents
 
 OPEN, CLOSED = 0, 1
 NONE = np.zeros(0, np.int64)
@@ -65,14 +65,14 @@ class Making:
     sessions: list[Ints] = field(default_factory=list)  # group, end, start, content, and whether it is closed
 
 
-def chained(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap: int, grace: int) -> Chains:
+def chained(group: Ints, times: Ints, stream_times: Ints, owner: Ints, held: Ints, gap: int, grace: int) -> Chains:
     """Judge rows that come by group, each group's in processing order; `held` are the ends and starts of live sessions of `owner`, rising.
 
     Where a key's times never fall, no sessions merge and all keys are judged at once. Others are cut into islands: rows that lie further
     than `gap` above all before them and stay there know nothing of what was. Islands in which times fall are judged row by row, and so is a
     key whose stream time falls, since its rows follow several clocks: what one of them closed stays closed for the others.
     """
-    rows = Arrived(group, times, of_sessions(gap, grace).closed_before(clock), owner, held[0], held[1], gap)
+    rows = Arrived(group, times, of_sessions(gap, grace).closed_before(stream_times), owner, held[0], held[1], gap)
     island, together = cut(rows)
     late = together & (times < rows.closes)
     making = Making(late, np.full(len(times), -1), times.copy(), times.copy())
@@ -101,7 +101,7 @@ def islands(rows: Arrived) -> tuple[Ints, Flags, Ints]:
     """Of each row: the largest time before it in its group, ends of held sessions included; whether it begins its group; its island."""
     group, times, gap = rows.group, rows.times, rows.gap
     count = len(times)
-    starts = begins(group)
+    starts = groups.begins(group)
     before = np.full(count, LOWEST)
     if not count:
         return before, starts, group
@@ -118,16 +118,9 @@ def islands(rows: Arrived) -> tuple[Ints, Flags, Ints]:
     return before, starts, np.cumsum(apart) - 1
 
 
-def begins(group: Ints) -> Flags:
-    """Where another group begins."""
-    starts = np.ones(len(group), bool)
-    starts[1:] = group[1:] != group[:-1]
-    return starts
-
-
 def first_island(island: Ints, group: Ints) -> Flags:
     """Whether a row is in the first island of its group."""
-    starts = begins(group)
+    starts = groups.begins(group)
     first: Flags = island == island[np.flatnonzero(starts)][np.cumsum(starts) - 1] if len(group) else starts
     return first
 
@@ -147,7 +140,7 @@ def _together(making: Making, accepted: Ints, rows: Arrived, island: Ints) -> No
     whole = len(accepted) == len(rows.times)
     times, group, where, closes = (c if whole else c[accepted] for c in (rows.times, rows.group, island, rows.closes))
     previous = np.append(LOWEST, times[:-1])
-    follows = ~begins(where)
+    follows = ~groups.begins(where)
     entry = _goes_on_with(accepted, group, rows, island)
     has = entry >= 0
     previous[has] = rows.ends[entry[has]]
@@ -172,7 +165,7 @@ def _goes_on_with(accepted: Ints, group: Ints, rows: Arrived, island: Ints) -> I
     entry = np.full(len(accepted), -1)
     newest = newest_held(rows.owner, rows.ends)
     if len(newest):
-        first = np.flatnonzero(begins(group)[: np.searchsorted(group, len(newest))])
+        first = np.flatnonzero(groups.begins(group)[: np.searchsorted(group, len(newest))])
         first = first[first_island(island, rows.group)[accepted[first]]]
         entry[first] = newest[group[first]]
     return entry

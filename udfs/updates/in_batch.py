@@ -13,7 +13,7 @@ from streamtime.udfs.arrays.blobs import gathered
 from streamtime.udfs.arrays.groups import Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import Entries
-from streamtime.udfs.updates.changes import END, Updates
+from streamtime.udfs.updates.updates import END, Updates
 
 CHUNK = 1 << 16
 
@@ -38,7 +38,7 @@ class Sorted:
 
     updates: Updates
     identity: tuple[str, ...]
-    clock: str
+    stream_time: str
     one_clock: bool = True  # whether all rows of a key have the same clock
     hashed: str = ""  # the column of the identity's hash, where rows are sorted by it first: rows of identities with one hash may mix
 
@@ -70,14 +70,14 @@ class Sorted:
         layout, carried = self.updates.layout, memory.carried
         tied = memory.ties.starts([one(rows, n) for n in layout.ordered], rows.num_rows) | starts | layout.final
         group = groups.numbered(starts)
-        clock = groups.micros(one(rows, self.clock))
+        stream_times = groups.micros(one(rows, self.stream_time))
         if starts[0]:
             over.append(carried)
             carried = empty()
         last = int(group[-1])
         since = 0 if layout.final else last
         before = 0 if tied[0] else memory.before
-        done, caused_by = self.updates.changes(rows, group, clock, np.zeros(len(carried), np.int64), carried, before, since)
+        done, caused_by = self.updates.changes(rows, group, stream_times, np.zeros(len(carried), np.int64), carried, before, since)
         run_start = int(np.flatnonzero(tied)[-1]) if tied.any() else 0
         memory.before = int((caused_by >= run_start).sum()) + (0 if tied.any() else before)
         closed = done.groups < 0
@@ -88,7 +88,7 @@ class Sorted:
         if last and not (whose == 0).any():
             over.append(carried)
         carried = carried if untouched else done.entries.take(ours & ~closed)
-        open_still = carried.matrix[END] >= self.updates.threshold(int(clock[group == last].max()))
+        open_still = carried.matrix[END] >= self.updates.threshold(int(stream_times[group == last].max()))
         if not open_still.all() and self.one_clock:
             over.append(carried.take(~open_still))
             carried = carried.take(open_still)

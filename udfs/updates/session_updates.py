@@ -14,7 +14,7 @@ from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.closing import Closing, of_sessions
 from streamtime.udfs.state import Entries, Taken
 from streamtime.udfs.updates.chains import Chains, chained
-from streamtime.udfs.updates.changes import DELETE, END, START, UPSERT, ChangeColumns, Sums, Updates, Windows, accumulated, numbered
+from streamtime.udfs.updates.updates import DELETE, END, START, UPSERT, ChangeColumns, Sums, Updates, Windows, accumulated, numbered
 
 
 def places(gone: Ints, item: Ints, rows: int) -> Ints:
@@ -41,11 +41,11 @@ class SessionUpdates(Updates):
         return of_sessions(self.gap, self.grace)
 
     def changes(
-        self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
+        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
     ) -> tuple[Taken, Ints]:
         """For each row a delete of every session that it merges with, then the new session."""
         times = groups.micros(one(rows, self.layout.time))
-        done = chained(group, times, clock, owner, held.matrix[[END, START]], self.gap, self.grace)
+        done = chained(group, times, stream_times, owner, held.matrix[[END, START]], self.gap, self.grace)
         item = np.flatnonzero(~done.late)
         states = self.layout.states(held.payload, len(held), rows)
         sums = accumulated(self.layout, rows, item, done.chain[item], done.parents, states, every=not self.layout.final)

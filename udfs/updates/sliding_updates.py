@@ -17,7 +17,7 @@ from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.closing import Closing, of_sliding_windows
 from streamtime.udfs.state import Entries, Taken
 from streamtime.udfs.updates.aggregates import State
-from streamtime.udfs.updates.changes import (
+from streamtime.udfs.updates.updates import (
     CHANGED,
     UPSERT,
     ChangeColumns,
@@ -70,16 +70,16 @@ class SlidingUpdates(Updates):
         """When a window closes [W5]."""
         return of_sliding_windows(self.grace)
 
-    def release(self, due: Entries, clock: int | None) -> pa.Table:
+    def release(self, due: Entries, stream_time: int | None) -> pa.Table:
         """Windows; panes are not results."""
-        return super().release(due.take(due.matrix[CHANGED] != PANE), clock)
+        return super().release(due.take(due.matrix[CHANGED] != PANE), stream_time)
 
     def changes(
-        self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
+        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
     ) -> tuple[Taken, Ints]:
         """One upsert for each window that a row lies in or calls into being, by their end."""
         times = groups.micros(one(rows, self.layout.time))
-        log = self._log(times, group, self.closing.closed_before(clock), owner, held.matrix, since)
+        log = self._log(times, group, self.closing.closed_before(stream_times), owner, held.matrix, since)
         item, chain = np.array(log.items, np.int64), np.array(log.chains, np.int64)
         begun = np.array(log.begun_with, np.int64).reshape(-1, 2).T
         states = self.layout.states(held.payload, len(held), rows)
@@ -181,16 +181,16 @@ class SlidingUpdates(Updates):
         ]
         some = np.array(panes, np.int64).reshape(-1, 5).T
         fresh = np.array([w for w in windows if w[-1] >= 0], np.int64).reshape(-1, 5).T
-        kept = np.array([w for w in windows if w[-1] < 0], np.int64).reshape(-1, 5).T
+        old = np.array([w for w in windows if w[-1] < 0], np.int64).reshape(-1, 5).T
         ref = some[-1]
         states = [taken(s, np.where(ref >= 0, ref + len(held), ~ref)) for s in pool]
         last = np.where(ref >= 0, item[np.maximum(ref, 0)] if len(item) else 0, 0)  # a pane's row is never looked at
         parts = [
             Entries(some[1:4], self.layout.payload(states, rows, last, np.zeros(len(ref), np.int64))),
             Entries(fresh[1:4], self.layout.payload([taken(s, fresh[-1]) for s in content], rows, caused_by[fresh[-1]], seq[fresh[-1]])),
-            Entries(kept[1:4], held.take(~kept[-1]).payload),
+            Entries(old[1:4], held.take(~old[-1]).payload),
         ]
-        whose = np.concatenate((some[0], fresh[0], kept[0]))
+        whose = np.concatenate((some[0], fresh[0], old[0]))
         order = np.argsort(whose, kind="stable")
         return whose[order], Entries.join(parts, 3).take(order)
 

@@ -12,7 +12,7 @@ from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.closing import Closing, of_time_windows
 from streamtime.udfs.state import Entries, Taken
-from streamtime.udfs.updates.changes import CHANGED, START, UPSERT, ChangeColumns, Parents, Updates, Windows, accumulated, numbered
+from streamtime.udfs.updates.updates import CHANGED, START, UPSERT, ChangeColumns, Parents, Updates, Windows, accumulated, numbered
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class WindowUpdates(Updates):
         return of_time_windows(self.grace)
 
     def changes(
-        self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
+        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
     ) -> tuple[Taken, Ints]:
         """One upsert for each row and window, windows of one row by their start."""
         times = groups.micros(one(rows, self.layout.time))
@@ -43,7 +43,7 @@ class WindowUpdates(Updates):
         into = into[item] + self.slide * (np.cumsum(number)[item] - 1 - np.arange(len(item)))
         start, ahead = times[item] - np.minimum(into, room[item]), self.size - into
         end = np.minimum(times[item], HIGHEST - ahead) + ahead
-        is_open = end >= self.closing.closed_before(clock)[item]
+        is_open = end >= self.closing.closed_before(stream_times)[item]
         late: dict[str, float] = {"late_drop_total": int((~is_open).sum())}
         item, start, end = item[is_open], start[is_open], end[is_open]
         window, of_group, of_start = windows(group[item], start)

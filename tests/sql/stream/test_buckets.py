@@ -20,8 +20,8 @@ from support.micro_batches import KEYS, MOMENT, STEP, Stream, moment, plan, some
 
 from streamtime.sql.rows.frame import LEFT_OUT
 from streamtime.sql.stream import buckets, packing
-from streamtime.sql.stream.buckets import CLOCK, REASON
-from streamtime.sql.stream.packing import ASIDE, PLACE
+from streamtime.sql.stream.buckets import REASON, STREAM_TIME
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.ordering import By, ordinals, sorted_rows
 from streamtime.udfs.deduplicate import Deduplicate
@@ -63,7 +63,7 @@ def test_a_stream_is_judged_as_the_slow_definition_says(seed: int) -> None:
     transition = Deduplicate(within=far, refresh=refresh, at_most=at_most, offsets=2 if offset else 0)
     other = By("id") if order == ["t"] else By("t")
     stream = Stream(plan(transition, results=("kept",), order=(By(order[0]),), ties=(other,), offset=("off",) if offset else ()))
-    got = {r["id"]: (r[REASON], moment(r["kept"]), moment(r[CLOCK])) for r in replay(stream, batches, delay, random_)}
+    got = {r["id"]: (r[REASON], moment(r["kept"]), moment(r[STREAM_TIME])) for r in replay(stream, batches, delay, random_)}
     times = {r["id"]: r["t"] for rows in batches for r in rows}
     for one in expected:
         reason, kept, clock = got[one.row["id"]]
@@ -140,9 +140,9 @@ def test_there_are_two_buckets_and_more_for_each_partition_of_the_state_and_a_po
 @pytest.mark.parametrize("number", [1, 2, 16, 256, 4096])
 def test_each_row_is_in_the_bucket_of_its_keys_upper_bits_and_the_first_blob_says_how_many_there_are(number: int) -> None:
     places = [-(2**63), 2**63 - 1, -1, 0, 1, *(random.Random(number).randrange(-(2**63), 2**63) for _ in range(500))]
-    rows = pa.table({PLACE: pa.array(places, pa.int64())})
+    rows = pa.table({KEY_HASH: pa.array(places, pa.int64())})
     packed = [row for batch in packing.packer(number).pack(iter(rows.to_batches(max_chunksize=100))) for row in batch.to_pylist()]
-    found = {row["bucket"]: pa.ipc.open_stream(row["data"]).read_all().column(PLACE).to_pylist() for row in packed}
+    found = {row["bucket"]: pa.ipc.open_stream(row["data"]).read_all().column(KEY_HASH).to_pylist() for row in packed}
     assert sorted(place for rows in found.values() for place in rows) == sorted(places)
     assert all((place % 2**64) * number >> 64 == bucket for bucket, rows in found.items() for place in rows)
     assert [row["buckets"] for row in packed] == [str(number).encode(), *[None] * (len(packed) - 1)]
@@ -317,7 +317,7 @@ def test_every_case_holds_where_each_record_is_a_micro_batch(case: dict[str, Any
             {
                 "t": pa.array([row["ts"] * 1000], MOMENT),
                 "id": pa.array([number + 1]),
-                PLACE: pa.array([names.setdefault(parts, len(names))]),
+                KEY_HASH: pa.array([names.setdefault(parts, len(names))]),
                 KEYS[0]: pa.array([names[parts]]),
                 KEYS[1]: pa.array([7]),
                 ASIDE: pa.array([0 if None in parts else -1], pa.int32()),

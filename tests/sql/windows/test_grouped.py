@@ -13,7 +13,7 @@ from support import nasty
 from support import reference_updates as slow
 from support.nasty import interval
 
-from streamtime.sql.windows import changes, first_reach, release
+from streamtime.sql.windows import first_reach, release, updates
 
 SUMS = "count(*) AS n_rows, count(v) AS n, sum(v) AS total, min(v) AS low, max(v) AS high, avg(v) AS mean"
 CALLS: tuple[dict[str, Any], ...] = (
@@ -142,7 +142,7 @@ def test_totals_of_every_type_are_the_kernels(spark: SparkSession, monkeypatch: 
     grouped = spark.sql(text)
     found = grouped.collect()
     assert "Arrow" not in executed(grouped)
-    monkeypatch.setattr(changes, "final_rows", lambda *_: None)
+    monkeypatch.setattr(updates, "final_rows", lambda *_: None)
     kernel = spark.sql(text)
 
     def said(rows: list[Any]) -> list[list[str]]:

@@ -40,7 +40,7 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
-from streamtime.sql.stream.buckets import CLOCK
+from streamtime.sql.stream.buckets import STREAM_TIME
 from streamtime.sql.stream.plan import KeyState, is_stream, judged, verdict
 from streamtime.udfs.every_nth import EveryNth
 
@@ -60,7 +60,7 @@ def plan(call: Bound) -> DataFrame:
     kernel = EveryNth(call["n"])
     if is_stream(call):
         frame = judged(call, frame, kernel, KeyState(names, {"n": call["n"]}, frame.left_out, LEFT_OUT))
-        return outcome(call, frame, verdict(call), named(CLOCK), REASONS, {}, {})
+        return outcome(call, frame, verdict(call), named(STREAM_TIME), REASONS, {}, {})
     frame = frame.with_df(frame.df.withColumn(TAKES_PART, frame.left_out.isNull()))
     group = [*names, TAKES_PART]
     ordered = frame.by_key(group, frame.sort())

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, moment
 
-from streamtime.sql.stream.buckets import CLOCK, REASON, Holding
-from streamtime.sql.stream.packing import ASIDE, PLACE
+from streamtime.sql.stream.buckets import REASON, STREAM_TIME, Holding
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.changes.joined import JoinedChanges, Report
 from streamtime.udfs.changes.latest import Log
@@ -39,7 +39,7 @@ def table(rows: list[Row]) -> pa.Table:
         "id": pa.int64(),
     }
     made = {name: pa.array([r[name] for r in rows], kind) for name, kind in kinds.items()}
-    numbers = {PLACE: FIRST, KEYS[0]: FIRST, KEYS[1]: SECOND}
+    numbers = {KEY_HASH: FIRST, KEYS[0]: FIRST, KEYS[1]: SECOND}
     made |= {name: pa.array([of[r["k"]] for r in rows], pa.int64()) for name, of in numbers.items()}
     return pa.table(made | {ASIDE: pa.array([-1] * len(rows), pa.int32())})
 
@@ -111,7 +111,7 @@ def slow(
 
 def holder(join: str, versioned: list[bool], retention: int | None, output: str = "rows", **more: Any) -> JoinedChanges:
     log = Log("t", "alive", "n", "side", ("l", "r"), tuple(versioned), tuple(versioned), retention)
-    report = None if output == "rows" else Report(COLUMNS, REASON, CLOCK, output == "dropped")
+    report = None if output == "rows" else Report(COLUMNS, REASON, STREAM_TIME, output == "dropped")
     return JoinedChanges(
         **{
             "log": log,
@@ -168,7 +168,7 @@ def test_every_change_is_reported_with_the_reason_and_the_watermark(seed: int, o
     stream = streamed(holder("outer", [True, True], 3 * STEP, output), output)
     for (rows, watermark), meant in zip(batches, expected, strict=True):
         reasons = {m[0]: m[1] for m in meant if len(m) == 2}
-        found = Counter((r["id"], r["l"], r["r"], r[REASON], moment(r[CLOCK])) for r in stream.run(table(rows), watermark or 0))
+        found = Counter((r["id"], r["l"], r["r"], r[REASON], moment(r[STREAM_TIME])) for r in stream.run(table(rows), watermark or 0))
         told = [r for r in rows if output == "all" or r["id"] in reasons]
         assert found == Counter((r["id"], r["l"], r["r"], reasons.get(r["id"]), watermark) for r in told)
 

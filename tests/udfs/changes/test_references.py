@@ -16,7 +16,7 @@ import pytest
 from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, moment
 
 from streamtime.sql.stream.buckets import HALVES, Holding
-from streamtime.sql.stream.packing import ASIDE, PLACE
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.changes.latest import Log
 from streamtime.udfs.changes.references import Marks, References
@@ -37,7 +37,7 @@ TOLD = BOTH | {"right": FLAG, "there": FLAG, "match": FLAG, "match_time": MOMENT
 
 def table(rows: list[Row], kinds: dict[str, pa.DataType], key: str, told: str | None = None) -> pa.Table:
     made = {name: pa.array([r[name] for r in rows], kind) for name, kind in kinds.items()}
-    made |= {name: pa.array([NUMBERS[r[key]] for r in rows], NUMBER) for name in (PLACE, KEYS[0])}
+    made |= {name: pa.array([NUMBERS[r[key]] for r in rows], NUMBER) for name in (KEY_HASH, KEYS[0])}
     made |= {KEYS[1]: pa.array([SECOND[r[key]] for r in rows], NUMBER)}
     if told:
         made |= {"told_0": pa.array([NUMBERS[r[told]] for r in rows], NUMBER), "told_1": pa.array([SECOND[r[told]] for r in rows], NUMBER)}

@@ -13,7 +13,7 @@ import pytest
 from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, moment
 
 from streamtime.sql.stream.buckets import Holding
-from streamtime.sql.stream.packing import ASIDE, PLACE
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.changes.latest import Log
 from streamtime.udfs.changes.replaced import Replaced
@@ -43,7 +43,7 @@ def table(rows: list[Row], key: str, more: dict[str, pa.DataType]) -> pa.Table:
     }
     made = {name: pa.array([r[name] for r in rows], kind) for name, kind in (kinds | more).items()}
     number = pa.array([r[key] for r in rows], pa.int64())
-    return pa.table(made | dict.fromkeys((PLACE, *KEYS), number) | {ASIDE: pa.array([-1] * len(rows), pa.int32())})
+    return pa.table(made | dict.fromkeys((KEY_HASH, *KEYS), number) | {ASIDE: pa.array([-1] * len(rows), pa.int32())})
 
 
 def some_changes(rng: random.Random) -> list[Row]:

@@ -14,7 +14,7 @@ import pytest
 from support import reference, reference_sessionize
 from support.micro_batches import KEYS, STEP, HoldingStream, Stream, cut_up, moment, plan, table
 
-from streamtime.sql.stream.buckets import CLOCK, REASON, Holding
+from streamtime.sql.stream.buckets import REASON, STREAM_TIME, Holding
 from streamtime.sql.stream.packing import ASIDE
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.sessions.steps import EDGES, SessionSteps
@@ -29,7 +29,7 @@ class Waiting(HoldingStream):
 
     def __init__(self, gap: int, grace: int | None, order: str) -> None:
         plan = Holding(
-            function="F", keys=KEYS, holder=SessionRows(gap, grace, "t", ("start", "end"), (REASON, CLOCK)), options={"gap": str(gap)}, time="t",
+            function="F", keys=KEYS, holder=SessionRows(gap, grace, "t", ("start", "end"), (REASON, STREAM_TIME)), options={"gap": str(gap)}, time="t",
             order=(By(order),), ties=(By("id"), By("t")), aside=REASONS, results=(("start", KIND), ("end", KIND)),
             output="all",
         )  # fmt: skip
@@ -65,7 +65,7 @@ def test_rows_leave_with_the_bounds_that_the_slow_definition_says(seed: int) -> 
         watermark = max(seen - delay, 0)
         for row in stream.run(given(random_.sample(rows, len(rows))), watermark):
             assert row["id"] not in got
-            got[row["id"]] = (row[REASON], moment(row["start"]), moment(row["end"]), moment(row[CLOCK]))
+            got[row["id"]] = (row[REASON], moment(row["start"]), moment(row["end"]), moment(row[STREAM_TIME]))
             if row[REASON] is None:  # it left because its session was closed, or is one of its own that came too late
                 assert moment(row["end"]) < watermark - gap - (grace or 0)
         seen = largest(rows, seen)

@@ -16,8 +16,8 @@ from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, mom
 from support.reference_suppress import Full
 from support.reference_suppress import Suppress as Reference
 
-from streamtime.sql.stream.buckets import CLOCK, REASON, Holding
-from streamtime.sql.stream.packing import ASIDE, PLACE
+from streamtime.sql.stream.buckets import REASON, STREAM_TIME, Holding
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.suppress.bounded import BoundedBuffer
@@ -39,7 +39,7 @@ def table(rows: list[reference.Row]) -> pa.Table:
             "close": pa.array([r["close"] for r in rows], MOMENT),
             "deleted": pa.array([r["deleted"] for r in rows], pa.bool_()),
             "id": pa.array([r["id"] for r in rows], pa.int64()),
-            PLACE: pa.array([place[r["k"]] for r in rows], pa.int64()),
+            KEY_HASH: pa.array([place[r["k"]] for r in rows], pa.int64()),
             KEYS[0]: pa.array([place[r["k"]] for r in rows], pa.int64()),
             KEYS[1]: pa.array([second[r["k"]] for r in rows], pa.int64()),
             ASIDE: pa.array([1 if r["t"] is None or r["close"] is None else -1 for r in rows], pa.int32()),
@@ -67,7 +67,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
     order = random_.choice(["id", "t"])
     corrected = closes and random_.random() < 0.5
     holder = StreamBuffer(
-        Until(wait, "close" if closes else None, corrected=corrected), "t", COLUMNS, REASON, CLOCK, "at", "why", "deleted", output
+        Until(wait, "close" if closes else None, corrected=corrected), "t", COLUMNS, REASON, STREAM_TIME, "at", "why", "deleted", output
     )
     results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
     ties = tuple(By(n) for n in ("k", "t", "close", "deleted", "id") if n != order)
@@ -92,7 +92,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
             expected.append((fate.row["id"], None, known[0] if output == "all" else None, known[1], fate.emit_reason))
         if fate.outcome != "released" and id(fate) not in held and output in ("dropped", "all"):
             expected.append((fate.row["id"], fate.outcome, known[0], None, None))
-    got = Counter((r["id"], r.get(REASON), moment(r.get(CLOCK)), moment(r.get("at")), r.get("why")) for r in found)
+    got = Counter((r["id"], r.get(REASON), moment(r.get(STREAM_TIME)), moment(r.get("at")), r.get("why")) for r in found)
     timeless = {r["id"] for rows in batches for r in rows if r["t"] is None or r["close"] is None}
     assert Counter((i, *(x if i not in timeless else (x[0], None, *x[2:]))) for i, *x in got.elements()) == Counter(expected)
     released = sum(f.outcome == "released" for f in fates)
@@ -103,7 +103,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
 
 
 def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() -> None:
-    holder = StreamBuffer(Until(wait=10 * STEP), "t", COLUMNS, REASON, CLOCK, "at", "why")
+    holder = StreamBuffer(Until(wait=10 * STEP), "t", COLUMNS, REASON, STREAM_TIME, "at", "why")
     stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows"))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 0, "deleted": False, "id": 1}
     assert stream.run(table([row]), 0) == []
@@ -114,7 +114,7 @@ def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() ->
 
 
 def test_the_wall_clock_releases_too() -> None:
-    holder = StreamBuffer(Until(close="close"), "t", COLUMNS, REASON, CLOCK, "at", "why")
+    holder = StreamBuffer(Until(close="close"), "t", COLUMNS, REASON, STREAM_TIME, "at", "why")
     stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", wall=True))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
     assert stream.run(table([row]), 10 * STEP) == []
@@ -123,7 +123,7 @@ def test_the_wall_clock_releases_too() -> None:
 
 
 def test_a_clock_on_the_wall_that_is_set_back_mutes_nothing_and_stream_time_stays_where_it_was() -> None:
-    holder = StreamBuffer(Until(close="close"), "t", COLUMNS, REASON, CLOCK, "at", "why")
+    holder = StreamBuffer(Until(close="close"), "t", COLUMNS, REASON, STREAM_TIME, "at", "why")
     stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", wall=True))
 
     def row(number: int, close: int) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def test_a_clock_on_the_wall_that_is_set_back_mutes_nothing_and_stream_time_stay
 
 
 def test_the_latest_time_of_day_is_kept_though_nothing_is_held() -> None:
-    holder = StreamBuffer(Until(close="close"), "t", COLUMNS, REASON, CLOCK, "at", "why")
+    holder = StreamBuffer(Until(close="close"), "t", COLUMNS, REASON, STREAM_TIME, "at", "why")
     stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", wall=True))
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
     assert [moment(r["at"]) for r in stream.run(table([row]), 100 * STEP)] == [100 * STEP]
@@ -155,7 +155,7 @@ def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -
     records, size = random_.choice([(0, None), (1, None), (3, None), (None, 5), (3, 9)])
     columns = (*COLUMNS, "size")
     holder = BoundedBuffer(
-        Until(groups.HIGHEST if wait is None else wait, "close" if closes else None, corrected=corrected), "t", columns, REASON, CLOCK, "at", "why", "deleted", output,
+        Until(groups.HIGHEST if wait is None else wait, "close" if closes else None, corrected=corrected), "t", columns, REASON, STREAM_TIME, "at", "why", "deleted", output,
         "F", ("k",), "size", Bounds(records, size, "emit_early" if early else "fail"),
     )  # fmt: skip
     results = (("at", MOMENT), ("why", pa.string())) if output == "all" else ()
@@ -166,7 +166,7 @@ def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -
         made = table(rows)
         made = made.append_column("size", pa.array([r["size"] for r in rows], pa.int64()))
         zeros = pa.array([0] * len(rows), pa.int64())
-        return made.drop_columns([PLACE, *KEYS]).append_column(PLACE, zeros)
+        return made.drop_columns([KEY_HASH, *KEYS]).append_column(KEY_HASH, zeros)
 
     slow = Reference(
         closes=closes, corrected=corrected, wait=None if closes else wait, watermarked=True, max_records=records, max_bytes=size,

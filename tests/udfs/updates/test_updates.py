@@ -25,10 +25,10 @@ from streamtime.sql.stream.packing import ASIDE
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.updates import in_batch
 from streamtime.udfs.updates.aggregates import aggregate
-from streamtime.udfs.updates.changes import DELETED, ChangeColumns, Updates
 from streamtime.udfs.updates.in_batch import PerRow, Sorted
 from streamtime.udfs.updates.session_updates import SessionUpdates
 from streamtime.udfs.updates.sliding_updates import SlidingUpdates
+from streamtime.udfs.updates.updates import DELETED, ChangeColumns, Updates
 from streamtime.udfs.updates.window_updates import WindowUpdates
 
 MOMENT = pa.timestamp("us")

@@ -19,13 +19,13 @@ from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import minus, plus, quoted
 from streamtime.sql.windows.membership import END, START, clocked, moments
 from streamtime.sql.windows.release import emitted
-from streamtime.sql.windows.window_changes import LATEST, NEXT, NUMBER, SEQ, laid_out, shared, states
+from streamtime.sql.windows.window_updates import LATEST, NEXT, NUMBER, SEQ, laid_out, shared, states
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
-    from streamtime.sql.windows.changes import Changing
+    from streamtime.sql.windows.updates import Changing
 
 AT, HORIZON, HALF, NEAR, WINDOW, ENDS, BEGUN, HAD, PLACE, OF = (
     f"{PREFIX}{name}" for name in ("at", "horizon", "half", "near", "window", "ends", "begun", "had", "place", "of_")
@@ -36,10 +36,10 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     """The changes of a call in batch, or its final rows. None: an aggregate that only a kernel adds up."""
     frame, difference = changing.frame, call["difference"]
     takes_part = frame.has_time & frame.has_key
-    frame, clock = clocked(frame, takes_part)
+    frame, stream_time = clocked(frame, takes_part)
     frame = frame.only(takes_part)
     keys = [*map(named, dict.fromkeys(changing.identity))]
-    at, now = (expression(microseconds(quoted(name), frame.time.type)) for name in (frame.time.name, clock))
+    at, now = (expression(microseconds(quoted(name), frame.time.type)) for name in (frame.time.name, stream_time))
     df = frame.df.withColumns({NUMBER: F.row_number().over(Window.partitionBy(*keys).orderBy(*frame.sort())), AT: at, HORIZON: now})
     if not frame.in_time_order:
         before = changing.updates.closing.closed_before(quoted(HORIZON), plus, minus)
@@ -70,8 +70,8 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
         df = df.withColumn(NEXT, F.lead(named(NUMBER)).over(each)).where(named(NEXT).isNull())
     kind = moments(frame)
     df = df.withColumns({edge: expression(moment(quoted(edge), kind)) for edge in (START, END)})
-    told = df.select(*laid_out(rows.with_df(df), changing, results))
-    return emitted(call, told, frame, named(clock), None) if final else told
+    made_rows = df.select(*laid_out(rows.with_df(df), changing, results))
+    return emitted(call, made_rows, frame, named(stream_time), None) if final else made_rows
 
 
 def _in_windows(df: DataFrame, keys: list[Column], difference: int) -> DataFrame:

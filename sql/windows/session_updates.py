@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
-    from streamtime.sql.windows.changes import Changing
+    from streamtime.sql.windows.updates import Changing
 
 STATE, CAUSED, COUNT, TURN, CHANGE = (f"{PREFIX}{name}" for name in ("state_", "caused", "count", "turn", "change"))
 BEGINS, SO_FAR, SINCE = (f"{PREFIX}{name}" for name in ("begins", "so_far", "since"))
@@ -50,12 +50,12 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
         results[one.name] = made[1]
     frame = changing.frame
     takes_part = frame.has_time & frame.has_key
-    frame, clock = clocked(frame, takes_part)
+    frame, stream_time = clocked(frame, takes_part)
     frame = frame.only(takes_part)
     steps = with_steps(frame, changing.identity, call["gap"], call["grace"], totals, final)
     if final:
         change, seq = (quoted(START), quoted(END), "false"), F.size(_caused()).cast("bigint") - 1
-        return emitted(call, _laid_out(steps.df.where(named(STANDS)), changing, results, change, seq), frame, named(clock), None)
+        return emitted(call, _laid_out(steps.df.where(named(STANDS)), changing, results, change, seq), frame, named(stream_time), None)
     change = f"{quoted(CHANGE)}.low", f"{quoted(CHANGE)}.high", f"{quoted(CHANGE)}.gone"
     seq = named(SO_FAR) - named(SINCE) + named(TURN)
     return _laid_out(_numbered(steps, changing), changing, results, change, seq)

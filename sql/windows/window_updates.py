@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
-    from streamtime.sql.windows.changes import Changing
+    from streamtime.sql.windows.updates import Changing
     from streamtime.udfs.updates.aggregates import Aggregate
 
 NUMBER, STATE, LATEST, SEQ, NEXT = (f"{PREFIX}{name}" for name in ("number", "state_", "latest", "seq", "next"))
@@ -38,12 +38,12 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     """The changes of a call in batch, or its final rows. None: an aggregate that only a kernel adds up."""
     frame, size, slide = changing.frame, call["size"], call["slide"] or call["size"]
     takes_part = frame.has_time & frame.has_key
-    frame, clock = clocked(frame, takes_part)
+    frame, stream_time = clocked(frame, takes_part)
     frame = frame.only(takes_part)
     keys = [*map(named, dict.fromkeys(changing.identity))]
     number = F.row_number().over(Window.partitionBy(*keys).orderBy(*frame.sort()))
     rows = windowed(frame.with_df(frame.df.withColumn(NUMBER, number)), F.lit(True), size, slide)
-    rows = rows.with_df(rows.df.where(~closed(rows, clock, changing.updates.closing)))
+    rows = rows.with_df(rows.df.where(~closed(rows, stream_time, changing.updates.closing)))
     each = Window.partitionBy(*keys, named(START)).orderBy(named(NUMBER))
     place = F.struct(rows.time.column.alias("at"), named(NUMBER).alias("number"))
     aggregates = [one for one, _ in changing.updates.layout.aggregates]
@@ -59,7 +59,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
         return rows.df.withColumns(made).select(*laid_out(rows, changing, results))
     df = rows.df.withColumns(made | {NEXT: F.lead(named(NUMBER)).over(each)})
     finals = df.where(named(NEXT).isNull()).select(*laid_out(rows, changing, results))
-    return emitted(call, finals, frame, named(clock), (slide, changing.updates.closing.after_start(size)))
+    return emitted(call, finals, frame, named(stream_time), (slide, changing.updates.closing.after_start(size)))
 
 
 def states(

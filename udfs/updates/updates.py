@@ -158,9 +158,7 @@ def accumulated(
         members = order if depths == 1 else order[level[chain[order]] == depth]
         untouched = rising and depths == 1  # all items as they lie
         chains = chain if untouched else chain[members]
-        starts = np.ones(len(members), bool)
-        starts[1:] = chains[1:] != chains[:-1]
-        segments = Segments(np.flatnonzero(starts), len(members))
+        segments = Segments(np.flatnonzero(groups.begins(chains)), len(members))
         wanted = np.arange(len(members)) if every else segments.ends
         at, states = pa.array(item if untouched else item[members]), []
         moments = times if untouched else times[members]
@@ -239,7 +237,7 @@ def numbered(layout: ChangeColumns, rows: pa.Table, group: Ints, caused_by: Ints
     """
     starts = np.ones(rows.num_rows, bool)
     if not layout.final:
-        starts[1:] = group[1:] != group[:-1]
+        starts = groups.begins(group)
         for name in layout.ordered:
             column = one(rows, name)
             starts[1:] |= groups.differs(column.slice(1), column.slice(0, len(column) - 1))
@@ -259,7 +257,7 @@ class Updates:
     changed_at_end: ClassVar[bool] = False  # whether a result's event time is always its end
 
     def changes(
-        self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
+        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
     ) -> tuple[Taken, Ints]:
         """Also the rows that the changes were caused by. Entries are given of groups from `since` on; `before` is for `numbered`.
 
@@ -272,18 +270,18 @@ class Updates:
         """When its windows close."""
         raise NotImplementedError
 
-    def threshold(self, clock: int) -> int:
+    def threshold(self, stream_time: int) -> int:
         """An entry that lives by less is closed."""
-        return int(self.closing.closed_before(clock))
+        return int(self.closing.closed_before(stream_time))
 
     def close(self, end: Ints) -> Ints:
         """When results with this end are final (rule W6)."""
         found: Ints = self.closing.close(end)
         return found
 
-    def release(self, due: Entries, clock: int | None) -> pa.Table:
+    def release(self, due: Entries, stream_time: int | None) -> pa.Table:
         """The final rows of windows that are closed; on a stream, when they leave is known."""
-        return self.layout.released(due, self.close(due.matrix[END]), clock) if self.layout.final and len(due) else pa.table({})
+        return self.layout.released(due, self.close(due.matrix[END]), stream_time) if self.layout.final and len(due) else pa.table({})
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -295,6 +293,6 @@ class Updates:
         """End, start, and the largest event time."""
         return 3
 
-    def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
+    def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch (`streamtime.udfs.state.Holder`)."""
-        return self.changes(rows, group, clock, owner, held)[0]
+        return self.changes(rows, group, stream_times, owner, held)[0]

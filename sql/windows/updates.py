@@ -23,8 +23,8 @@ from streamtime.sql.windows.grouped import final_rows
 from streamtime.sql.windows.membership import clocked, close
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME, emitted
 from streamtime.udfs.updates.aggregates import KINDS
-from streamtime.udfs.updates.changes import DELETED, ChangeColumns, Updates
 from streamtime.udfs.updates.in_batch import PerRow, Sorted
+from streamtime.udfs.updates.updates import DELETED, ChangeColumns, Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -173,19 +173,17 @@ def _in_batch(call: Bound, changing: Changing) -> DataFrame:
     """Rows sorted by key and processing order, through the kernel: changes beside their rows, changes alone, or final rows."""
     frame, identity, layout = changing.frame, changing.identity, changing.updates.layout
     takes_part = frame.has_time & frame.has_key
-    frame, clock = clocked(frame, takes_part)
+    frame, stream_time = clocked(frame, takes_part)
     frame = frame.only(takes_part)
-    clock_by = frame.extras.get("clock_by", ())
-    hashed = bool(identity) and (frame.in_time_order or not clock_by)
-    one_clock = {c.name for c in clock_by} <= {k.name for k in frame.keys}
-    run = Sorted(changing.updates, tuple(identity), clock, one_clock, HASH if hashed else "")
-    rows = frame.by_key(identity, frame.sort(), [prefix(identity, clock, frame.time.type)] if hashed else [])
-    taken = {name: named(name) for name in dict.fromkeys([*changing.needed, clock, *identity])}
+    hashed = bool(identity) and (frame.in_time_order or not frame.extras.get("clock_by"))
+    run = Sorted(changing.updates, tuple(identity), stream_time, not frame.several_clocks, HASH if hashed else "")
+    rows = frame.by_key(identity, frame.sort(), [prefix(identity, stream_time, frame.time.type)] if hashed else [])
+    taken = {name: named(name) for name in dict.fromkeys([*changing.needed, stream_time, *identity])}
     taken |= {HASH: hash_of(identity)} if hashed else {}
     if layout.beside:
         return _beside(rows, PerRow(run, tuple(taken), ()), list(taken.values()), changing)
     made = kernels.mapped(rows.select(*[c.alias(name) for name, c in taken.items()]), run.run, T.StructType(changing.fields))
-    return emitted(call, made, frame, named(clock), steps(call, changing.updates.closing)) if layout.final else made
+    return emitted(call, made, frame, named(stream_time), steps(call, changing.updates.closing)) if layout.final else made
 
 
 def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], changing: Changing) -> DataFrame:
