@@ -92,7 +92,7 @@ MUTATIONS = [
     Mutation("S3: a key's place goes on from batch to batch, on many tasks", "udfs/suppress/places.py", "carried = int(found[-1])", "carried = HIGHEST", "tests/sql/suppress/test_spread.py -k batch"),
     Mutation("stream time before a row goes on from batch to batch", "udfs/stream_time.py", "np.append(carried, times)", "np.append(groups.LOWEST, times)", "tests/udfs/test_kernels.py"),
     Mutation("W1: a row is late for its own window's close, not the next one's", "sql/windows/first_reach.py", "named(REACHED) == named(STEP)", "named(REACHED) == named(STEP) + 1", "tests/sql/windows/test_first_reach.py"),
-    Mutation("W6: a final row that is grouped closes `grace` after its end", "sql/windows/grouped.py", 'plus(quoted(END), call["grace"])', "plus(quoted(END), 0)", "tests/sql/windows/test_grouped.py -k slow"),
+    Mutation("W6: a final row that is grouped closes `grace` after its end", "sql/windows/grouped.py", "change = (close(quoted(END), closing, kind),", "change = (close(quoted(END), of_time_windows(0), kind),", "tests/sql/windows/test_grouped.py -k slow"),
     Mutation("W5: in grouped sessions, a row that joined withdrew change 0", "sql/windows/grouped.py", "F.when(joined, F.lit(1))", "F.when(joined, F.lit(0))", "tests/sql/windows/test_grouped.py -k sessions_in_event"),
     Mutation("W2: in grouped sessions, a distance of the gap joins", "sql/windows/grouped.py", 'named(LOW) < expression(minus(quoted(AT), call["gap"]))', 'named(LOW) <= expression(minus(quoted(AT), call["gap"]))', "tests/sql/windows/test_grouped.py -k sessions_in_event"),
     Mutation("C3: of a step, each row with its least ORDER BY value may be the first", "sql/windows/first_reach.py", "(by <= named(LEAST))", "(by < named(LEAST))", "tests/sql/windows/test_first_reach.py"),
@@ -107,7 +107,7 @@ MUTATIONS = [
     Mutation("D10: in plain SQL, too, a row exactly `at_most` past the row that passed is dropped", "sql/plain/arrivals.py", "plus('so_far.passed', asked.at_most)", "plus('so_far.passed', asked.at_most - 1)", "tests/catalog/plain -k ends_of"),
     Mutation("D6: in plain SQL, too, a late row is not remembered", "sql/plain/arrivals.py", "early = f\"{quoted(AT)} >= {minus(quoted(SINCE), within)}\"\n    rows", "early = \"true\"\n    rows", "tests/catalog/plain -k one_clock"),
     Mutation("S2: in plain SQL, stream time before a row leaves the row out", "sql/rows/clock.py", "[named(RANGE)], reverse=False, last=-1)", "[named(RANGE)], reverse=False, last=0)", "tests/catalog/plain -k ends_of"),
-    Mutation("W1: in plain SQL, too, a window that is closed takes no row", "sql/windows/window_changes.py", ".where(~closed(rows, clock, call[\"grace\"]))", "", "tests/catalog/plain -k late_rows"),
+    Mutation("W1: in plain SQL, too, a window that is closed takes no row", "sql/windows/window_changes.py", ".where(~closed(rows, clock, changing.updates.closing))", "", "tests/catalog/plain -k late_rows"),
     Mutation("S3: in plain SQL, too, what is due at the end of time is never due", "sql/plain/places.py", " AND so_far.due < {HIGHEST}L", "", "tests/catalog/plain -k ends_of"),
     Mutation("C10: in plain SQL, too, changes of one row are numbered", "sql/windows/window_changes.py", "same = [named(NUMBER)] if final", "same = [] if final", "tests/catalog/plain -k ends_of"),
     Mutation("views of plain SQL: those that end with the session are left alone", "catalog/statements/views.py", 'words[:2] == ["CREATE", "VIEW"] or', '"VIEW" in words or', "tests/catalog/statements/test_views.py -k which_views"),
@@ -150,9 +150,13 @@ MUTATIONS = [
     Mutation("W3: a row is judged after merging", "udfs/sessions/rules.py", "        if not near:\n", "        if not near or end < closes:\n", "tests/udfs/sessions tests/udfs/test_kernels.py"),
     Mutation("W2: the fast path joins at a distance of `gap` too", "udfs/sessions/rules.py", "(begins[1:] > groups.plus(reach[:-1], gap))", "(begins[1:] >= groups.plus(reach[:-1], gap))", "tests/udfs/sessions tests/udfs/test_kernels.py"),
     # windows
-    Mutation("W1: at end plus grace a window is closed", "udfs/updates/window_updates.py", "is_open = (end > past(clock, self.grace)[item])", "is_open = (end >= past(clock, self.grace)[item])", "tests/udfs/updates"),
-    Mutation("W1: a window's state lives until it is closed, on a stream", "udfs/updates/window_updates.py", "return max(clock - self.grace + 1, LOWEST)", "return max(clock - self.grace + 2, LOWEST)", "tests/udfs/updates"),
-    Mutation("W1: the same in SQL", "sql/windows/membership.py", "({end} <= {reached} AND", "({end} < {reached} AND", "tests/sql/functions/test_distinct_in_window.py tests/sql/functions/test_updates_sql.py"),
+    Mutation("W1: at end plus grace a window is closed", "udfs/closing.py", "return edge if self.end_inside else plus(edge, 1)", "return edge", "tests/udfs/test_closing.py"),
+    Mutation("W1: what is open in a kernel is open", "udfs/updates/window_updates.py", "is_open = end >= self", "is_open = end > self", "tests/udfs/updates"),
+    Mutation("W1: a window's state lives until it is closed, on a stream", "udfs/updates/changes.py", "return int(self.closing.closed_before(clock))", "return int(self.closing.closed_before(clock)) + 1", "tests/udfs/updates"),
+    Mutation("W1: the same in SQL", "sql/windows/membership.py", "return named(END) < expression", "return named(END) <= expression", "tests/sql/functions/test_distinct_in_window.py tests/sql/functions/test_updates_sql.py"),
+    Mutation("W3: a session closes past its `gap`, too", "udfs/closing.py", "Closing(gap + (grace or 0), end_inside=True)", "Closing(grace or 0, end_inside=True)", "tests/udfs/test_closing.py"),
+    Mutation("W6: what ends with a row closes a microsecond later", "udfs/closing.py", "return self.patience + self.end_inside", "return self.patience", "tests/udfs/test_closing.py"),
+    Mutation("C3: a close stops at the end of TIMESTAMP", "udfs/closing.py", "return min(time + duration, HIGHEST)", "return time + duration", "tests/udfs/test_closing.py"),
     Mutation("W1: every window that contains a row has it", "sql/windows/membership.py", "{size - 1}L), {slide}L)", "{size - 2}L), {slide}L)", "tests/sql/functions/test_distinct_in_window.py tests/sql/windows"),
     Mutation("S2: a final row leaves at the first stream time that reached its close", "sql/windows/first_reach.py", "divmod(after, slide)", "divmod(after + 1, slide)", "tests/sql/windows"),
     Mutation("a null clock is a clock of its own", "sql/rows/columns.py", "[named(one).eqNullSafe(named(other))", "[named(one) == named(other)", "tests/sql/windows/test_final_windows.py -k null_clock"),
@@ -354,7 +358,7 @@ MUTATIONS = [
     # pictures
     Mutation(
         "a picture: a closed session stays what it is", "catalog/pictures/meanings.py",
-        "or now <= b.end + gap + grace)", "or now <= b.end + gap + grace or b.end)", DRAWN,
+        "or b.end >= closing.closed_before(now))", "or b.end)", DRAWN,
     ),
     Mutation(
         "a picture: a row of several windows is late only where all are closed", "catalog/pictures/meanings.py",
@@ -411,6 +415,10 @@ MUTATIONS = [
     Mutation(
         "maintain: a row may not come with the key of one that is there", "catalog/maintained/additive.py",
         "if twins is None and inserted:", "if False:", f"{ADDED}::test_a_key_that_two_rows_come_to_have_is_refused",
+    ),
+    Mutation(
+        "maintain: a null key has its place too", "catalog/maintained/target.py",
+        '{OLD}.{quoted(c)} <=> {NEW}.{quoted(c)}', '{OLD}.{quoted(c)} = {NEW}.{quoted(c)}', f"{ADDED}::test_rows_that_changes_lead_to_are_put_in_their_places",
     ),
     Mutation(
         "TABLE_HISTORY: -0.0 in the place of 0.0 is another version", "sql/tables/commits.py",

@@ -18,6 +18,7 @@ from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import only
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import By, one, sorted_rows
+from streamtime.udfs.closing import of_waiting_rows
 from streamtime.udfs.state import Entries, Taken
 from streamtime.udfs.versions import expired, refused
 
@@ -55,7 +56,7 @@ class Meetings:
 
     def threshold(self, clock: int) -> int:
         """A row leaves when stream time has reached its time and `grace`."""
-        return min(max(clock - self.grace, LOWEST), HIGHEST - 1) + 1
+        return int(of_waiting_rows(self.grace).closed_before(clock))
 
     def meet(self, rows: pa.Table | None, group: Ints, clock: int, owner: Ints, held: Entries, leaving: Ints, due: Entries) -> Taken:
         """Rows of a micro-batch (`group`), all that is held of their keys and of those of rows that are due (`owner`), and the rows that

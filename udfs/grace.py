@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
+from streamtime.udfs.arrays.groups import LOWEST, Ints
 from streamtime.udfs.arrays.ordering import one
+from streamtime.udfs.closing import of_waiting_rows
 from streamtime.udfs.state import Entries, Taken, waiting
 
 
@@ -32,13 +33,13 @@ class Grace:
 
     def threshold(self, clock: int) -> int:
         """A row leaves when stream time has reached its time and `grace`."""
-        return min(max(clock - self.grace, LOWEST), HIGHEST - 1) + 1
+        return int(of_waiting_rows(self.grace).closed_before(clock))
 
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch of a stream (`streamtime.udfs.state.Holder`)."""
         column = one(rows, self.time)
         times = np.where(groups.valid([column], len(column)), groups.micros(column), LOWEST)
-        leaves = (times == LOWEST) | ((clock > LOWEST) & (times <= groups.minus(clock, self.grace)))
+        leaves = times < of_waiting_rows(self.grace).closed_before(clock)
         stay = np.flatnonzero(~leaves)
         lives = np.concatenate((held.matrix[0], times[stay]))[np.newaxis]
         whose, entries = waiting(held, owner, rows.take(pa.array(stay)), group[stay], lives)

@@ -144,9 +144,23 @@ class Holder(Protocol):
         """Entries that are due, as rows of the output. `due` comes without keys."""
 
 
+@dataclass(frozen=True)
+class Seconds:
+    """A metric in seconds, of two of the numbers that a holder gives: microseconds of something, and how many of it there were."""
+
+    name: str
+    of: str
+    among: str
+    least: bool = False  # the number is the smallest of all, and so is the metric; else it is their sum, and the metric their mean
+
+
 @runtime_checkable
 class Counting(Protocol):
     """A holder that counts what it releases."""
+
+    @property
+    def seconds(self) -> tuple[Seconds, ...]:
+        """The metrics that are made of its numbers, where they are more than sums."""
 
     def counted(self, due: Entries, clock: int) -> dict[str, float]:
         """The numbers of a release."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import Ints
+from streamtime.udfs.closing import of_time_windows
 from streamtime.udfs.state import Step
 
 LATE, DUPLICATE = 1, 2  # by their places in `FirstInWindow.reasons`
@@ -33,8 +34,8 @@ class FirstInWindow:
         return 1
 
     def threshold(self, watermark: int) -> int:
-        """A window that ends before this is closed: it accepts a row iff end > stream time - grace [W1]."""
-        return max(watermark - self.grace + 1, groups.LOWEST)
+        """A window that ends before this is closed [W1]."""
+        return int(of_time_windows(self.grace).closed_before(watermark))
 
     def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, watermark: int) -> Step:
         """One micro-batch of a stream (`streamtime.udfs.state.Transition`); columns are the time and the window's end."""

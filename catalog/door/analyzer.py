@@ -27,7 +27,7 @@ from streamtime.door.planframe import Nodes, Operator, PlanFrame
 from streamtime.shelf import FUNCTIONS
 from streamtime.sparks import spark_version
 from streamtime.sql.call.binding import bind
-from streamtime.sql.call.errors import TOO_DEEP, CallError, gist, too_deep, unlogged
+from streamtime.sql.call.errors import TOO_DEEP, CallError, not_computed, not_constant, too_deep, unlogged
 from streamtime.sql.call.spec import Spec
 from streamtime.sql.call.values import Expression, Place, Sort, Table, Value
 from streamtime.sql.tables.classes import refuse_foreign
@@ -335,15 +335,14 @@ class AnalyzerDoor:
         text = expression.sql()
         argument = f"`{name}`" if name else None
         if not expression.foldable():
-            fix = "Options are constants; SQL over columns goes in quotes."
             if name is None and expression.nodeName() == "ScalarSubquery":
                 raise CallError(spec.name, None, "expected a TABLE argument, got a query without TABLE", "Write TABLE(SELECT ..).")
-            raise CallError(spec.name, argument, f"expected a constant, got {text}", fix)
+            raise not_constant(spec.name, argument, text)
         try:
             with unlogged():
                 value = expression.eval(None)
         except (CapturedException, Py4JJavaError) as error:
-            raise CallError(spec.name, argument, f"{text} cannot be computed: {gist(error)}") from None
+            raise not_computed(spec.name, argument, text, error) from None
         kind = expression.dataType()
         return Value(self._python(value, kind), kind.sql(), text)
 

@@ -34,6 +34,8 @@ BROADCAST = 200_000  # rows that are sent to each task
 RECENT = 20  # commits that are read at first: those since the last run are nearly always among them
 FEW = 2_000  # units that a condition can name: it stands in the commit, and of 20,000 it took longer than a MERGE
 FLOATING = (T.FloatType, T.DoubleType)
+REPLACES = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"  # a setting of those versions of Delta that know replaceOn
+OLD, NEW = "streamtime_old", "streamtime_new"  # rows by the names of no column
 REPEATED = "Another run of maintain did it at the same time."
 
 
@@ -127,7 +129,22 @@ class Target:
         if few:  # Delta refuses rows that the condition does not name
             condition = one_of(T.StructType(keys.schema.fields[:-1]), [tuple(row)[:-1] for row in named])
             return self._written(rows.write.format("delta").mode("overwrite").option("replaceWhere", condition), receipt, label(receipt))
+        if "removed" not in counts and self._replaces:
+            same = " AND ".join(f"{OLD}.{quoted(c)} <=> {NEW}.{quoted(c)}" for c in units)
+            source = F.broadcast(rows) if counts.total() <= BROADCAST else rows
+            writer = source.alias(NEW).write.format("delta").mode("overwrite").option("replaceOn", same).option("targetAlias", OLD)
+            return self._written(writer, receipt, label(receipt))
         return self._put_by_merge(differing, units, counts, receipt, label(receipt))
+
+    @property
+    def _replaces(self) -> bool:
+        """Whether this Delta puts rows in the places of those that a condition matches, which looks once through the table. One that does
+        not know that setting would put them in the place of the whole table.
+        """
+        try:
+            return str(self.session.conf.get(REPLACES)).lower() == "true"
+        except PySparkException:
+            return False
 
     def _put_by_merge(self, differing: DataFrame, units: Sequence[str], counts: Counter[str], receipt: Receipt, label: str) -> Receipt:
         """Without rows to insert, a MERGE compares with few rows what is there, and sorts nothing."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from streamtime.pictures.picture import Arrow, Bar, Mark, Picture, moment, stacked
+from streamtime.udfs.closing import of_sessions, of_time_windows
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ def _windows(given: Given, lanes: Mapping[str, int]) -> Drawn:
     """Windows with their grace; those of a row that all closed before it came are not drawn for it."""
     if given.options.get("gap") is not None:
         return _sessions(given, lanes, ("window_start", "window_end"))
-    grace, found = given.options.get("grace") or 0, dict[tuple[int, int, int], tuple[int, ...]]()
+    closing, found = of_time_windows(given.options.get("grace") or 0), dict[tuple[int, int, int], tuple[int, ...]]()
     for row in given.rows:
         for start, end in bounds_of(row, "window_start", "window_end"):
             known = found.setdefault((lanes[row.lane], start, end), ())
@@ -212,7 +213,7 @@ def _windows(given: Given, lanes: Mapping[str, int]) -> Drawn:
     words = "from {} to {}"
     return Drawn(
         [
-            Bar(lane, start, end, "window", closes=end + grace, numbers=n, words=words.format(*written(given, start, end)))
+            Bar(lane, start, end, "window", closes=closing.last(end), numbers=n, words=words.format(*written(given, start, end)))
             for (lane, start, end), n in found.items()
         ]
     )
@@ -228,7 +229,8 @@ def bounds_of(row: Seen, first: str, last: str) -> list[tuple[int, int]]:
 
 def _sessions(given: Given, lanes: Mapping[str, int], names: tuple[str, str] = ("session_start", "session_end")) -> Drawn:
     """Sessions as they ended up, from what each row did to those that were live when it came."""
-    gap, grace = given.options.get("gap") or 0, given.options.get("grace")
+    grace = given.options.get("grace")
+    closing = of_sessions(given.options.get("gap") or 0, grace)
     live: list[Bar] = []
     for row in given.rows:
         for start, end in bounds_of(row, *names) if row.outcome != "late" else ():
@@ -241,11 +243,11 @@ def _sessions(given: Given, lanes: Mapping[str, int], names: tuple[str, str] = (
                 and start <= b.start
                 and b.end <= end
                 # a session that is closed stays what it is
-                and (grace is None or now is None or now <= b.end + gap + grace)
+                and (grace is None or now is None or b.end >= closing.closed_before(now))
             ]
             live = [b for b in live if b not in taken]
             numbers = sorted({row.number, *(n for b in taken for n in b.numbers)})
-            live.append(Bar(lane, start, end, "session", closes=end + gap + (grace or 0), numbers=tuple(numbers)))
+            live.append(Bar(lane, start, end, "session", closes=closing.last(end), numbers=tuple(numbers)))
     return Drawn([replace(b, words="from {} to {}".format(*written(given, b.start, b.end))) for b in live])
 
 

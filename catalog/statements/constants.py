@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from streamtime.sql.call.errors import CallError, gist, unlogged
+from streamtime.sql.call.errors import not_computed, not_constant, unlogged
 from streamtime.sql.call.values import Value
 from streamtime.sql.syntax.tokens import Span, blank
 from streamtime.statements.calls import Call, Given, Statement
@@ -97,13 +97,11 @@ def _refusal(call: Call, given: Given, text: str, error: PySparkException, again
     argument = f"`{given.name}`" if given.name else None
     condition = error.getCondition() or ""
     if condition == NOT_CONSTANT:
-        return CallError(
-            call.function, argument, f"expected a constant, got {text}", "Options are constants; SQL over columns goes in quotes."
-        )
+        return not_constant(call.function, argument, text)
     if condition.startswith(("UNRESOLVED_", "PARSE_", "DATATYPE_MISMATCH")):
         again()  # without LIMIT: the same error, at the place in the statement
         return error
-    return CallError(call.function, argument, f"{text} cannot be computed: {gist(error)}")
+    return not_computed(call.function, argument, text, error)
 
 
 def _collected(kind: T.DataType) -> bool:

@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed, unlogged
+from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed, of_other_type, unlogged
 from streamtime.sql.rows.columns import orderable
 from streamtime.sql.rows.typed import ddl, needs_mapping
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.applied import Applied
 from streamtime.statements.query import is_remote, query
 from streamtime.store.puts import APP, CONFLICTS, VERSION
-from streamtime.store.table import QUERY, qualified
+from streamtime.store.table import qualified, query_id
 
 NAME = "apply_changes"
 OF_CHANGES = ("change_type", "change_time", "change_seq", "_change_type", "_commit_version", "_commit_timestamp")
@@ -97,9 +97,7 @@ def changes_writer(target: str, **options: Any) -> Callable[[DataFrame, int], No
 
     def write(df: DataFrame, number: int) -> None:
         spark = df.sparkSession
-        app = options.get("app_id") or spark.sparkContext.getLocalProperty(QUERY)
-        if app is None:
-            raise CallError(NAME, "`app_id`", "is missing: Spark does not say which query this is", "Add app_id='my query'.")
+        app = query_id(spark, options.get("app_id"), NAME, "Add app_id='my query'.")
         given = {name: value for name, value in options.items() if name != "app_id"}
         keys, sequence = _listed(given.pop("keys")), _listed(given.pop("sequence_by"))
         applier = _Applier(spark, target, df, keys, sequence, given.pop("deleted", None), given.pop("scd", 1))
@@ -229,7 +227,7 @@ class _Applier:
             raise CallError(NAME, "`deleted`", f"Spark cannot resolve it: {gist(error)}", "Write a condition over the columns.") from None
         if not isinstance(kind_, T.BooleanType):
             fix = "Write it as op = 'D'."
-            raise CallError(NAME, "`deleted`", f"expected a condition, got {kind_.simpleString().upper()} (`{condition}`)", fix)
+            raise CallError(NAME, "`deleted`", of_other_type("a condition", kind_.simpleString(), condition), fix)
         return f"({condition})", marks
 
     def _ties(self) -> list[str]:

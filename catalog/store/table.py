@@ -123,9 +123,7 @@ class VersionedTable:
         """
 
         def write(df: DataFrame, number: int) -> None:
-            app = app_id or df.sparkSession.sparkContext.getLocalProperty(QUERY)
-            if app is None:
-                raise CallError(NAME, "`app_id`", "is missing: Spark does not say which query this is", "Use writer(app_id='my query').")
+            app = query_id(df.sparkSession, app_id, NAME, "Use writer(app_id='my query').")
             self._put(df, (f"stream:{app}", number), order_by)
 
         return write
@@ -346,6 +344,14 @@ def delta(spark: SparkSession, who: str = NAME) -> Iterator[None]:
         if "DELTA_CONFIGURE_SPARK" not in str(error) and "data source: delta" not in str(error) and "JavaPackage" not in str(error):
             raise
         raise CallError(who, None, "this session has no Delta Lake", NO_DELTA.format(spark_version(spark.version).minor, DELTA)) from None
+
+
+def query_id(spark: SparkSession, app_id: str | None, who: str, fix: str) -> str:
+    """What a streaming query is known by, whose micro-batches count once."""
+    found = app_id or spark.sparkContext.getLocalProperty(QUERY)
+    if found is None:
+        raise CallError(who, "`app_id`", "is missing: Spark does not say which query this is", fix)
+    return found
 
 
 def qualified(spark: SparkSession, table: str, who: str = NAME) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.as_of.lookup import BACKWARD, MATCH, checked, meaning
+from streamtime.sql.as_of.lookup import BACKWARD, MATCH, checked, meaning, refuse_longer_than_retention
 from streamtime.sql.rows.columns import must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
 from streamtime.sql.stream.plan import KeyState, Leaving, clocked, has_watermark, met, unclocked
@@ -36,8 +36,7 @@ def refuse(call: Bound) -> None:
     if call["retention"] is None:
         problem = "is missing: the right side is a stream, whose versions are held in the state, and this says for how long"
         raise call.refuse("`retention`", problem, "Add retention => INTERVAL 1 HOUR: how old a left row may be when it comes.")
-    if (call["grace"] or 0) > call["retention"]:
-        raise call.refuse("`grace`", "is longer than `retention`: rows would wait until their version has expired", "Make it no longer.")
+    refuse_longer_than_retention(call)
     if call["ties"] == "error":
         fix = "Say ties => 'last' or 'first'."
         raise call.refuse("`ties`", "'error' is not possible where the right side is a stream: equal times may come later", fix)

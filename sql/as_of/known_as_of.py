@@ -22,6 +22,7 @@ from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.udfs.as_of_join import EXPIRED, KnownAsOf
+from streamtime.udfs.closing import of_waiting_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -92,9 +93,8 @@ def _released(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Sides
     releasing = frame.df.where(time.column.isNotNull() & arrival.column.isNotNull())
     names = frame.df.columns
     nothing = [F.lit(None).cast(f.dataType).alias(f.name) if f.name not in identity else named(f.name) for f in frame.df.schema]
-    waiting = frame.df.select(
-        "*", expression(plus(at, call["grace"])).alias(LIMIT), F.lit(None).cast(arrival.type).alias(RELEASE), F.lit(False).alias(WAITS)
-    )
+    leaves = expression(of_waiting_rows(call["grace"]).close(at, plus))
+    waiting = frame.df.select("*", leaves.alias(LIMIT), F.lit(None).cast(arrival.type).alias(RELEASE), F.lit(False).alias(WAITS))
     every = waiting.unionAll(releasing.select(*nothing, *moves))
     down = Window.partitionBy(*map(named, identity)).orderBy(
         sorted_by(quoted(LIMIT), ascending=False, nulls_first=False), sorted_by(quoted(WAITS), ascending=False, nulls_first=False)

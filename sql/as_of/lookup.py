@@ -185,6 +185,13 @@ def meaning(call: Bound, sides: Sides) -> tuple[str, bool]:
     return direction, exact
 
 
+def refuse_longer_than_retention(call: Bound) -> None:
+    """A row must not wait longer than what it waits for is there."""
+    grace, retention = call["grace"], call["retention"]
+    if grace is not None and retention is not None and grace > retention:
+        raise call.refuse("`grace`", "is longer than `retention`: rows would wait until their version has expired", "Make it no longer.")
+
+
 def _order(joined: Both, rising: str, rights_first: bool, reverse: bool) -> list[Column]:
     sides_at_once = sorted_by(quoted(IS_RIGHT), ascending=not rights_first, nulls_first=not rights_first)
     return [sorted_by(quoted(rising)), sides_at_once, *[t.sort(reverse) for t in joined.ties]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.kinds import Refused
-from streamtime.sql.call.names import Names
+from streamtime.sql.call.names import Names, is_reserved
 from streamtime.sql.call.spec import Bound, Spec, as_they_are
 from streamtime.sql.call.values import Place, Table, Value
 
@@ -106,3 +106,9 @@ def _check_clauses(spec: Spec, table: Table, given: dict[str, Any]) -> None:
     if spec.ordered and not table.order_by and not given.get("order_by"):
         fix = "Add ORDER BY ts (the event time, if nothing is late) after TABLE(..), or order_by => ARRAY('ts')."
         raise CallError(spec.name, "ORDER BY", "is missing: the processing order has no default", fix)
+
+
+def refuse_reserved(call: Bound, names: Sequence[str]) -> None:
+    """Whether none of the input's columns could be taken for one of ours."""
+    if reserved := [n for n in names if is_reserved(n)]:
+        raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it in the TABLE argument.")

@@ -43,6 +43,25 @@ class NoHistory(CallError):
     """A table keeps no history that could be asked."""
 
 
+EVENT_TIME = "TIMESTAMP, TIMESTAMP_NTZ or DATE as event time"
+
+
+def of_other_type(expected: str, came: str, text: str) -> str:
+    """The problem of an expression that is not what it is asked to be; `came` is the name of its type."""
+    return f"expected {expected}, got {came.upper()} (`{text}`)"
+
+
+def not_constant(function: str, argument: str | None, text: str | None = None) -> CallError:
+    """An option that is no constant."""
+    came = "" if text is None else f", got {text}"
+    return CallError(function, argument, f"expected a constant{came}", "Options are constants; SQL over columns goes in quotes.")
+
+
+def not_computed(function: str, argument: str | None, text: str, error: Exception) -> CallError:
+    """A constant that cannot be computed."""
+    return CallError(function, argument, f"{text} cannot be computed: {gist(error)}")
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """The closest known name as a question, or None when nothing is close."""
     if len(name) > MOST:

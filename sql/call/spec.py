@@ -54,6 +54,8 @@ class Local:
     details: tuple[str, ...]
     adds: tuple[str, ...] = ()
     of_all: tuple[str, ...] | None = None  # what output => 'all' shows; None: the details
+    of_every_row: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # outputs of every row, with these columns, and no report
+    texts: tuple[str, ...] = ()  # those of these columns that are text; the others are event times
     named: str = ""  # a text of the keys and the first of the columns that are added, last of them
     changes: bool = False  # it takes changes (`streamtime.sql.udtf.suppress`), those of all keys together
     suppression: Suppression | None = None  # .. and holds them back
@@ -62,11 +64,19 @@ class Local:
 
     def shown(self, output: str) -> tuple[str, ...]:
         """The columns that come last, by the call's output."""
-        if output == "puts":
-            return ("valid_to", "put_status")
+        if output in self.of_every_row:
+            return self.of_every_row[output]
         if output == "rows":
             return self.adds
         return self.details if output == "dropped" or self.of_all is None else self.of_all
+
+    def wanted(self, output: str) -> tuple[bool, ...]:
+        """Whether the rows of an output passed: all of them, or none, or either."""
+        return (True, False) if output == "all" or output in self.of_every_row else (output == "rows",)
+
+    def reported(self, output: str) -> bool:
+        """Whether the rows of an output have reason, stream time and lateness."""
+        return output != "rows" and output not in self.of_every_row
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.values import Expression
-from streamtime.sql.changes.given import ALIVE, MADE_ANEW, OLD, changes_of, is_newest, names_of, of_order, refuse_computed
+from streamtime.sql.changes.given import (
+    ALIVE,
+    MADE_ANEW,
+    OLD,
+    changes_of,
+    is_newest,
+    names_of,
+    of_order,
+    refuse_computed,
+    refuse_two_of_a_name,
+)
 from streamtime.sql.changes.runs import in_runs, last_before
 from streamtime.sql.plain.extremes import Extreme, with_extremes
 from streamtime.sql.rows import kernels
@@ -139,8 +149,7 @@ def changes(call: Bound, judged: Judged) -> DataFrame:
     upsert = F.when(there, "upsert").otherwise("delete").alias("change_type")
     seq = (2 * named(NUMBER) + F.when(named(MOVED) & named(COMES), 1).otherwise(0)).cast("bigint").alias("change_seq")
     kept = [(n, o) for n, o in shown if not call.names.among(o, MADE_ANEW)]
-    if twice := call.names.twice([*(o for _, o in kept), *kinds, "change_type", "change_time", "change_seq"]):
-        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Rename one of them.")
+    refuse_two_of_a_name(call, [*(o for _, o in kept), *kinds, "change_type", "change_time", "change_seq"], "Rename one of them.")
     return df.select(*(named(n).alias(o) for n, o in kept), *values, upsert, named(AT).alias("change_time"), seq)
 
 

@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from streamtime.sql.as_of.sides import clock_keys
 from streamtime.sql.call.names import plain
 from streamtime.sql.call.values import Expression
-from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, names_of, of_order
+from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, names_of, of_order, refuse_two_of_a_name
 from streamtime.sql.changes.join import APPLIED, OF_ROW, SIDE, SIDES, TIME, applied, check_order, check_types, comparable, prepared, side_of
 from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
@@ -122,8 +122,7 @@ def together(call: Bound, both: tuple[Side, Side]) -> Both:
     if call["output"] in TOLD:
         shown, of_either = _with_right_keys(call, both, shown, keys[1], df.schema)
         df = df.withColumns({n: F.coalesce(*map(named, pair)) for n, pair in of_either.items()})
-    if twice := call.names.twice([o for _, o in shown]):
-        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Give one of them another name in its side's query.")
+    refuse_two_of_a_name(call, [o for _, o in shown])
     refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
     columns, originals = tuple(refs[n] for n, _ in shown), tuple(o for _, o in shown)
     order = tuple(Order(refs[n], True, True) for n in ordered)

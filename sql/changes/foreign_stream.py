@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.changes.foreign import TIES, shown_of, sides, together
-from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order
+from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order, refuse_two_of_a_name
 from streamtime.sql.changes.join import OF_ROW, SIDE, SIDES
 from streamtime.sql.changes.join import TIME as TAKES_PART
 from streamtime.sql.changes.stream import AS_THEY_ARE, MADE, PLACE, TIME, Changes, clocked_sides, released_changes
@@ -66,8 +66,7 @@ def by_foreign_key(call: Bound) -> DataFrame:
             must_travel(call, None, f"column `{original}` of the {name} side", kind, "to Python on a stream")
     names = _names(both)
     shown = shown_of(call, both, (names.key, names.on), names.ordered, (names.left, names.right))
-    if twice := call.names.twice([o for _, o in shown]):
-        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Give one of them another name in its side's query.")
+    refuse_two_of_a_name(call, [o for _, o in shown])
     columns = {n: f"{o} {side.frame.df.schema[column].dataType.simpleString()}" for n, o, side, column in _own(both, names)}
     options |= {"columns": ", ".join(columns.values())}
     left, right = clocked_sides(call, both)

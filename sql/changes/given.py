@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from streamtime.sql.rows.changelog import deletions, preimages, typed
+from streamtime.sql.rows.changelog import deletions, preimages, refuse_no_condition, refuse_unnamed, typed
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, less, named
 from streamtime.sql.rows.frame import PREFIX
@@ -52,22 +51,25 @@ def _judged(call: Bound, frame: Frame, bounded: bool, clocks: tuple[Ref, ...]) -
     return frame.with_df(frame.df.withColumns({CLOCK: named(STREAM_TIME), OLD: late}))
 
 
-def refuse_no_condition(call: Bound, option: str, given: Ref) -> None:
-    """Whether the option says yes or no of a row."""
-    if not isinstance(given.type, (T.BooleanType, T.NullType)):
-        kind = given.type.simpleString().upper()
-        raise call.refuse(f"`{option}`", f"expected a condition, got {kind} (`{given.text}`)", "Write it as 'value IS NULL'.")
-
-
 def refuse_computed(call: Bound, frame: Frame, refs: Sequence[tuple[str, Ref]]) -> None:
     """A change has these columns by their names (C10). `refs` are columns and what the call asks them to be."""
-    plain = {c.name for c in frame.columns}
     for role, ref in refs:
-        if ref.name not in plain:
-            fix = f"Name it in the TABLE argument: TABLE(SELECT *, {ref.text} AS name FROM ..)."
-            raise call.refuse(role, f"a change has this column, so it needs a name (`{ref.text}`)", fix)
+        refuse_unnamed(call, role, ref, frame.columns)
     if not frame.keys:
         raise call.refuse("PARTITION BY", "is missing: the key by which a change replaces a row", "Name the columns of the key.")
+
+
+def refuse_two_of_a_name(call: Bound, names: Sequence[str], fix: str = "Give one of them another name in its side's query.") -> None:
+    """Whether the columns of a result have names of their own."""
+    if twice := call.names.twice(names):
+        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", fix)
+
+
+def refuse_unpaired(call: Bound, what: str, left: Sequence[object], right: Sequence[object]) -> None:
+    """Whether both sides have as many of something as the other."""
+    if len(left) != len(right):
+        problem = f"the left side has {len(left)} {what}, the right side {len(right)}"
+        raise call.refuse(None, problem, "The n-th of the left side goes with the n-th of the right side.")
 
 
 def of_order(order: Sequence[Order]) -> tuple[Ref, ...]:

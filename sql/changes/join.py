@@ -15,7 +15,19 @@ from pyspark.sql import types as T
 from streamtime.sql.as_of.sides import clock_keys
 from streamtime.sql.call.errors import CallError, unlogged
 from streamtime.sql.call.values import Expression
-from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, is_newest, names_of, of_order, refuse_computed
+from streamtime.sql.changes.given import (
+    ALIVE,
+    CLOCK,
+    MADE_ANEW,
+    OLD,
+    changes_of,
+    is_newest,
+    names_of,
+    of_order,
+    refuse_computed,
+    refuse_two_of_a_name,
+    refuse_unpaired,
+)
 from streamtime.sql.changes.runs import Runs, in_runs, last_before
 from streamtime.sql.rows.columns import expression, has_collation, named, orderable, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
@@ -90,9 +102,7 @@ class Joined:
 def changes(call: Bound) -> Joined:
     """The changes of both sides, each with the last ones of either side before it."""
     frames = prepared(call, 0), prepared(call, 1)
-    if len(frames[0].keys) != len(frames[1].keys):
-        problem = f"the left side has {len(frames[0].keys)} keys, the right side {len(frames[1].keys)}"
-        raise call.refuse(None, problem, "The n-th of the left side goes with the n-th of the right side.")
+    refuse_unpaired(call, "keys", frames[0].keys, frames[1].keys)
     check_types(call, "PARTITION BY", frames[0].keys, frames[1].keys)
     check_order(call, *frames)
     clocks = clock_keys(call, frames[0])
@@ -177,9 +187,7 @@ def check_types(call: Bound, role: str, left: Sequence[Ref], right: Sequence[Ref
 
 def check_order(call: Bound, left: Frame, right: Frame) -> None:
     """Whether the rows of both sides have one order, and times of one type."""
-    if len(left.order) != len(right.order):
-        problem = f"the left side has {len(left.order)} ORDER BY items, the right side {len(right.order)}"
-        raise call.refuse(None, problem, "The n-th of the left side goes with the n-th of the right side.")
+    refuse_unpaired(call, "ORDER BY items", left.order, right.order)
     check_types(call, "`time`" if call["time"] else "ORDER BY", [left.time], [right.time])
     check_types(call, "ORDER BY", of_order(left.order), of_order(right.order))
     for first, other in zip(left.order, right.order, strict=True):
@@ -256,6 +264,5 @@ def _shown(call: Bound, both: tuple[Side, ...], keys: list[str], ordered: list[s
     shown = [(n, o) for o, n in shared.items() if not call.names.among(o, MADE_ANEW)]
     shown += [(n, o) for names, side in zip(own, both, strict=True) for n, (_, o) in zip(names, side.own, strict=True)]
     shown += [(SIDE, "side")] if call["output"] in ("dropped", "all", "explain") else []
-    if twice := call.names.twice([o for _, o in shown]):
-        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Give one of them another name in its side's query.")
+    refuse_two_of_a_name(call, [o for _, o in shown])
     return shown

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order
+from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order, refuse_two_of_a_name, refuse_unpaired
 from streamtime.sql.changes.join import SIDE, SIDES, check_order, check_types, prepared, side_of
 from streamtime.sql.rows.columns import must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
@@ -92,9 +92,7 @@ def released_changes(
 def joined(call: Bound) -> DataFrame:
     """JOIN_CHANGES."""
     frames = prepared(call, 0), prepared(call, 1)
-    if len(frames[0].keys) != len(frames[1].keys):
-        problem = f"the left side has {len(frames[0].keys)} keys, the right side {len(frames[1].keys)}"
-        raise call.refuse(None, problem, "The n-th of the left side goes with the n-th of the right side.")
+    refuse_unpaired(call, "keys", frames[0].keys, frames[1].keys)
     check_types(call, "PARTITION BY", frames[0].keys, frames[1].keys)
     check_order(call, *frames)
     both = side_of(call, 0, frames[0], ()), side_of(call, 1, frames[1], ())
@@ -158,8 +156,7 @@ def _shown(call: Bound, both: tuple[Side, Side], keys: list[str], ordered: list[
     shown = [(n, o) for o, n in shared.items() if not call.names.among(o, MADE_ANEW)]
     shown += [(n, o) for names, side in zip(own, both, strict=True) for n, (_, o) in zip(names, side.own, strict=True)]
     shown += [(SIDE_NAME, "side")] if told else []
-    if twice := call.names.twice([o for _, o in shown]):
-        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Give one of them another name in its side's query.")
+    refuse_two_of_a_name(call, [o for _, o in shown])
     return shown
 
 

@@ -12,12 +12,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.changes.aggregate import ROWS, SUM, result
-from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order
+from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order, refuse_two_of_a_name
 from streamtime.sql.changes.stream import AS_THEY_ARE, AT, PLACE, SEQ, TIME, Changes, released_changes
 from streamtime.sql.rows.columns import expression, must_travel, named, orderable
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
-from streamtime.sql.rows.typed import collated
-from streamtime.sql.stream.plan import KeyState, Leaving, clocked, released, unclocked
+from streamtime.sql.stream.plan import KeyState, Leaving, clocked, refuse_collated, released, unclocked
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.changes.latest import Log
 from streamtime.udfs.changes.replaced import Replaced
@@ -74,9 +73,7 @@ def _with_parts(call: Bound, seen: Judged) -> Frame:
     """The changes with these columns."""
     frame = seen.frame
     for ref in seen.groups:
-        if collated(ref.type):
-            fix = f"Use collate({ref.text}, 'UTF8_BINARY'), or lower({ref.text}), in the TABLE argument."
-            raise call.refuse("`group_by`", f"a column with a collation is not possible on a stream (`{ref.text}`)", fix)
+        refuse_collated(call, "`group_by`", "a column", ref)
         must_travel(call, "`group_by`", f"column `{ref.text}`", ref.type, "to Python on a stream")
     order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
     counted = [r.column for r, o in order if not call.names.among(o, MADE_ANEW)]
@@ -119,8 +116,9 @@ def _of_groups(call: Bound, seen: Judged, parts: DataFrame, carried: list[str]) 
     sent = [*(c.name for c in columns), *_equal(seen)]
     df = released(call, frame, holder, state, Leaving(sent, fields), is_clocked=True, step="groups")
     names = [(n, o) for o, n in shown.items() if not call.names.among(o, MADE_ANEW)]
-    if twice := call.names.twice([*(o for _, o in names), *(a.name for a in seen.asked), "change_type", "change_time", "change_seq"]):
-        raise call.refuse(None, f"the result would have two columns `{twice[0]}`", "Rename one of them.")
+    refuse_two_of_a_name(
+        call, [*(o for _, o in names), *(a.name for a in seen.asked), "change_type", "change_time", "change_seq"], "Rename one of them."
+    )
     there = named(ROWS) > 0
     values = [F.when(there, result(call, one, ref)).alias(one.name) for one, ref in zip(seen.asked, seen.given, strict=True)]
     change = F.when(there, "upsert").otherwise("delete").alias("change_type")

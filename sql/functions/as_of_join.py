@@ -123,7 +123,7 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.as_of.both_streams import looked_up_in_streams
 from streamtime.sql.as_of.known_as_of import known_as_of
-from streamtime.sql.as_of.lookup import BACKWARD, FORWARD, MATCH, NEAREST, field, looked_up
+from streamtime.sql.as_of.lookup import BACKWARD, FORWARD, MATCH, NEAREST, field, looked_up, refuse_longer_than_retention
 from streamtime.sql.as_of.sides import Sides, clock_keys, sides, without_tables
 from streamtime.sql.as_of.stream import looked_up_in_stream, over_stream
 from streamtime.sql.call.errors import gist, unlogged
@@ -167,8 +167,7 @@ def check(call: Bound) -> None:
     if call["ties"] not in (None, "last"):
         problem = f"'{call['ties']}' does not go with `arrival`: of equal times the later arrival wins (J5)"
         raise call.refuse("`ties`", problem, "Leave one out.")
-    if call["grace"] is not None and call["retention"] is not None and call["grace"] > call["retention"]:
-        raise call.refuse("`grace`", "is longer than `retention`: rows would wait until their version has expired", "Make it no longer.")
+    refuse_longer_than_retention(call)
     if call["at_end"] and call["grace"] is None:
         raise call.refuse("`at_end`", "needs `grace`: without it no row waits", "Leave it out, or add grace => INTERVAL 5 MINUTES.")
 

@@ -100,6 +100,7 @@ from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows.first_reach import in_time
 from streamtime.sql.windows.membership import END, START, VERDICT, check_slide, clocked, closed, in_sessions, windowed
+from streamtime.udfs.closing import of_time_windows
 from streamtime.udfs.sessions.rules import FirstInSession
 from streamtime.udfs.windows import FirstInWindow
 
@@ -134,7 +135,7 @@ def plan(call: Bound) -> DataFrame:
     rows_only = call["output"] == "rows"
     if rows_only and call["size"] is not None and not frame.in_time_order and not call.clock_by:
         again = straight_from_files(frame)
-        fresh = in_time(frame, takes_part, call["size"], call["slide"] or call["size"], call["grace"], again)
+        fresh = in_time(frame, takes_part, call["size"], call["slide"] or call["size"], of_time_windows(call["grace"]), again)
         if fresh is not None:
             fresh, names = fresh.comparable(fresh.keys)
             found = {"window_start": named(START), "window_end": named(END)}
@@ -182,7 +183,8 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
 
 
 def _time_windows(call: Bound, frame: Frame, takes_part: Column, clock: str, identity: list[Column]) -> Frame:
-    df, late = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]).df, closed(frame, clock, call["grace"])
+    df = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]).df
+    late = closed(frame, clock, of_time_windows(call["grace"]))
     if call["output"] == "rows":
         return _first(frame.with_df(df.where(~late)), identity)
     number = F.row_number().over(Window.partitionBy(*identity, named(START), takes_part, late).orderBy(*frame.sort()))

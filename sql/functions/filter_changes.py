@@ -93,11 +93,11 @@ from pyspark.sql import functions as F
 from streamtime.sql.call.kinds import Flag, Text
 from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec, apart_without
 from streamtime.sql.call.values import Expression
-from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, names_of, of_order, refuse_computed, refuse_no_condition
+from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, names_of, of_order, refuse_computed
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
 from streamtime.sql.changes.runs import Runs, in_runs
 from streamtime.sql.changes.stream import filtered, over_streams
-from streamtime.sql.rows.changelog import DELETED
+from streamtime.sql.rows.changelog import DELETED, refuse_no_condition
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import explained, outcome

@@ -194,7 +194,15 @@ SPEC = Spec(
     page=__doc__,
     plan=plan,
     apart=lambda _given, _in_time_order: FOLLOWS_CLOCK,
-    local=Local(partial(judges.changes, FUNCTION), details=(), adds=EMITTED, of_all=EMITTED, changes=True, suppression=FUNCTION),
+    local=Local(
+        partial(judges.changes, FUNCTION),
+        details=(),
+        adds=EMITTED,
+        of_all=EMITTED,
+        texts=("emit_reason",),
+        changes=True,
+        suppression=FUNCTION,
+    ),
     check=check,
     options=(
         Option("window_end", Text(), "the end of a row's window", default_text="none: the column `window_close` says when it closes"),

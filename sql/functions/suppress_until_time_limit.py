@@ -160,7 +160,15 @@ SPEC = Spec(
     page=__doc__,
     plan=plan,
     apart=lambda _given, _in_time_order: FOLLOWS_CLOCK,
-    local=Local(partial(judges.changes, FUNCTION), details=(), adds=EMITTED, of_all=EMITTED, changes=True, suppression=FUNCTION),
+    local=Local(
+        partial(judges.changes, FUNCTION),
+        details=(),
+        adds=EMITTED,
+        of_all=EMITTED,
+        texts=("emit_reason",),
+        changes=True,
+        suppression=FUNCTION,
+    ),
     check=check,
     options=(
         Option(

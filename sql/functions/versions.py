@@ -198,6 +198,8 @@ SPEC = Spec(
         details=(),
         adds=("valid_from", "valid_to"),
         of_all=("valid_from", "valid_to"),
+        of_every_row={"puts": ("valid_to", "put_status")},
+        texts=("put_status",),
         changes=True,
         without_key="null_key",
     ),

@@ -23,6 +23,7 @@ from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import event_time, microseconds
 from streamtime.sql.syntax.text import minus, plus, quoted
+from streamtime.udfs.closing import in_grace, of_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +106,7 @@ def _islands(rows: DataFrame, keys: Sequence[Column], gap: int, grace: int) -> D
     """With the first and last time of each row's island, and whether a row of it came too late to be sure of its session."""
     rows = _with_first(rows, keys, gap)
     island = Window.partitionBy(*keys, named(FIRST))
-    late = expression(f"{quoted(AT)} < {minus(quoted(SINCE), grace)}")
+    late = expression(f"{quoted(AT)} < {in_grace(quoted(SINCE), grace, minus)}")
     return rows.withColumns({LAST: F.max(named(AT)).over(island), LATE: F.max(late).over(island)})
 
 
@@ -127,7 +128,7 @@ def _troubled(rows: DataFrame) -> DataFrame:
 def _sessions(gap: int, grace: int) -> str:
     """SQL text for the sessions that rows make, with the numbers of their rows in arrays of arrays. Those that are closed are items."""
     at, since, row = (f"one.{quoted(name)}" for name in (AT, SINCE, ROW))
-    closes = minus(minus(since, gap), grace)
+    closes = of_sessions(gap, grace).closed_before(since, plus, minus)
     none = "slice(array(struct(0L AS low, 0L AS high, array(array(0)) AS rows)), 1, 0)"
     touches = f"x.high >= {closes} AND x.low <= {plus(at, gap)} AND x.high >= {minus(at, gap)}"
     numbers = f"array(array({row}))"
@@ -185,7 +186,7 @@ def _risen(
 ) -> DataFrame:
     """Where times never fall: a row goes on with the session of the row before it that was not late, if that is near and not closed."""
     so_far = Window.partitionBy(*apart).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
-    closes = None if grace is None else expression(minus(minus(quoted(SINCE), gap), grace))
+    closes = None if grace is None else expression(of_sessions(gap, grace).closed_before(quoted(SINCE), plus, minus))
     late = F.lit(False) if closes is None else F.coalesce(named(AT) < closes, F.lit(False))
     before = F.last(F.when(~late, named(AT)), ignorenulls=True).over(so_far.rowsBetween(Window.unboundedPreceding, -1))
     near = ~late & (before >= expression(minus(quoted(AT), gap)))
@@ -207,7 +208,7 @@ def _steps(gap: int, grace: int | None, totals: Sequence[Total], final: bool) ->
     A live session is the last step taken in it. `near` are those that a row merges with: `a`, and where there are two, a later `b`.
     """
     at, since, row = (f"one.{quoted(name)}" for name in (AT, SINCE, ROW))
-    closes = None if grace is None else minus(minus(since, gap), grace)
+    closes = None if grace is None else of_sessions(gap, grace).closed_before(since, plus, minus)
     states = "".join(f", s{i}: {t.kind}" for i, t in enumerate(totals))
     numbers = ", ".join(f"{name}: BIGINT" for name in ("was_low", "was_high", "low", "high"))
     none = f"CAST(array() AS ARRAY<STRUCT<row: INT, late: BOOLEAN, {numbers}{states}>>)"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
+from streamtime.sql.call.errors import of_other_type
 from streamtime.sql.call.kinds import Text
 from streamtime.sql.call.spec import Option
 from streamtime.sql.call.values import Expression
@@ -16,7 +17,7 @@ from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
-    from streamtime.sql.rows.frame import Frame
+    from streamtime.sql.rows.frame import Frame, Ref
 
 DELETED = Option(
     "deleted",
@@ -32,11 +33,24 @@ def changelog(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
         extras["deleted"] = (Expression.parse(call["deleted"]),)
     frame = prepare(call, clock_by=call.clock_by, **extras)
     for ref in frame.extras.get("deleted", ()):
-        if not isinstance(ref.type, (T.BooleanType, T.NullType)):
-            kind = ref.type.simpleString().upper()
-            raise call.refuse("`deleted`", f"expected a condition, got {kind} (`{ref.text}`)", "Write it as 'value IS NULL'.")
+        refuse_no_condition(call, "deleted", ref)
     no_changes = preimages(call, typed(frame))
     return frame if no_changes is None else frame.with_df(frame.df.where(~expression(no_changes)))
+
+
+def refuse_no_condition(call: Bound, option: str, given: Ref) -> None:
+    """Whether the option says yes or no of a row."""
+    if not isinstance(given.type, (T.BooleanType, T.NullType)):
+        raise call.refuse(
+            f"`{option}`", of_other_type("a condition", given.type.simpleString(), given.text), "Write it as 'value IS NULL'."
+        )
+
+
+def refuse_unnamed(call: Bound, role: str, ref: Ref, columns: Sequence[Ref]) -> None:
+    """A change has this column by its name (C10), so it is one of the input's `columns`; `role` is what the call asks it to be."""
+    if ref.name not in {c.name for c in columns}:
+        fix = f"Name it in the TABLE argument: TABLE(SELECT *, {ref.text} AS name FROM ..)."
+        raise call.refuse(role, f"a change has this column, so it needs a name (`{ref.text}`)", fix)
 
 
 def typed(frame: Frame) -> list[tuple[str, T.DataType]]:

@@ -11,8 +11,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.errors import TOO_DEEP, CallError, did_you_mean, gist, listed, too_deep, unlogged
-from streamtime.sql.call.names import RESERVED, is_reserved, parts, plain
+from streamtime.sql.call.binding import refuse_reserved
+from streamtime.sql.call.errors import EVENT_TIME, TOO_DEEP, CallError, did_you_mean, gist, listed, of_other_type, too_deep, unlogged
+from streamtime.sql.call.names import RESERVED, parts, plain
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows.columns import (
     TIMES,
@@ -190,7 +191,7 @@ def _roles(call: Bound, df: DataFrame, columns: tuple[Ref, ...], originals: tupl
         if role == "ORDER BY" and not orderable(ref.type):
             raise call.refuse(role, f"values of type {_sql(ref.type)} cannot be ordered (`{ref.text}`)", "Use a field of it.")
     if not isinstance(time.type, TIMES):
-        problem = f"expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got {_sql(time.type)} (`{time.text}`)"
+        problem = of_other_type(EVENT_TIME, time.type.simpleString(), time.text)
         raise call.refuse("`time`" if times else "ORDER BY", problem, _as_time(time, bool(times)))
     extras: dict[str, tuple[Ref, ...]] = {}
     for role, ref in refs:
@@ -214,8 +215,7 @@ def _as_time(ref: Ref, named_so: bool) -> str:
 def _unique(call: Bound) -> tuple[tuple[str, ...], list[str]]:
     """The names that the input's columns came with, and distinct ones for the frame."""
     names = call.tables[0].df.columns
-    if reserved := [n for n in names if is_reserved(n)]:
-        raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it in the TABLE argument.")
+    refuse_reserved(call, names)
     twice = call.names.twice(names)
     return tuple(names), [n if n not in twice else f"{PREFIX}input_{i}" for i, n in enumerate(names)]
 

@@ -5,7 +5,7 @@ Spark cannot sort a stream's rows, so they are sorted here. Nothing here knows w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from streamtime.udfs import keys
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import encoded, only
 from streamtime.udfs.arrays.ordering import By, one, sorted_rows
-from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Slices, Transition, grouped
+from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Seconds, Slices, Transition, grouped
 
 REASON, CLOCK = "__streamtime_reason", "__streamtime_stream_time"
 HALVES = "__streamtime_first_half", "__streamtime_second_half"
@@ -242,6 +242,11 @@ class Holding:
         """The numbers that come with each blob."""
         return (*counted(self.aside), *self.holder.counts)
 
+    @property
+    def seconds(self) -> tuple[Seconds, ...]:
+        """The metrics that are made of them, where they are more than sums."""
+        return self.holder.seconds if isinstance(self.holder, Counting) else ()
+
 
 class Hold(Bucket):
     """One bucket of keys, one micro-batch: blobs of rows in; out come blobs of what is due, and of what leaves at once."""
@@ -278,7 +283,7 @@ class Hold(Bucket):
             matrix = np.concatenate((distinct[:, step.groups], step.entries.matrix))
             state.put(Entries(matrix, step.entries.payload), threshold)
             out.append(step.out)
-            counts = together(counts, step.counts)
+            counts = together(counts, step.counts, {s.of for s in self.plan.seconds if s.least})
         yield blob([*released, *out], counts, self.plan.counts)
         self.save(state, self._wakes(state))
 
@@ -325,10 +330,10 @@ def blob(tables: list[pa.Table], counts: dict[str, float], names: Sequence[str])
     return pd.DataFrame({"data": [data], "counts": [[float(counts.get(c, 0)) for c in names]]}, dtype=object)
 
 
-def together(counts: dict[str, float], more: dict[str, float]) -> dict[str, float]:
-    """Numbers added up, but for the smallest of something."""
+def together(counts: dict[str, float], more: dict[str, float], least: Collection[str]) -> dict[str, float]:
+    """Numbers added up, but for those which are the smallest of something."""
     shared = {name: (counts[name], count) for name, count in more.items() if name in counts}
-    return counts | more | {name: min(pair) if name.endswith("_min") else sum(pair) for name, pair in shared.items()}
+    return counts | more | {name: min(pair) if name in least else sum(pair) for name, pair in shared.items()}
 
 
 def numbers(table: pa.Table, columns: Sequence[str], secret: str) -> Matrix:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
-    from streamtime.sql.rows.frame import Frame
-    from streamtime.udfs.state import Holder, Meeting, Transition
+    from streamtime.sql.rows.frame import Frame, Ref
+    from streamtime.udfs.state import Holder, Meeting, Seconds, Transition
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -58,6 +58,13 @@ def is_stream(call: Bound, explains: bool = False) -> bool:
         fix = f"Run SET {PROVIDER} = {ROCKSDB} first; streamtime.session() does."
         raise call.refuse(None, "on a stream, its state needs the RocksDB state store", fix)
     return True
+
+
+def refuse_collated(call: Bound, role: str, what: str, ref: Ref) -> None:
+    """The state tells keys apart byte by byte."""
+    if collated(ref.type):
+        fix = f"Use collate({ref.text}, 'UTF8_BINARY'), or lower({ref.text}), in the TABLE argument."
+        raise call.refuse(role, f"{what} with a collation is not possible on a stream (`{ref.text}`)", fix)
 
 
 def refuse_at_end(call: Bound) -> None:
@@ -153,7 +160,7 @@ def released(
         wall=wall,
         apart=tuple(of_rows),
     )
-    blobs = _run(call, frame, packed, Hold(plan), plan.counts, "ProcessingTime" if wall else "EventTime", step)
+    blobs = _run(call, frame, packed, Hold(plan), plan.counts, "ProcessingTime" if wall else "EventTime", step, plan.seconds)
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 
 
@@ -181,7 +188,14 @@ def unclocked(fields: Sequence[T.StructField]) -> list[T.StructField]:
 
 
 def _run(
-    call: Bound, frame: Frame, packed: DataFrame, processor: Judge | Hold | Meet, counts: Sequence[str], mode: str, step: str = ""
+    call: Bound,
+    frame: Frame,
+    packed: DataFrame,
+    processor: Judge | Hold | Meet,
+    counts: Sequence[str],
+    mode: str,
+    step: str = "",
+    seconds: Sequence[Seconds] = (),
 ) -> DataFrame:
     """The blobs that come out, with the metrics observed on the way."""
     kernels.ship_by_value(packing, buckets, meeting)
@@ -194,7 +208,9 @@ def _run(
     )  # a sum of microseconds over many rows is no BIGINT
     blobs = grouped.transformWithStateInPandas(processor, schema, "Append", mode)
     label = call["name"] or f"{call.spec.name.lower()}_{next(_numbers)}"
-    return blobs.observe(f"{label}_{step}" if step else label, F.lit(_said(call, frame)).alias("call"), *_observed(counts)).select("data")
+    return blobs.observe(f"{label}_{step}" if step else label, F.lit(_said(call, frame)).alias("call"), *_observed(counts, seconds)).select(
+        "data"
+    )
 
 
 def _said(call: Bound, frame: Frame) -> str:
@@ -215,9 +231,7 @@ def _packed(
 ) -> tuple[DataFrame, list[T.StructField]]:
     """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked. `told` tells keys apart."""
     for key in frame.keys:
-        if collated(key.type):
-            fix = f"Use collate({key.text}, 'UTF8_BINARY'), or lower({key.text}), in the TABLE argument."
-            raise call.refuse("PARTITION BY", f"a key with a collation is not possible on a stream (`{key.text}`)", fix)
+        refuse_collated(call, "PARTITION BY", "a key", key)
     df = frame.df if is_clocked else clocked(call, frame)
     sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
     code = F.coalesce(*(F.when(state.aside == reason, i) for i, reason in enumerate(("", *state.reasons))), F.lit(TAKES_PART))
@@ -297,7 +311,7 @@ def _pinned(frame: Frame, options: dict[str, Any]) -> dict[str, str]:
     return {STATE: STATE_FORM, "PARTITION BY": keys, "event time": time, **shown}
 
 
-def _observed(counts: Sequence[str]) -> list[Column]:
+def _observed(counts: Sequence[str], seconds: Sequence[Seconds]) -> list[Column]:
     """The metrics of section 8, as the query's progress shows them."""
     at = {name: F.col("counts")[i] for i, name in enumerate(counts)}
     totals = [
@@ -307,8 +321,8 @@ def _observed(counts: Sequence[str]) -> list[Column]:
         (F.try_divide(F.sum(at["lateness_sum"]), F.sum(at["timed_rows"])) / 1e6).alias("record_lateness_avg"),
         (F.max(at["lateness_max"]) / 1e6).alias("record_lateness_max"),
     ]
-    if "suppression_emit_total" in counts:
-        came, over, least = (at[f"suppression_{name}"] for name in ("emit_total", "overtime_sum", "overtime_min"))
-        late.append((F.sum(over) / F.nullif(F.sum(came), F.lit(0)) / 1e6).alias("suppression_overtime_avg"))
-        late.append((F.min(F.when(came > 0, least)) / 1e6).alias("suppression_overtime_min"))
+    for one in seconds:
+        of, among = at[one.of], at[one.among]
+        found = F.min(F.when(among > 0, of)) if one.least else F.sum(of) / F.nullif(F.sum(among), F.lit(0))
+        late.append((found / 1e6).alias(one.name))
     return [*totals, *late]

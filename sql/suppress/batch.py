@@ -31,6 +31,7 @@ from streamtime.sql.tables.declaration import versioned_source
 from streamtime.sql.windows.changes import CLOSE, GRACE_KEY
 from streamtime.udfs.arrays.blobs import Packer
 from streamtime.udfs.arrays.ordering import By
+from streamtime.udfs.closing import of_sessions, of_time_windows
 from streamtime.udfs.suppress import buffer, counts
 from streamtime.udfs.suppress.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, EMIT_TIME, OUTCOME, Suppress
 from streamtime.udfs.suppress.merging import DATA, FIRST, RUN_BYTES, RUN_ROWS, Merging
@@ -105,9 +106,15 @@ def prepared(call: Bound, **times: str) -> Frame:
     if source is not None:
         raise _versioned(call, f"the table {source.table} is declared versioned")
     if call["clock"] == "wall" and not is_stream(call):
-        raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
+        refuse_wall(call)
     extras = {name: (Expression.parse(text),) for name, text in times.items()}
     return changelog(call, **extras)
+
+
+def refuse_wall(call: Bound) -> None:
+    """In batch, stream time is no time of day (rule S10)."""
+    if call["clock"] == "wall":
+        raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
 
 
 def refuse_versioned(call: Bound, schema: T.StructType) -> None:
@@ -138,7 +145,7 @@ def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
             f"{grace / 1e6:g} s is less than the {made / 1e6:g} s that made `{given.name}`: a window could change after it came out (S7)"
         )
         raise call.refuse("`grace`", problem, f"Leave window_end and grace out: `{given.name}` is used then.")
-    return call["window_end"], grace + (gap + 1 if gap is not None else 0)
+    return call["window_end"], (of_time_windows(grace) if gap is None else of_sessions(gap, grace)).after
 
 
 def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> DataFrame:

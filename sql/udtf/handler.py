@@ -18,10 +18,10 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 
-from streamtime.sql.call.binding import bind
-from streamtime.sql.call.errors import CallError, did_you_mean, listed
+from streamtime.sql.call.binding import bind, refuse_reserved
+from streamtime.sql.call.errors import EVENT_TIME, CallError, did_you_mean, not_constant, of_other_type
 from streamtime.sql.call.in_memory import Columns
-from streamtime.sql.call.names import Names, is_reserved, plain
+from streamtime.sql.call.names import Names, plain
 from streamtime.sql.call.spec import Bound, Local, Spec
 from streamtime.sql.call.values import Table, Value
 from streamtime.sql.rows.columns import orderable, tie_text
@@ -34,8 +34,6 @@ from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.stream_time import StreamTime
 
 CHANGE = "__streamtime_change"
-WORDS = ("emit_reason", "put_status")  # columns of text among those that come last
-UNREPORTED = ("rows", "puts")  # outputs without reason, stream time and lateness
 NAMES = ("time", "has_key", "key", "clock", "offset", "named")
 HELPERS = TIME, HAS_KEY, KEY, CLOCK, OFFSET, NAMED = tuple(f"__streamtime_{name}" for name in NAMES)
 
@@ -115,17 +113,14 @@ def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, V
         raise call.refuse("`output`", "'metrics' is not possible in a Python UDTF", "Count the rows of output => 'dropped' by reason.")
     if call["output"] == "explain":
         raise call.refuse("`output`", "'explain' is not possible in a Python UDTF", "Look at the rows of output => 'all'.")
-    if reserved := [n for n in schema.names if is_reserved(n)]:
-        raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it in the TABLE argument.")
+    refuse_reserved(call, schema.names)
     for expression in (*call.keys, *(o.expression for o in call.order)):
         _known(call, schema, expression.text)
     first = call.order[0]
     time = call["time"] or first.expression.text
     kind = _kind(schema, time)
     if kind is not None and not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType)):
-        raise call.refuse(
-            "`time`", f"expected TIMESTAMP, TIMESTAMP_NTZ or DATE as event time, got {kind.simpleString().upper()} (`{time}`)"
-        )
+        raise call.refuse("`time`", of_other_type(EVENT_TIME, kind.simpleString(), time))
     in_order = time == first.expression.text and first.ascending
     last = call.options.get("keep") == "last"
     ordering = [OrderingColumn(o.expression.text, o.ascending != last, o.nulls_first != last) for o in call.order]
@@ -157,7 +152,7 @@ def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, V
 
 def _value(spec: Spec, name: str, given: AnalyzeArgument) -> Value:
     if given.isTable or not given.isConstantExpression:
-        raise CallError(spec.name, f"`{name}`", "expected a constant", "Options are constants; SQL over columns goes in quotes.")
+        raise not_constant(spec.name, f"`{name}`")
     return Value(given.value, given.dataType.simpleString().upper(), repr(given.value))
 
 
@@ -202,10 +197,10 @@ def _told(schema: T.StructType, text: str) -> str:
 
 
 def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
-    shown = [T.StructField(name, T.StringType() if name in WORDS else time) for name in local.shown(call["output"])]
+    shown = [T.StructField(name, T.StringType() if name in local.texts else time) for name in local.shown(call["output"])]
     if shown and local.named:
         shown.append(T.StructField(local.named, T.StringType()))
-    if call["output"] in UNREPORTED:
+    if not local.reported(call["output"]):
         return shown
     report = [
         T.StructField("reason", T.StringType()),
@@ -240,14 +235,14 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
         yield from changed(call, result.shape, local.updates, rows, columns)
         return
     verdicts = local.judge(call, result.in_time_order, columns)
-    details = local.shown(call["output"])
+    details, wanted, is_reported = local.shown(call["output"]), local.wanted(call["output"]), local.reported(call["output"])
     for i, (row, reason) in enumerate(zip(verdicts.rows.tolist(), verdicts.reasons, strict=True)):
-        if call["output"] not in ("all", "puts") and (reason is None) != (call["output"] == "rows"):
+        if (reason is None) not in wanted:
             continue
         extra = [_moment(verdicts.details[d][i], result.time_type) for d in details]
         if details and local.named:
             extra.append(None if extra[0] is None else f"{rows[row][-1]}@{time_text(verdicts.details[details[0]][i], result.time_type)}")
-        if call["output"] not in UNREPORTED:
+        if is_reported:
             known = bool(has_time[row]) and int(stream[row]) not in (LOWEST, HIGHEST)
             late = abs(int(stream[row]) - int(micros[row])) / 1e6 if known else None
             extra = [reason, _moment(int(stream[row]) if known else None, result.time_type), late, *extra]

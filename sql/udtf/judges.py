@@ -13,6 +13,7 @@ from streamtime.sql.call.spec import Bound
 from streamtime.sql.udtf.suppress import suppressed
 from streamtime.sql.udtf.versions import versioned
 from streamtime.udfs.arrays.groups import HIGHEST
+from streamtime.udfs.closing import of_last_sliding_window, of_sessions, of_time_windows
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.sessions import rules
 from streamtime.udfs.sessions.sessionize import Sessionize
@@ -53,7 +54,7 @@ def distinct_in_window(call: Bound, _in_time_order: bool, columns: Columns) -> V
             judged: list[tuple[str | None, int | None, int | None]] = [(aside, None, None)]
         elif gap is not None:
             known = live.setdefault(key, rules.Sessions(gap))
-            session = known.take(time, time, rules.closed_before(clock, gap, grace))
+            session = known.take(time, time, of_sessions(gap, grace).closed_before(clock))
             judged = [("duplicate" if known.near else None, *session[:2]) if session else ("late", time, time)]
         else:
             judged = list(_in_windows(call, key, time, clock, seen))
@@ -67,9 +68,10 @@ def distinct_in_window(call: Bound, _in_time_order: bool, columns: Columns) -> V
 
 def _in_windows(call: Bound, key: int, time: int, clock: int, seen: set[tuple[int, int]]) -> Iterator[tuple[str | None, int, int]]:
     size, slide = call["size"], call["slide"] or call["size"]
+    before = of_time_windows(call["grace"]).closed_before(clock)
     start = (time - size) // slide * slide + slide  # the earliest window that contains the row
     while start <= time:
-        late = start + size <= clock - call["grace"]
+        late = start + size < before
         yield "late" if late else "duplicate" if (key, start) in seen else None, start, start + size
         if not late:
             seen.add((key, start))
@@ -120,7 +122,7 @@ def windows(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
     """Which rows windows take; in sliding windows, a row is late when the last window that could hold it is closed."""
     if call["difference"] is None:
         return _taken(call, in_time_order, columns, BOUNDS)
-    late = columns.times + call["difference"] < columns.stream_time - call["grace"]
+    late = columns.times < of_last_sliding_window(call["difference"], call["grace"]).closed_before(columns.stream_time)
     reasons = [a or ("late" if is_late else None) for a, is_late in zip(columns.aside, late.tolist(), strict=True)]
     times = [None if a else t for a, t in zip(columns.aside, columns.times.tolist(), strict=True)]
     starts = [None if t is None else t - call["difference"] for t in times]

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from streamtime.sql.call.names import plain
 from streamtime.sql.rows.changelog import deletions, preimages
 from streamtime.sql.rows.typed import microseconds
-from streamtime.sql.suppress.batch import at_end, closing, refuse_versioned, size_of
+from streamtime.sql.suppress.batch import at_end, closing, refuse_versioned, refuse_wall, size_of
 from streamtime.udfs.arrays.groups import HIGHEST, Ints
 from streamtime.udfs.arrays.ordering import comparable
 from streamtime.udfs.suppress import decisions
@@ -30,8 +30,7 @@ def change(function: Suppression | None, call: Bound, schema: T.StructType, kind
     """What suppress needs of a row, as one struct, in SQL text."""
     if function is not None:
         refuse_versioned(call, schema)
-        if call["clock"] == "wall":
-            raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
+        refuse_wall(call)
     columns = [(f.name, f.dataType) for f in schema.fields]
     no_change, deleted = preimages(call, columns), deletions(call, call["deleted"], columns)
     kinds = [f"WHEN {no_change} THEN {PREIMAGE}"] if no_change else []

@@ -6,21 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Text
 from streamtime.sql.call.spec import COMMON, INSTEAD, METRICS, OUTPUT, Option
 from streamtime.sql.rows import kernels
+from streamtime.sql.rows.changelog import refuse_unnamed
 from streamtime.sql.rows.columns import arrow_type, expression, must_travel, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, marked, refuse_at_end, released
-from streamtime.sql.syntax.text import plus, quoted
+from streamtime.sql.syntax.text import quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, arguments, parse, typed
 from streamtime.sql.windows.grouped import final_rows
-from streamtime.sql.windows.membership import clocked
+from streamtime.sql.windows.membership import clocked, close
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME, emitted
 from streamtime.udfs.updates.aggregates import KINDS
 from streamtime.udfs.updates.changes import DELETED, ChangeColumns, Updates
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame, Ref
+    from streamtime.udfs.closing import Closing
 
 CHANGE = ("change_type", "change_time", "change_seq")
 CLOSE = "window_close"
@@ -184,7 +185,7 @@ def _in_batch(call: Bound, changing: Changing) -> DataFrame:
     if layout.beside:
         return _beside(rows, PerRow(run, tuple(taken), ()), list(taken.values()), changing)
     made = kernels.mapped(rows.select(*[c.alias(name) for name, c in taken.items()]), run.run, T.StructType(changing.fields))
-    return emitted(call, made, frame, named(clock), steps(call)) if layout.final else made
+    return emitted(call, made, frame, named(clock), steps(call, changing.updates.closing)) if layout.final else made
 
 
 def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], changing: Changing) -> DataFrame:
@@ -195,8 +196,7 @@ def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], changing: Ch
     if updates.changed_at_end:
         results["change_time"] = expression(end)
     if isinstance(fields[-1 - len(CHANGE)].dataType, T.TimestampType):
-        after = int(updates.close(np.zeros(1, np.int64))[0])
-        results[CLOSE] = expression(f"timestamp_micros({plus(f'unix_micros({end})', after)})")
+        results[CLOSE] = close(f"unix_micros({end})", updates.closing, T.TimestampType())
     made = T.StructType([T.StructField(f.name, f.dataType) for f in fields[len(carried) :] if f.name not in results])
     made = made.add(DELETED, T.BooleanType())
     df = kernels.with_column(rows, CHANGES, replace(kernel, made=tuple(made.names)), columns, T.ArrayType(made))
@@ -205,10 +205,10 @@ def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], changing: Ch
     return flat.select(*[results[f.name].alias(f.name, metadata=f.metadata) if f.name in results else named(f.name) for f in fields])
 
 
-def steps(call: Bound) -> tuple[int, int] | None:
+def steps(call: Bound, closing: Closing) -> tuple[int, int] | None:
     """How far apart windows close, and how long after their start, where that is the same for all."""
     size = call.options.get("size")
-    return None if size is None else (call["slide"] or size, size + call["grace"])
+    return None if size is None else (call["slide"] or size, closing.after_start(size))
 
 
 def _streaming(call: Bound, changing: Changing, options: Sequence[str]) -> DataFrame:
@@ -231,14 +231,11 @@ def moment(frame: Frame) -> T.DataType:
 
 def carried_columns(call: Bound, frame: Frame) -> tuple[list[str], list[str]]:
     """The input's columns that a change has: keys, clock_by and ORDER BY columns; and the latter alone. change_* columns are made anew."""
-    plain = {c.name for c in frame.columns}
     ordered = [("ORDER BY", o.ref) for o in frame.order]
     roles: list[tuple[str, Ref]] = [("PARTITION BY", k) for k in frame.keys]
     roles += [("`clock_by`", c) for c in frame.extras.get("clock_by", ())] + ordered
     for role, ref in roles:
-        if ref.name not in plain:
-            fix = f"Name it in the TABLE argument: TABLE(SELECT *, {ref.text} AS name FROM ..)."
-            raise call.refuse(role, f"a change has this column, so it needs a name (`{ref.text}`)", fix)
+        refuse_unnamed(call, role, ref, frame.columns)
         must_travel(call, role, f"`{ref.text}`", ref.type, fix="Cast it in the TABLE argument.")
     names = list(dict.fromkeys(r.name for _, r in roles if not call.names.among(r.name, CHANGE)))
     return names, list(dict.fromkeys(r.name for _, r in ordered if not call.names.among(r.name, CHANGE)))

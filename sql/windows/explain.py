@@ -19,7 +19,8 @@ from streamtime.sql.rows.typed import event_time, microseconds, moment
 from streamtime.sql.stream.buckets import CLOCK, REASON
 from streamtime.sql.stream.plan import KeyState, Needs, judged
 from streamtime.sql.syntax.text import HIGHEST, floor_div, in_words, plus, quoted
-from streamtime.sql.windows.membership import END, START, moments
+from streamtime.sql.windows.membership import END, START, close, moments
+from streamtime.udfs.closing import of_sessions
 from streamtime.udfs.sessions.steps import EDGES, SessionSteps
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
+    from streamtime.udfs.closing import Closing
 
 SESSION, LATE, NUMBER, NOW, END_THEN = (f"{PREFIX}{name}" for name in ("session", "late", "number", "now", EDGES[-1]))
 SECONDS = " seconds ahead of the row"
@@ -78,7 +80,7 @@ def _in_sentences(call: Bound, frame: Frame, clock: Column, apart: Column, late:
         .when(end > was_end, F.concat(F.lit(" and moved its end from "), was_end.cast("string"), F.lit(" to "), end.cast("string")))
         .otherwise(F.concat(F.lit(" and ends at "), end.cast("string"), F.lit("; its bounds stay")))
     )
-    closes = later(END_THEN, frame.time.type, gap + (grace or 0))
+    closes = expression(moment(of_sessions(gap, grace).last(microseconds(quoted(END_THEN), kind), plus), kind))
     sentences: dict[str, list[Column | str]] = {
         "opened": [f"opened a session: no live session of its key lay within {in_words(gap)} of it"],
         "joined": ["joined the session that began at ", was_start, moved],
@@ -97,23 +99,18 @@ def _in_sentences(call: Bound, frame: Frame, clock: Column, apart: Column, late:
 
 
 def explained_windows(
-    call: Bound, frame: Frame, identity: Sequence[str], clock: Column, late: Column, lasts: int, names: tuple[str, str]
+    call: Bound, frame: Frame, identity: Sequence[str], clock: Column, late: Column, closing: Closing, names: tuple[str, str]
 ) -> DataFrame:
-    """What each row did to a window: rows stand there once per window, `START` and `END`, which closes `lasts` after its end."""
+    """What each row did to a window: rows stand there once per window, `START` and `END`."""
     order = Window.partitionBy(*map(named, identity), named(START), late).orderBy(*frame.sort())
     frame = frame.with_df(frame.df.withColumn(NUMBER, F.row_number().over(order)))
     window = F.concat(F.lit("the window from "), named(START).cast("string"), F.lit(" to "), named(END).cast("string"))
     outcome = F.when(late, "late").when(named(NUMBER) == 1, "opened").otherwise("joined")
-    behind, closes = lateness(frame, clock), later(END, moments(frame), lasts)
+    behind, kind = lateness(frame, clock), moments(frame)
+    closes = close(microseconds(quoted(END), kind), closing, kind)
     sentences: dict[str, list[Column | str]] = {
         "opened": ["opened ", window, ": it is the first row of its key there"],
         "joined": ["joined ", window, " as row ", named(NUMBER), " of its key"],
         "late": ["late: ", window, " was closed once stream time reached ", closes, "; stream time is ", clock, ", ", behind, SECONDS],
     }
     return explained(call, frame, clock, frame.left_out, outcome, dict(zip(names, (named(START), named(END)), strict=True)), sentences)
-
-
-def later(name: str, kind: T.DataType, micros: int) -> Column:
-    """That much later than the time in a column, or the end of TIMESTAMP; of a date, counted from its midnight."""
-    at = T.TimestampType() if isinstance(kind, T.TimestampType) else T.TimestampNTZType()
-    return expression(moment(plus(microseconds(quoted(name), kind), micros), at))

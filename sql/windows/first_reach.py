@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.rows.frame import Frame
+    from streamtime.udfs.closing import Closing
 
 STEP, FIRST, BEFORE, REACHED, PLACE, FOUND = (f"{PREFIX}{name}" for name in ("step", "first", "before", "reached", "place", "found"))
 LEAST = f"{PREFIX}least"
@@ -53,26 +54,26 @@ def is_few(slide: int, after: int) -> bool:
     return slide >= FEW_STEPS and -(-after // slide) <= MOST_STEPS
 
 
-def in_time(frame: Frame, takes_part: Column, size: int, slide: int, grace: int, again: bool) -> Frame | None:
+def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Closing, again: bool) -> Frame | None:
     """Each row that takes part, once for each window that was open when it came; `FOUND` is the stream time that closed the window.
 
     None: the order of rows is not that of their values, or there are too many windows. `again`: its input may be read once more.
     """
-    place = frame.place()
-    if place is None or not is_few(slide, size + grace):
+    place, after = frame.place(), closing.after_start(size)
+    if place is None or not is_few(slide, after):
         return None
-    by_step = _firsts(frame, takes_part, place, slide, size + grace, again)
+    by_step = _firsts(frame, takes_part, place, slide, after, again)
     falling = Window.orderBy(named(STEP).desc()).rowsBetween(Window.unboundedPreceding, 0)
     first = by_step.withColumn(FIRST, F.min(named(FIRST)).over(falling))  # what reaches no step comes last, and has no gap to fill
     found = named(FIRST).getField(PLACE)
-    closing = filled(first, [], slide, size + grace).select(
+    table = filled(first, [], slide, after).select(
         named(REACHED), found.getField("c0").alias(LEAST), found.alias(PLACE), named(FIRST).getField(FOUND).alias(FOUND)
     )
     taking = frame.with_df(frame.df.where(takes_part)) if again else frame.only(takes_part)
     rows, kind = windowed(taking, takes_part, size, slide).df, moments(frame)
     rows = rows.withColumn(STEP, expression(floor_div(microseconds(quoted(START), kind), slide)))
     # not null-safe on purpose: each row that takes part has a step, and what reaches no step has no row in the table
-    joined = rows.join(F.broadcast(closing), named(REACHED) == named(STEP), "left")
+    joined = rows.join(F.broadcast(table), named(REACHED) == named(STEP), "left")
     never = expression(f"{quoted(END)} >= {moment(f'{HIGHEST}L', kind)}")
     by = frame.order[0].ref.column  # nearly always says it: whole places are made and compared only where it is the same
     came = named(LEAST).isNull() | (by < named(LEAST)) | ((by == named(LEAST)) & (place < named(PLACE))) | never

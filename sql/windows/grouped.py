@@ -19,10 +19,11 @@ from streamtime.sql.rows.columns import direct, expression, named
 from streamtime.sql.rows.frame import HERE, PREFIX
 from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.rows.typed import collated, microseconds, moment
-from streamtime.sql.syntax.text import HIGHEST, literal, minus, plus, quoted
+from streamtime.sql.syntax.text import HIGHEST, literal, minus, quoted
 from streamtime.sql.windows.first_reach import FOUND, in_time
-from streamtime.sql.windows.membership import AT, END, START, windowed
+from streamtime.sql.windows.membership import AT, END, START, close, windowed
 from streamtime.sql.windows.release import MOMENT, emitted, leaving, released_by
+from streamtime.udfs.closing import of_sessions, of_time_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame, Ref
     from streamtime.sql.windows.aggregates import Asked
+    from streamtime.udfs.closing import Closing
 
 SMALL = (T.ByteType, T.ShortType, T.IntegerType)  # their sums are BIGINT, whatever number of rows a table has
 FIXED = (*SMALL, T.LongType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
@@ -47,12 +49,14 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[Asked], fields: Sequen
     if call.options.get("gap") is not None:
         return _of_sessions(call, frame, sums, fields) if frame.in_time_order else None
     size, takes_part, again = call["size"], frame.has_time & frame.has_key, straight_from_files(frame)
+    closing = of_time_windows(call["grace"])
+    steps = size, closing.after_start(size)
     rows: Frame | None
     if frame.in_time_order:
         taking = frame.with_df(frame.df.where(takes_part)) if again else frame.only(takes_part)
         rows = windowed(taking, takes_part, size, size)
     else:
-        rows = in_time(frame, takes_part, size, size, call["grace"], again)
+        rows = in_time(frame, takes_part, size, size, closing, again)
     if rows is None:
         return None
     made = {LAST: F.max(frame.order[0].ref.column), LATEST: F.max(frame.time.column)}
@@ -62,16 +66,16 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[Asked], fields: Sequen
     def grouped(more: dict[str, Column]) -> DataFrame:
         return groups.agg(*[column.alias(name) for name, column in (made | more).items()])
 
-    close = fields[-AFTER].dataType
-    clocks = frame.df.where(takes_part).select(frame.time.column.cast(close).alias(MOMENT))
+    kind = fields[-AFTER].dataType
+    clocks = frame.df.where(takes_part).select(frame.time.column.cast(kind).alias(MOMENT))
     if frame.in_time_order and again:
-        return released_by(call, _laid_out(call, frame, grouped({}), fields), clocks, {}, (size, size + call["grace"]))
+        return released_by(call, _laid_out(call, frame, grouped({}), closing, fields), clocks, {}, steps)
     if frame.in_time_order:
-        firsts = _firsts(frame, size, call["grace"])
+        firsts = _firsts(frame, size, closing)
         df = whole(grouped({name: F.min(first) for name, first in firsts.items()}))
-        clocks = df.select(F.explode(F.array(*[named(n).cast(close) for n in (LATEST, *firsts)])).alias(MOMENT))
-        return released_by(call, _laid_out(call, frame, df, fields), clocks, {}, (size, size + call["grace"]))
-    finals = _laid_out(call, frame, grouped({FOUND: F.max(named(FOUND))}), fields)  # all rows of a window have the same
+        clocks = df.select(F.explode(F.array(*[named(n).cast(kind) for n in (LATEST, *firsts)])).alias(MOMENT))
+        return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps)
+    finals = _laid_out(call, frame, grouped({FOUND: F.max(named(FOUND))}), closing, fields)  # all rows of a window have the same
     return leaving(call, finals, [f.name for f in fields], clocks, {})
 
 
@@ -83,9 +87,9 @@ def _fits(call: Bound, frame: Frame) -> bool:
     return tumbling and ordered and not call.clock_by and all(isinstance(k.type, KEYS) and not collated(k.type) for k in frame.keys)
 
 
-def _firsts(frame: Frame, size: int, grace: int) -> dict[str, Column]:
+def _firsts(frame: Frame, size: int, closing: Closing) -> dict[str, Column]:
     """Of a window's rows, those whose smallest can be the first stream time at or above a close: all, and those after a close within it."""
-    time, rest = frame.time.column, grace % size
+    time, rest = frame.time.column, closing.after % size
     if not rest:
         return {LOW: time}
     at = microseconds(quoted(frame.time.name), frame.time.type)
@@ -117,20 +121,19 @@ def _of_sessions(call: Bound, frame: Frame, sums: Sequence[Column], fields: Sequ
     df = rows.groupBy(*keys, named(START)).agg(*[column.alias(name) for name, column in made.items()])
     kind, joined = fields[-AFTER].dataType, named(END) > named(START)  # a row that joined withdrew what stood before, as change 0
     start, end = (expression(moment(quoted(edge), kind)) for edge in (START, END))
-    close = expression(moment(plus(quoted(END), call["gap"] + call["grace"] + 1), kind))
-    change = (close, F.lit("upsert"), end, F.when(joined, F.lit(1)).otherwise(F.lit(0)).cast("bigint"))
+    closes = close(quoted(END), of_sessions(call["gap"], call["grace"]), kind)
+    change = (closes, F.lit("upsert"), end, F.when(joined, F.lit(1)).otherwise(F.lit(0)).cast("bigint"))
     finals = df.select(*_columns(frame, fields, df, (start, end), change))
     return emitted(call, finals, taking, frame.time.column, None)
 
 
-def _laid_out(call: Bound, frame: Frame, grouped: DataFrame, fields: Sequence[T.StructField]) -> DataFrame:
+def _laid_out(call: Bound, frame: Frame, grouped: DataFrame, closing: Closing, fields: Sequence[T.StructField]) -> DataFrame:
     """Groups with the columns of a change (rule C10), and when they leave."""
     size, kind = call["size"], fields[-AFTER].dataType
     at, ahead = quoted(AT), f"({size}L - pmod({quoted(AT)}, {size}L))"  # of a window that begins before the first moment, less
     df = grouped.withColumn(AT, expression(microseconds(quoted(START), kind)))
     df = df.withColumn(END, expression(f"least({at}, {HIGHEST}L - {ahead}) + {ahead}"))
-    close = expression(moment(plus(quoted(END), call["grace"]), kind))
-    change = (close, F.lit("upsert"), named(LATEST).cast(kind), F.lit(0).cast("bigint"))
+    change = (close(quoted(END), closing, kind), F.lit("upsert"), named(LATEST).cast(kind), F.lit(0).cast("bigint"))
     columns = _columns(frame, fields, grouped, (named(START), expression(moment(quoted(END), kind))), change)
     return df.select(*columns, *([named(FOUND).cast(kind).alias(FOUND)] if FOUND in grouped.columns else []))
 

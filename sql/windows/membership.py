@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
+    from streamtime.udfs.closing import Closing
 
 VERDICT, START, END, AT, INTO = (f"{PREFIX}{name}" for name in ("verdict", "start", "end", "at", "into"))
 
@@ -78,13 +79,17 @@ def _at(frame: Frame) -> str:
     return microseconds(quoted(frame.time.name), frame.time.type)
 
 
-def closed(frame: Frame, clock: str, grace: int) -> Column:
-    """Whether a row's window no longer accepts it: its end <= stream time - grace [W1]. One that ends after all times never closes."""
+def closed(frame: Frame, clock: str, closing: Closing) -> Column:
+    """Whether a row's window, which ends at `END`, no longer accepts it [W1]."""
     if frame.in_time_order:
         return F.lit(False)
-    kind, end = moments(frame), quoted(END)  # moments are compared: to make numbers of them again takes long for a TIMESTAMP_NTZ
-    reached = moment(minus(microseconds(quoted(clock), frame.time.type), grace), kind)
-    return expression(f"({end} <= {reached} AND {end} < {moment(f'{HIGHEST}L', kind)})")
+    before = closing.closed_before(microseconds(quoted(clock), frame.time.type), plus, minus)
+    return named(END) < expression(moment(before, moments(frame)))  # to make numbers of ends again takes long for a TIMESTAMP_NTZ
+
+
+def close(end: str, closing: Closing, kind: T.DataType) -> Column:
+    """When a window is final whose end is this, SQL text for microseconds [W6]."""
+    return expression(moment(closing.close(end, plus), kind))
 
 
 def in_sessions(frame: Frame, takes_part: Column, clock: Column, identity: list[str], gap: int, grace: int) -> Frame:

@@ -15,6 +15,7 @@ from streamtime.sql.stream.plan import KeyState, Needs, judged, verdict
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.sql.windows.explain import LATE, explained_sessions, explained_windows, stepped, steps
 from streamtime.sql.windows.membership import END, START, clocked, closed, ending, moments, windowed
+from streamtime.udfs.closing import of_last_sliding_window, of_time_windows
 from streamtime.udfs.sessions.steps import SessionSteps
 from streamtime.udfs.windows import FirstInWindow
 
@@ -35,22 +36,21 @@ def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame
     if not stream:
         frame, clock = clocked(frame, takes_part)
     if call["size"] is not None:
-        frame, lasts = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]), 0
-    else:  # a row is late when the last window that could hold it is closed
-        frame, lasts = ending(frame, call["difference"]), call["difference"] + 1
+        frame, closing = windowed(frame, takes_part, call["size"], call["slide"] or call["size"]), of_time_windows(call["grace"])
+    else:
+        frame, closing = ending(frame, call["difference"]), of_last_sliding_window(call["difference"], call["grace"])
     if stream:
-        until = f"{END}_until"
-        kind = moments(frame)
-        frame = frame.with_df(frame.df.withColumn(until, expression(moment(plus(microseconds(quoted(END), kind), lasts), kind))))
+        until, kind, ahead = f"{END}_until", moments(frame), 0 if call["size"] is not None else call["difference"] + 1
+        frame = frame.with_df(frame.df.withColumn(until, expression(moment(plus(microseconds(quoted(END), kind), ahead), kind))))
         options = {name: call[name] for name in ("size", "slide", "difference", "grace")}
         frame, keys = frame.comparable(frame.keys)
         state = KeyState([*keys, START], options, frame.left_out, LEFT_OUT)
         frame = judged(call, frame, FirstInWindow(call["grace"], duplicates=False), state, Needs(asked=[until], carried=[START, END]))
         return _reported(call, frame, verdict(call), named(CLOCK), names)
-    late = closed(frame, clock, call["grace"] + lasts)
+    late = closed(frame, clock, closing)
     if call["output"] == "explain":
         frame, keys = frame.comparable(frame.keys)
-        return explained_windows(call, frame, keys, named(clock), late, call["grace"] + lasts, names)
+        return explained_windows(call, frame, keys, named(clock), late, closing, names)
     reason = F.coalesce(frame.left_out, F.when(late, "late"))
     return _reported(call, frame, reason, named(clock), names)
 

@@ -17,8 +17,8 @@ from streamtime.sql.plain.totals import total
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import moment
-from streamtime.sql.syntax.text import plus, quoted
-from streamtime.sql.windows.membership import clocked
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.windows.membership import clocked, close
 from streamtime.sql.windows.release import emitted
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     steps = with_steps(frame, changing.identity, call["gap"], call["grace"], totals, final)
     if final:
         change, seq = (quoted(START), quoted(END), "false"), F.size(_caused()).cast("bigint") - 1
-        return emitted(call, _laid_out(call, steps.df.where(named(STANDS)), changing, results, change, seq), frame, named(clock), None)
+        return emitted(call, _laid_out(steps.df.where(named(STANDS)), changing, results, change, seq), frame, named(clock), None)
     change = f"{quoted(CHANGE)}.low", f"{quoted(CHANGE)}.high", f"{quoted(CHANGE)}.gone"
     seq = named(SO_FAR) - named(SINCE) + named(TURN)
-    return _laid_out(call, _numbered(steps, changing), changing, results, change, seq)
+    return _laid_out(_numbered(steps, changing), changing, results, change, seq)
 
 
 def _caused() -> Column:
@@ -86,14 +86,14 @@ def _numbered(frame: Frame, changing: Changing) -> DataFrame:
     return rows.withColumn(SINCE, since).where(~named(LATE)).select("*", F.posexplode(named(CAUSED)).alias(TURN, CHANGE))
 
 
-def _laid_out(call: Bound, rows: DataFrame, changing: Changing, results: dict[str, str], change: Sequence[str], seq: Column) -> DataFrame:
+def _laid_out(rows: DataFrame, changing: Changing, results: dict[str, str], change: Sequence[str], seq: Column) -> DataFrame:
     """The columns of a change (rule C10); `change` is SQL text for its bounds, and whether it is a delete."""
     fields, bounds, (low, high, gone) = changing.fields, changing.updates.layout.bounds, change
     kind = fields[-len(AFTER)].dataType
     made = {bounds[0]: expression(moment(low, kind)), bounds[1]: expression(moment(high, kind))}
     for name, text in results.items():
         made[name] = F.when(~expression(gone), expression(text))
-    made["window_close"] = expression(moment(plus(high, call["gap"] + call["grace"] + 1), kind))
+    made["window_close"] = close(high, changing.updates.closing, kind)
     made["change_type"] = F.when(expression(gone), "delete").otherwise("upsert")
     made |= {"change_time": made[bounds[1]], "change_seq": seq}
     return rows.select(*[made.get(f.name, named(f.name)).alias(f.name, metadata=f.metadata) for f in fields])

@@ -42,7 +42,8 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     at, now = (expression(microseconds(quoted(name), frame.time.type)) for name in (frame.time.name, clock))
     df = frame.df.withColumns({NUMBER: F.row_number().over(Window.partitionBy(*keys).orderBy(*frame.sort())), AT: at, HORIZON: now})
     if not frame.in_time_order:
-        df = df.withColumn(HORIZON, expression(minus(quoted(HORIZON), call["grace"])))
+        before = changing.updates.closing.closed_before(quoted(HORIZON), plus, minus)
+        df = df.withColumn(HORIZON, expression(before))
         df = df.where(expression(f"{plus(quoted(AT), difference)} >= {quoted(HORIZON)}"))
     df = _in_windows(df, keys, difference)
     each = Window.partitionBy(*keys, named(START), named(END)).orderBy(named(NUMBER))
@@ -69,7 +70,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
         df = df.withColumn(NEXT, F.lead(named(NUMBER)).over(each)).where(named(NEXT).isNull())
     kind = moments(frame)
     df = df.withColumns({edge: expression(moment(quoted(edge), kind)) for edge in (START, END)})
-    told = df.select(*laid_out(rows.with_df(df), changing, results, call["grace"] + 1))
+    told = df.select(*laid_out(rows.with_df(df), changing, results))
     return emitted(call, told, frame, named(clock), None) if final else told
 
 

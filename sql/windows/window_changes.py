@@ -16,8 +16,8 @@ from streamtime.sql.plain.totals import total
 from streamtime.sql.rows.columns import expression, has_collation, named, orderable
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import microseconds, moment
-from streamtime.sql.syntax.text import plus, quoted
-from streamtime.sql.windows.membership import END, START, clocked, closed, moments, windowed
+from streamtime.sql.syntax.text import quoted
+from streamtime.sql.windows.membership import END, START, clocked, close, closed, moments, windowed
 from streamtime.sql.windows.release import emitted
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     keys = [*map(named, dict.fromkeys(changing.identity))]
     number = F.row_number().over(Window.partitionBy(*keys).orderBy(*frame.sort()))
     rows = windowed(frame.with_df(frame.df.withColumn(NUMBER, number)), F.lit(True), size, slide)
-    rows = rows.with_df(rows.df.where(~closed(rows, clock, call["grace"])))
+    rows = rows.with_df(rows.df.where(~closed(rows, clock, changing.updates.closing)))
     each = Window.partitionBy(*keys, named(START)).orderBy(named(NUMBER))
     place = F.struct(rows.time.column.alias("at"), named(NUMBER).alias("number"))
     aggregates = [one for one, _ in changing.updates.layout.aggregates]
@@ -56,10 +56,10 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     seq = F.row_number().over(Window.partitionBy(*keys, *same).orderBy(named(NUMBER), named(START))).cast("bigint") - 1
     made |= {LATEST: F.max(rows.time.column).over(each.rowsBetween(Window.unboundedPreceding, 0)), SEQ: seq}
     if not final:
-        return rows.df.withColumns(made).select(*laid_out(rows, changing, results, call["grace"]))
+        return rows.df.withColumns(made).select(*laid_out(rows, changing, results))
     df = rows.df.withColumns(made | {NEXT: F.lead(named(NUMBER)).over(each)})
-    finals = df.where(named(NEXT).isNull()).select(*laid_out(rows, changing, results, call["grace"]))
-    return emitted(call, finals, frame, named(clock), (slide, size + call["grace"]))
+    finals = df.where(named(NEXT).isNull()).select(*laid_out(rows, changing, results))
+    return emitted(call, finals, frame, named(clock), (slide, changing.updates.closing.after_start(size)))
 
 
 def states(
@@ -113,11 +113,11 @@ def shared(rows: Frame, changing: Changing) -> list[Column]:
     return same
 
 
-def laid_out(rows: Frame, changing: Changing, results: dict[str, str], after: int) -> list[Column]:
-    """The columns of a change (rule C10); `after` is how long after its end a window closes."""
+def laid_out(rows: Frame, changing: Changing, results: dict[str, str]) -> list[Column]:
+    """The columns of a change (rule C10)."""
     kind, bounds = moments(rows), changing.updates.layout.bounds
-    closes = moment(plus(microseconds(quoted(END), kind), after), kind)
+    closes = close(microseconds(quoted(END), kind), changing.updates.closing, kind)
     latest = expression(moment(microseconds(quoted(LATEST), rows.time.type), kind)) if rows.time.type != kind else named(LATEST)
     made = dict(zip(bounds, (named(START), named(END)), strict=True)) | {name: expression(text) for name, text in results.items()}
-    made |= {"window_close": expression(closes), "change_type": F.lit("upsert"), "change_time": latest, "change_seq": named(SEQ)}
+    made |= {"window_close": closes, "change_type": F.lit("upsert"), "change_time": latest, "change_seq": named(SEQ)}
     return [made.get(f.name, named(f.name)).alias(f.name, metadata=f.metadata) for f in changing.fields]

@@ -8,13 +8,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
+from streamtime.udfs.closing import in_grace, of_sessions
 from streamtime.udfs.state import Step
 
 OPENED, MERGED, LATE, ASIDE = 0, 1, 2, 3
@@ -22,13 +22,6 @@ DROPPED = {OPENED: 0, LATE: 1, MERGED: 2}  # by their places in `FirstInSession.
 
 
 Session = tuple[int, int, int]  # its start and end, both inclusive, in microseconds, and what whoever asks knows it by
-
-
-def closed_before(stream_time: Any, gap: int, grace: int) -> Any:
-    """A session that ends before this is closed, and final [W3]: for one stream time, or for many."""
-    if isinstance(stream_time, np.ndarray):
-        return groups.minus(groups.minus(stream_time, gap), grace)
-    return max(stream_time - gap - grace, LOWEST)
 
 
 @dataclass(slots=True)
@@ -105,11 +98,11 @@ class RowByRow:
 
     def threshold(self, watermark: int) -> int:
         """A session that ends before this is closed [W3]."""
-        return int(closed_before(watermark, self.gap, self.grace or 0))
+        return int(of_sessions(self.gap, self.grace).closed_before(watermark))
 
     def closes(self, clocks: Ints) -> Ints:
         """Before what a session has to end so that it is closed when a row comes."""
-        found: Ints = closed_before(clocks, self.gap, self.grace or 0)
+        found: Ints = of_sessions(self.gap, self.grace).closed_before(clocks)
         return found
 
     def judged(self, group: Ints, times: pa.Array, owner: Ints, held: Ints, watermark: int) -> tuple[Ints, Ints]:
@@ -197,7 +190,7 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: In
     if count:
         low, high = (np.concatenate((edge, times)) for edge in live)
         of = np.concatenate((np.full(count, group[0]) if owner is None else owner, group))
-    closes = closed_before(clocks, gap, grace)
+    closes = of_sessions(gap, grace).closed_before(clocks)
     before = np.concatenate((np.full(count, LOWEST), closes))
     if groups.falls(group, clocks).any():  # a key's rows follow several clocks: what one of them closed stays closed
         order, session = np.argsort(of, kind="stable"), np.empty(len(of), np.int64)
@@ -215,7 +208,7 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, clocks: Ints, live: In
     session[order] = np.cumsum(first) - 1
     starts, ends = begins[at], np.maximum.reduceat(high[order], at)
     troubled = np.zeros(len(at), bool)
-    troubled[session[count:][times < groups.minus(clocks, grace)]] = True
+    troubled[session[count:][times < in_grace(clocks, grace)]] = True
     if troubled.any():
         rows = np.flatnonzero(troubled[session])
         rows = rows[np.argsort(session[rows], kind="stable")]

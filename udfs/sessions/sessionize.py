@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import Flags, Ints
-from streamtime.udfs.sessions.rules import closed_before, judge
+from streamtime.udfs.closing import of_sessions
+from streamtime.udfs.sessions.rules import judge
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ class Pending:
             low, high = int(times[own].min()) - rule.gap, int(times[own].max()) + rule.gap
             near = (opened.ends[before] >= low) & (opened.starts[before] <= high)
             before, far = before[near], before[~near]
-            far = far[opened.ends[far] >= closed_before(int(clocks[own].max()), rule.gap, rule.grace)] if group[-1] == 0 else none()
+            closes = of_sessions(rule.gap, rule.grace).closed_before(int(clocks[own].max()))
+            far = far[opened.ends[far] >= closes] if group[-1] == 0 else none()
         judged = judge(rule.gap, rule.grace, group, times, clocks, np.stack((opened.starts[before], opened.ends[before])))
         self.session[rows] = np.where(judged.late, -1, judged.session + offset)
         self.starts, self.ends = np.concatenate((self.starts, judged.starts)), np.concatenate((self.ends, judged.ends))

@@ -10,7 +10,8 @@ import pyarrow as pa
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import LOWEST, Ints
 from streamtime.udfs.arrays.ordering import one
-from streamtime.udfs.sessions.rules import closed_before, judge
+from streamtime.udfs.closing import of_sessions
+from streamtime.udfs.sessions.rules import judge
 from streamtime.udfs.state import Entries, Taken, waiting
 
 
@@ -39,7 +40,7 @@ class SessionRows:
 
     def threshold(self, clock: int) -> int:
         """A session that ends before this is closed [W3]."""
-        return int(closed_before(clock, self.gap, self.grace or 0))
+        return int(of_sessions(self.gap, self.grace).closed_before(clock))
 
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch of a stream (`streamtime.udfs.state.Holder`)."""

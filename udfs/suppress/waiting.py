@@ -16,7 +16,7 @@ from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import only
 from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
-from streamtime.udfs.state import Entries, Taken
+from streamtime.udfs.state import Entries, Seconds, Taken
 from streamtime.udfs.suppress.until import Until
 
 DUE, PLACE, CAME, DELETED = range(4)  # an entry, without its key
@@ -29,6 +29,10 @@ COUNTS = (
     "suppression_buffer_left_total",
     "suppression_overtime_sum",
     "suppression_overtime_min",
+)
+SECONDS = (
+    Seconds("suppression_overtime_avg", "suppression_overtime_sum", "suppression_emit_total"),
+    Seconds("suppression_overtime_min", "suppression_overtime_min", "suppression_emit_total", least=True),
 )
 
 
@@ -50,6 +54,11 @@ class StreamBuffer:
     def counts(self) -> tuple[str, ...]:
         """What becomes of rows, and what the buffer holds."""
         return COUNTS
+
+    @property
+    def seconds(self) -> tuple[Seconds, ...]:
+        """How late rows came out."""
+        return SECONDS
 
     @property
     def width(self) -> int:

@@ -12,7 +12,8 @@ import numpy as np
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
-from streamtime.udfs.sessions.rules import Session, Sessions, closed_before
+from streamtime.udfs.closing import of_sessions
+from streamtime.udfs.sessions.rules import Session, Sessions
 from streamtime.udfs.updates.changes import Parents
 
 OPEN, CLOSED = 0, 1
@@ -71,7 +72,7 @@ def chained(group: Ints, times: Ints, clock: Ints, owner: Ints, held: Ints, gap:
     than `gap` above all before them and stay there know nothing of what was. Islands in which times fall are judged row by row, and so is a
     key whose stream time falls, since its rows follow several clocks: what one of them closed stays closed for the others.
     """
-    rows = Arrived(group, times, closed_before(clock, gap, grace), owner, held[0], held[1], gap)
+    rows = Arrived(group, times, of_sessions(gap, grace).closed_before(clock), owner, held[0], held[1], gap)
     island, together = cut(rows)
     late = together & (times < rows.closes)
     making = Making(late, np.full(len(times), -1), times.copy(), times.copy())

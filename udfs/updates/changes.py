@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.groups import LOWEST, Ints
+from streamtime.udfs.arrays.groups import Ints
 from streamtime.udfs.arrays.ordering import one
+from streamtime.udfs.closing import Closing
 from streamtime.udfs.state import KEY, LIVES_BY, Entries, Taken
 from streamtime.udfs.updates.aggregates import Aggregate, Segments, State
 
@@ -266,13 +267,19 @@ class Updates:
         """
         raise NotImplementedError
 
+    @property
+    def closing(self) -> Closing:
+        """When its windows close."""
+        raise NotImplementedError
+
     def threshold(self, clock: int) -> int:
         """An entry that lives by less is closed."""
-        raise NotImplementedError
+        return int(self.closing.closed_before(clock))
 
     def close(self, end: Ints) -> Ints:
         """When results with this end are final (rule W6)."""
-        raise NotImplementedError
+        found: Ints = self.closing.close(end)
+        return found
 
     def release(self, due: Entries, clock: int | None) -> pa.Table:
         """The final rows of windows that are closed; on a stream, when they leave is known."""
@@ -291,8 +298,3 @@ class Updates:
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch (`streamtime.udfs.state.Holder`)."""
         return self.changes(rows, group, clock, owner, held)[0]
-
-
-def past(clock: Ints, grace: int) -> Ints:
-    """Stream time less grace; before the first stream time, lower than all times."""
-    return np.where(clock == LOWEST, LOWEST, groups.minus(clock, grace))

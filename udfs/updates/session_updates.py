@@ -11,7 +11,7 @@ import pyarrow as pa
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import Flags, Ints
 from streamtime.udfs.arrays.ordering import one
-from streamtime.udfs.sessions.rules import closed_before
+from streamtime.udfs.closing import Closing, of_sessions
 from streamtime.udfs.state import Entries, Taken
 from streamtime.udfs.updates.chains import Chains, chained
 from streamtime.udfs.updates.changes import DELETE, END, START, UPSERT, ChangeColumns, Sums, Updates, Windows, accumulated, numbered
@@ -27,7 +27,7 @@ def places(gone: Ints, item: Ints, rows: int) -> Ints:
 
 @dataclass(frozen=True)
 class SessionUpdates(Updates):
-    """Sessions, both bounds inclusive; closed once stream time has passed their end, `gap` and `grace`."""
+    """Sessions, both bounds inclusive."""
 
     changed_at_end: ClassVar[bool] = True
 
@@ -35,13 +35,10 @@ class SessionUpdates(Updates):
     gap: int
     grace: int
 
-    def threshold(self, clock: int) -> int:
-        """A session is closed when stream time > end + gap + grace [W3]."""
-        return int(closed_before(clock, self.gap, self.grace))
-
-    def close(self, end: Ints) -> Ints:
-        """One microsecond after the end, the gap and the grace [W6]."""
-        return groups.plus(end, self.gap + self.grace + 1)
+    @property
+    def closing(self) -> Closing:
+        """When a session closes [W3]."""
+        return of_sessions(self.gap, self.grace)
 
     def changes(
         self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0

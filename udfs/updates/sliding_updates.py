@@ -14,6 +14,7 @@ import pyarrow as pa
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.arrays.ordering import one
+from streamtime.udfs.closing import Closing, of_sliding_windows
 from streamtime.udfs.state import Entries, Taken
 from streamtime.udfs.updates.aggregates import State
 from streamtime.udfs.updates.changes import (
@@ -27,7 +28,6 @@ from streamtime.udfs.updates.changes import (
     beginnings,
     joined,
     numbered,
-    past,
     taken,
 )
 
@@ -59,19 +59,16 @@ class Log:
 
 @dataclass(frozen=True)
 class SlidingUpdates(Updates):
-    """Windows `[start, start + difference]`; closed once stream time has passed their end and `grace`."""
+    """Windows `[start, start + difference]`."""
 
     layout: ChangeColumns
     difference: int
     grace: int
 
-    def threshold(self, clock: int) -> int:
-        """A window is closed iff its end < stream time - grace."""
-        return max(clock - self.grace, LOWEST)
-
-    def close(self, end: Ints) -> Ints:
-        """One microsecond after the end and the grace [W6]."""
-        return groups.plus(end, self.grace + 1)
+    @property
+    def closing(self) -> Closing:
+        """When a window closes [W5]."""
+        return of_sliding_windows(self.grace)
 
     def release(self, due: Entries, clock: int | None) -> pa.Table:
         """Windows; panes are not results."""
@@ -82,7 +79,7 @@ class SlidingUpdates(Updates):
     ) -> tuple[Taken, Ints]:
         """One upsert for each window that a row lies in or calls into being, by their end."""
         times = groups.micros(one(rows, self.layout.time))
-        log = self._log(times, group, past(clock, self.grace), owner, held.matrix, since)
+        log = self._log(times, group, self.closing.closed_before(clock), owner, held.matrix, since)
         item, chain = np.array(log.items, np.int64), np.array(log.chains, np.int64)
         begun = np.array(log.begun_with, np.int64).reshape(-1, 2).T
         states = self.layout.states(held.payload, len(held), rows)

@@ -10,26 +10,24 @@ import pyarrow as pa
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.arrays.ordering import one
+from streamtime.udfs.closing import Closing, of_time_windows
 from streamtime.udfs.state import Entries, Taken
-from streamtime.udfs.updates.changes import CHANGED, START, UPSERT, ChangeColumns, Parents, Updates, Windows, accumulated, numbered, past
+from streamtime.udfs.updates.changes import CHANGED, START, UPSERT, ChangeColumns, Parents, Updates, Windows, accumulated, numbered
 
 
 @dataclass(frozen=True)
 class WindowUpdates(Updates):
-    """Windows `[start, end)`, aligned to the epoch; closed once stream time reaches their end and `grace`."""
+    """Windows `[start, end)`, aligned to the epoch."""
 
     layout: ChangeColumns
     size: int
     slide: int
     grace: int
 
-    def threshold(self, clock: int) -> int:
-        """A window accepts a row iff its end > stream time - grace [W1]."""
-        return max(clock - self.grace + 1, LOWEST)
-
-    def close(self, end: Ints) -> Ints:
-        """The end and the grace."""
-        return groups.plus(end, self.grace)
+    @property
+    def closing(self) -> Closing:
+        """When a window closes [W1]."""
+        return of_time_windows(self.grace)
 
     def changes(
         self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
@@ -45,7 +43,7 @@ class WindowUpdates(Updates):
         into = into[item] + self.slide * (np.cumsum(number)[item] - 1 - np.arange(len(item)))
         start, ahead = times[item] - np.minimum(into, room[item]), self.size - into
         end = np.minimum(times[item], HIGHEST - ahead) + ahead
-        is_open = (end > past(clock, self.grace)[item]) | (end == HIGHEST)
+        is_open = end >= self.closing.closed_before(clock)[item]
         late: dict[str, float] = {"late_drop_total": int((~is_open).sum())}
         item, start, end = item[is_open], start[is_open], end[is_open]
         window, of_group, of_start = windows(group[item], start)

@@ -14,6 +14,7 @@ from support import maintained as cases
 
 import streamtime
 from streamtime import CallError
+from streamtime.maintained import target
 from streamtime.maintained.additive import Totals
 from streamtime.maintained.target import nameable, one_of
 
@@ -142,17 +143,18 @@ def test_of_other_types_none_is_named(kind: T.DataType) -> None:
     assert not nameable(kind)
 
 
-KEYED = {  # with `key => 'id'`; which of their tables are followed row by row; whether a condition names the keys that are written
+KEYED = {  # with `key => 'id'`; which of their tables are followed row by row; how the keys that are written are said
     "inner": (
         "SELECT f.id, v, d.name FROM {s}.d AS d JOIN {s}.f f ON d.name IS DISTINCT FROM 'z' AND f.g = d.g WHERE v IS NULL OR v < 9",
         "fd",
-        True,
+        "by name",
     ),
-    "left": ("SELECT d.name IS DISTINCT FROM 'x' AS other, x.* FROM {s}.f AS x LEFT JOIN {s}.d AS d ON x.g = d.g", "f", False),
-    "star": ("WITH c AS (SELECT 1 AS one) SELECT *, v * 2 AS twice -- FROM nowhere\nFROM {s}.f ", "f", False),
+    "left": ("SELECT d.name IS DISTINCT FROM 'x' AS other, x.* FROM {s}.f AS x LEFT JOIN {s}.d AS d ON x.g = d.g", "f", "by keys"),
+    "star": ("WITH c AS (SELECT 1 AS one) SELECT *, v * 2 AS twice -- FROM nowhere\nFROM {s}.f ", "f", "by a MERGE"),
 }
+SAID = {"by name": (2000, target.REPLACES), "by keys": (0, target.REPLACES), "by a MERGE": (0, "spark.no.such.setting")}
 CHANGES = {  # what is done between two runs, to which table, so that all ways of writing are taken
-    "updated": ("f", ["UPDATE {s}.f SET v = -v WHERE id <> 2"]),
+    "updated": ("f", ["UPDATE {s}.f SET v = coalesce(-v, 7) WHERE NOT id <=> 2"]),
     "removed": ("f", ["DELETE FROM {s}.f WHERE id IN (3, 8) OR id IS NULL"]),
     "inserted": ("f", ["INSERT INTO {s}.f VALUES (NULL, 2, double('NaN'), 'null'), (10, 3, 1, ''), (11, NULL, NULL, NULL)"]),
     "all three": (
@@ -183,16 +185,18 @@ def test_rows_that_changes_lead_to_are_put_in_their_places(spark: SparkSession, 
     for what, (table, statements) in CHANGES.items():
         for statement in statements:
             spark.sql(statement.format(s=schema))
-        for name, (_, followed, few) in KEYED.items():
-            monkeypatch.setattr("streamtime.maintained.maintaining.FEW", 2000 if few else 0)
+        for name, (_, followed, said) in KEYED.items():
+            few, setting = SAID[said]
+            monkeypatch.setattr("streamtime.maintained.maintaining.FEW", few)
+            monkeypatch.setattr(target, "REPLACES", setting)
             done = streamtime.maintain(spark, f"{schema}.{name}", tables[f"{schema}.{name}"], key="id", policy="incremental")
             assert done.way in ("incremental", "none"), (what, done)
             if done.way == "incremental" and table in followed:
                 assert done.added == done.touched, (what, done)
-            ways |= {(few, *(kind for kind in ("inserted", "updated", "removed") if getattr(done, kind)))}
+            ways |= {(said, *(kind for kind in ("inserted", "updated", "removed") if getattr(done, kind)))}
         assert cases.differences(spark, tables) == {}, what
     each = [("inserted",), ("updated",), ("removed",), ("inserted", "updated", "removed")]
-    assert ways >= {(few, *kinds) for few in (True, False) for kinds in each}, ways
+    assert ways >= {(said, *kinds) for said in SAID for kinds in each}, ways
 
 
 def test_a_key_that_two_rows_come_to_have_is_refused(spark: SparkSession, schema: str) -> None:
