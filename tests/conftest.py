@@ -54,8 +54,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         memory="4g",
         settings={
             "spark.sql.shuffle.partitions": "3",
-            # a plan over a few rows takes longer to be compiled than to be interpreted: a quarter of the CPU of all tests. `as_users` compiles
-            "spark.sql.codegen.factoryMode": INTERPRETED,
+            # a plan over a few rows takes longer to be compiled than to be interpreted: a third of the CPU of all tests. `as_users` compiles
+            **INTERPRETED,
             "spark.databricks.delta.snapshotPartitions": "1",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder),

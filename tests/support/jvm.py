@@ -96,18 +96,21 @@ def no_process_for_a_file(spark: Any) -> None:
     spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", MANAGER.format(package))
 
 
-CODEGEN, INTERPRETED = "spark.sql.codegen.factoryMode", "NO_CODEGEN"
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}  # as Spark is
 
 
 @contextmanager
 def compiled(spark: Any) -> Iterator[None]:
     """Plans are compiled meanwhile."""
-    before = spark.conf.get(CODEGEN)
-    spark.conf.set(CODEGEN, "FALLBACK")  # Spark's default: compiled, and interpreted where that fails
+    before = {name: spark.conf.get(name) for name in COMPILED}
     try:
+        for name, value in COMPILED.items():
+            spark.conf.set(name, value)
         yield
     finally:
-        spark.conf.set(CODEGEN, before)
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def catalogs_are_compiled(spark: Any) -> None:
