@@ -13,7 +13,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
 from support import as_plain
 from support.doors import LOCAL
-from support.jvm import JAVA_OPTIONS, ROOM, answers_at_once, classes_are_found_once, code_cache, no_process_for_a_file
+from support.jvm import (
+    INTERPRETED,
+    JAVA_OPTIONS,
+    ROOM,
+    answers_at_once,
+    catalogs_are_compiled,
+    classes_are_found_once,
+    code_cache,
+    compiled,
+    no_process_for_a_file,
+)
 from support.streams import Source
 
 from streamtime.shelf import FUNCTIONS
@@ -44,6 +54,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         memory="4g",
         settings={
             "spark.sql.shuffle.partitions": "3",
+            # a plan over a few rows takes longer to be compiled than to be interpreted: a third of the CPU of all tests. `as_users` compiles
+            **INTERPRETED,
+            "spark.databricks.delta.snapshotPartitions": "1",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder),
             # a micro-batch changes a few rows, and keeping these takes less than keeping all of RocksDB, or than counting them anew
@@ -54,6 +67,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     )
     answers_at_once(session)
     no_process_for_a_file(session)
+    catalogs_are_compiled(session)
     classes_are_found_once(session)
     if request.config.getoption("--plain"):
         as_plain.calls_as_plain_sql(session)
@@ -69,6 +83,13 @@ def _log_settings(folder: Path) -> Path:
     path = folder / "log4j2.properties"
     path.write_text(LOG4J)
     return path
+
+
+@pytest.fixture(scope="module")
+def as_users(spark: SparkSession) -> Iterator[None]:
+    """Spark compiles plans as it does where nobody told it not to."""
+    with compiled(spark):
+        yield
 
 
 @pytest.fixture

@@ -186,8 +186,9 @@ def plan(call: Bound) -> DataFrame:
     planner = Planner(rules, call["rounds"], call["output"], call.spec.name, label, frozenset(given))
     fields = [T.StructField(c, types.get(c) or OUTPUTS[c]) for c in (*COLUMNS[call["output"]], PROBLEM)]
     made = kernels.mapped(rows.repartition(1), planner.run, T.StructType(fields))
-    problem = F.raise_error(named(PROBLEM)).cast("boolean")
-    return made.where(F.when(named(PROBLEM).isNotNull(), problem).otherwise(F.lit(True))).drop(PROBLEM)
+    right = F.when(named(PROBLEM).isNotNull(), F.raise_error(named(PROBLEM)).cast("boolean")).otherwise(F.lit(True))
+    # Spark takes it for not deterministic, and so puts no condition of the user's in front, which might drop the row that has the problem
+    return made.where((F.spark_partition_id() >= 0) & right).drop(PROBLEM)
 
 
 def _columns(call: Bound, table: str, df: DataFrame) -> dict[str, Column]:

@@ -9,6 +9,7 @@ Writes load.json beside this file.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -189,7 +190,11 @@ def name(pid: int) -> str:
 
 def children(pid: int) -> list[int]:
     """The processes that a process has started."""
-    return [int(found) for task in Path(f"/proc/{pid}/task").iterdir() for found in (task / "children").read_text().split()]
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the thread ended meanwhile
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def descendants(pid: int) -> Iterable[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from py4j.java_gateway import JavaClass, JavaMember
+from pyspark.sql.catalog import Catalog
 
 # C1 alone leaves a JVM 48 MB for compiled code. The suite needs 80 after a third of its tests; when it is full, all that follows is interpreted
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=400m"
@@ -92,6 +94,39 @@ def no_process_for_a_file(spark: Any) -> None:
     put.invoke(None, values)
     package = "" if spark.version.startswith("4.0.") else "checkpointing."
     spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", MANAGER.format(package))
+
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}  # as Spark is
+
+
+@contextmanager
+def compiled(spark: Any) -> Iterator[None]:
+    """Plans are compiled meanwhile."""
+    before = {name: spark.conf.get(name) for name in COMPILED}
+    try:
+        for name, value in COMPILED.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+def catalogs_are_compiled(spark: Any) -> None:
+    """What `spark.catalog` lists is read by code that Spark has compiled only: EXPRESSION_DECODING_FAILED without."""
+
+    def asked_compiled(ask: Any) -> Any:
+        @functools.wraps(ask)
+        def asks(catalog: Any, *arguments: Any, **options: Any) -> Any:
+            with compiled(catalog._sparkSession):
+                return ask(catalog, *arguments, **options)
+
+        return asks
+
+    for name, method in vars(Catalog).items():
+        if callable(method) and not name.startswith("_"):
+            setattr(Catalog, name, asked_compiled(method))
 
 
 def instances(spark: Any, *classes: str) -> dict[str, int]:

@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 import streamtime
 from streamtime.sql.rows import ranges, scans
 
+pytestmark = pytest.mark.usefixtures("as_users")
+
 ROWS = 600
 ARRIVAL = "TABLE(dear) PARTITION BY k ORDER BY n, time => 'ts'"
 EVENT = "TABLE(dear) PARTITION BY k ORDER BY ts"

@@ -17,6 +17,8 @@ from support.golden import FREE, of_any_spark
 
 from streamtime.shell.script import statements
 
+pytestmark = pytest.mark.usefixtures("as_users")
+
 GOLDEN = TESTS / "golden"
 WRONG = "wrong_calls"  # whose answers are all errors, of which more must hold than their words
 

@@ -176,6 +176,32 @@ def picked(of: Stored) -> list[bool]:
     return [(run["predicted"]["full"] < run["predicted"]["incremental"]) == (full < run["seconds"]) for run in runs]
 
 
+def ready(stored: Stored) -> str:
+    """What `ready.py` found."""
+    head = ["until both doors answer", "Spark's own two servers", "`streamtime serve`", "ratio"]
+    rows = [
+        [
+            line["until ready"].replace("seconds", "s").replace("CPU s", "s of CPU"),
+            *[f"{line[who]:.1f}" for who in ("bare Spark", "streamtime serve")],
+            f"{line['ratio']:.2f}",
+        ]
+        for line in stored["lines"]
+    ]
+    how = f"Medians of {stored['rounds']} interleaved rounds, {stored['machine']['cores']} cores, {stored['date']} (load {stored['load_average_before']:.0f})"
+    return f"{how}:\n\n{table(head, *rows)}"
+
+
+def load(stored: Stored) -> str:
+    """What `load.py` found."""
+    held, clients = stored["held"], stored["clients"]
+    who = ", ".join(f"{count} of {name}" for name, count in clients.items())
+    how = (
+        f"{sum(clients.values())} clients at once ({who}), on {stored['machine']['cores']} cores, {stored['date']}: {stored['answers']:,} answers "
+        f"in {stored['seconds']} seconds, {stored['wrong'] or 'none'} wrong"
+    )
+    return f"{how}.\n\n" + table(["", *held], *[[what, *[str(one[what]) for one in held.values()]] for what in held["before"]])
+
+
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "peers": ("speed", peers),
     "spread": ("scale", spread),
@@ -183,6 +209,8 @@ PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "plain_one_key": ("plain", plain_one_key),
     "cluster": ("scale", cluster),
     "maintain": ("maintain", maintained),
+    "ready": ("serve", ready),
+    "load": ("serve", load),
 }
 
 

@@ -19,6 +19,8 @@ from support import reference_as_of as slow
 
 from streamtime.sql.as_of import lookup
 
+pytestmark = pytest.mark.usefixtures("as_users")
+
 SECOND = 1_000_000
 FIRST, LAST = -62_135_596_800 * SECOND, 253_402_300_800 * SECOND - 1  # the years 1 to 9999
 LEFT = {"s": "INT", "k": "STRING", "t": "BIGINT", "o": "INT", "a": "INT"}

@@ -234,11 +234,9 @@ def test_every_function_and_every_option_over_columns_is_there() -> None:
         assert over_columns - {"at"} <= {option for call in calls for option in call}, name
 
 
-# hundreds of plans over fifteen rows: to compile them, to cut them into tasks and to plan them anew on the way takes longer than to run them
+# hundreds of plans over fifteen rows: to cut them into tasks and to plan them anew on the way takes longer than to run them
 SMALL = {
     "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }

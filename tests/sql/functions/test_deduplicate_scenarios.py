@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 from support import nasty, reference
 from support.nasty import HIGHEST, SECOND, interval
 
+pytestmark = pytest.mark.usefixtures("as_users")
+
 LENGTHS = (0, 1, SECOND, 3 * SECOND, 86_400 * SECOND, 366_000 * 86_400 * SECOND, HIGHEST)
 KEYS = (["s", "k"], ["s", "d"], ["s", "t"], ["d", "s", "k"])
 ORDERS = (["off"], ["t"], ["off DESC"], ["d", "off"], ["t DESC"])

@@ -11,6 +11,8 @@ from support import nasty
 from support import reference_sessionize as slow
 from support.nasty import HIGHEST, SECOND, interval
 
+pytestmark = pytest.mark.usefixtures("as_users")
+
 OPTIONS = (  # gap, grace, keys, order, clock_by
     (3 * SECOND, None, ["s", "k"], ["off"], ["s", "c"]),
     (3 * SECOND, 0, ["s", "k"], ["off"], ["s", "c"]),

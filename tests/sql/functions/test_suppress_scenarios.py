@@ -12,6 +12,8 @@ from support import nasty
 from support.nasty import HIGHEST, SECOND, interval
 from support.reference_suppress import Fate, Suppress
 
+pytestmark = pytest.mark.usefixtures("as_users")
+
 FOR_EVER = 366_000 * 86_400 * SECOND
 LIMITS: tuple[dict[str, Any], ...] = (
     {"wait": 3 * SECOND, "keys": ["s", "k"], "order": ["off"], "clock_by": ["s", "c"]},

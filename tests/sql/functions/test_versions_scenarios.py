@@ -11,6 +11,8 @@ from support import nasty
 from support import reference_versions as slow
 from support.nasty import HIGHEST, SECOND, interval
 
+pytestmark = pytest.mark.usefixtures("as_users")
+
 OPTIONS = (  # grace, retention, keys, order, clock_by
     (None, None, ["s", "k"], ["off"], ["s", "c"]),
     (SECOND, None, ["s", "k"], ["off"], ["s", "c"]),
