@@ -29,9 +29,7 @@ from streamtime.door import janino
 PATIENCE = 5.0  # seconds in which the token must be there
 MOST_WAITING = 64  # the oldest goes when more come
 LONGEST = 1024  # bytes of a token with what stands around it
-MOST_OPEN = (
-    64  # after so many more were admitted, idle ones are closed: Py4J keeps one, with a thread here, for each JVM thread that ever called
-)
+MOST_OPEN = 64  # after so many more, idle ones are closed: Py4J keeps one, with a thread here, for each JVM thread that ever called
 REFUSED = "streamtime: a connection from %s to the port for calls from Spark came without its token, and was refused. This is said once."
 
 # Py4J's own cleaning closes whatever is in its list of idle connections. One in there may be waiting for an answer: a call inside a call

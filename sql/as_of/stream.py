@@ -56,8 +56,17 @@ def looked_up_in_stream(call: Bound, sides: Sides) -> Frame:
     df = left.df.join(_intervals(call, right, direction), functools.reduce(operator.and_, [*same, inside]), "left_outer")
     if direction == NEAREST and not exact:
         df = df.withColumn(BEFORE, F.when(left.time.column == named(FROM), named(PREVIOUS)).otherwise(named(BEFORE)))
-    df = df.withColumn(MATCH, nearest(left.time, right, direction))
+    df = df.withColumn(MATCH, F.when(_here(), nearest(left.time, right, direction)))
     return left.with_df(df.withColumn(MATCH, checked(call, left.time, right, deleted)))
+
+
+def _here() -> Column:
+    """True for every row, and no filter goes below it, so that the join stays an outer one.
+
+    Where the right side has no rows, Spark's inner hash join may leave the stream unread, and the state of that micro-batch is never kept:
+    STATE_STORE_COMMIT_VALIDATION_FAILED. It does so wherever it does not compile the plan, as with more than a hundred columns.
+    """
+    return F.spark_partition_id() >= 0
 
 
 def _waited(call: Bound, frame: Frame) -> Frame:

@@ -114,11 +114,16 @@ def compiled(spark: Any) -> Iterator[None]:
 
 
 def catalogs_are_compiled(spark: Any) -> None:
-    """What `spark.catalog` lists is read by code that Spark has compiled only: EXPRESSION_DECODING_FAILED without."""
+    """What `spark.catalog` lists is read by code that Spark has compiled only: EXPRESSION_DECODING_FAILED without.
+
+    It is read as it is listed, by the settings of the thread's active session, which may be another: `createDataFrame` leaves its own.
+    """
+    sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
 
     def asked_compiled(ask: Any) -> Any:
         @functools.wraps(ask)
         def asks(catalog: Any, *arguments: Any, **options: Any) -> Any:
+            sessions.setActiveSession(catalog._sparkSession._jsparkSession)
             with compiled(catalog._sparkSession):
                 return ask(catalog, *arguments, **options)
 

@@ -147,9 +147,9 @@ def test_for_databricks_the_text_is_the_same_and_what_its_manual_lacks_is_refuse
 
 def test_tables_that_the_session_does_not_have_are_given_by_their_columns_and_leave_nothing(spark: SparkSession) -> None:
     spark.sql("SELECT 1 AS x").createOrReplaceTempView("clicks")
-    before = {row.tableName for row in spark.sql("SHOW TABLES").collect()}
+    before = {t.name for t in spark.catalog.listTables()}
     assert "`page`" in streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE}", tables=CLICKS)
-    assert {row.tableName for row in spark.sql("SHOW TABLES").collect()} == before
+    assert {t.name for t in spark.catalog.listTables()} == before
     assert spark.table("clicks").columns == ["x"]
     spark.catalog.dropTempView("clicks")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):

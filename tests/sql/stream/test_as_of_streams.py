@@ -53,6 +53,19 @@ def test_rows_wait_out_their_grace_and_then_see_what_is_there(spark: SparkSessio
     assert {r.id: r.price for r in source.run(call)} == {1: 1, 2: 2}
 
 
+@pytest.mark.parametrize("text", ["{inner}", "SELECT * FROM ({left}) WHERE price IS NOT NULL"])
+def test_a_table_without_rows_leaves_no_row_of_the_stream_unread(spark: SparkSession, schema: str, source: Source, text: str) -> None:
+    """Where plans are not compiled, as here and for a user with a hundred columns, Spark reads nothing for an inner join with nothing."""
+    assert spark.conf.get("spark.sql.codegen.wholeStage") == "false"
+    table, grace = prices(spark, schema), ", grace => INTERVAL 10 SECONDS"
+    inner, left = (CALL.format(table=table, options=f"{grace}, join_type => '{kind}'") for kind in ("inner", "left"))
+    source.add([("a", at(5), 1, 0), ("z", at(9), 2, 0)])
+    assert source.run(text.format(inner=inner, left=left)) == []
+    add(spark, table, ("a", at(4), False, 1))
+    source.add([("z", at(16), 3, 0)])
+    assert [(r.id, r.price) for r in source.run(text.format(inner=inner, left=left))] == [(1, 1)]
+
+
 def test_a_stream_reads_a_versioned_table_by_its_name(spark: SparkSession, schema: str, source: Source) -> None:
     prices = streamtime.VersionedTable.create(spark, f"{schema}.prices", "k STRING, since TIMESTAMP, price INT", key="k", time="since")
     prices.put([("a", at(0), 1), ("b", at(0), 3)])
