@@ -229,8 +229,7 @@ class _Run:
             return _Plan("none", "No change leads to a row of the result.", touched=0)
         known = self.last.costs if self.last else {}
         rows = int(known["rows"]) if "rows" in known else self.session.table(self.target.name).count()
-        share = min(1.0, touched / max(rows, 1))
-        predicted = self._predicted(share)
+        predicted = self._predicted(costs.share_of(touched, rows))
         if self.policy == "auto" and predicted and predicted["full"] < predicted["incremental"]:
             why = f"{touched:,} touched values are so many of {rows:,} rows that computing all is cheaper."
             return _Plan("full", why, predicted=predicted)
