@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -22,6 +23,13 @@ from streamtime.udfs.state import KEY
 def test_a_page_has_the_tables_of_the_stored_results(name: str) -> None:
     page = ROOT / "docs" / f"{tables.PAGES[name][0]}.md"
     assert tables.of(name) in page.read_text(), f"docs/{page.name}: put there what `contestants/tables.py` makes of {name}.json"
+
+
+def test_docs_maintain_says_what_the_sweep_did() -> None:
+    stored = json.loads((TESTS / "sweep.json").read_text())
+    assert tables.swept(stored) in " ".join((ROOT / "docs" / "maintain.md").read_text().split())
+    assert sum(table["compared"] for table in stored["tables"].values()) == stored["comparisons"]
+    assert sum(stored["of"].values()) == sum(stored["code"].values()) == stored["commits"]
 
 
 def test_a_contestant_that_was_left_out_is_told_and_not_left_out_of_the_table() -> None:
