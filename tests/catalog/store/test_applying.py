@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 import streamtime
 from streamtime import CallError
 from streamtime.sql.tables.applied import Applied
+from streamtime.store import applying
 
 Change = tuple[Any, ...]  # key, odd key, sequence, value, op
 DDL = "k INT, `o dd` STRING, seq INT, v DOUBLE, op STRING"
@@ -122,6 +129,68 @@ def test_a_change_feed_is_a_changelog(spark: SparkSession, schema: str) -> None:
     assert [tuple(r) for r in rows] == [(1, "y"), (4, "d")]
     with pytest.raises(CallError, match="keeps history, and 1 has one row for a key"):
         streamtime.apply_changes(spark, f"{schema}.t", text, keys="k", sequence_by="seq")
+
+
+def streamed(spark: SparkSession, folder: Path, name: str, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
+    """A stream over the files of a folder, one a micro-batch, started; after a failure it goes on from its checkpoint."""
+    stream = spark.readStream.schema(DDL).option("maxFilesPerTrigger", "1").parquet(str(folder / name))
+    writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", str(folder / f"{name} checkpoint"))
+    return writer.trigger(availableNow=True).start()
+
+
+def files(spark: SparkSession, folder: Path, changes: list[Change], count: int) -> None:
+    folder.mkdir()
+    for number in range(count):
+        path = folder / f"{number}.parquet"
+        pq.write_table(spark.createDataFrame(changes[number::count], DDL).toArrow(), path)
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """The batches that streams apply: number, whether it was applied before."""
+    found: list[tuple[int, bool]] = []
+    whole = applying._Applier.applied
+
+    def told(applier: Any, batch: tuple[str, int]) -> Any:
+        report = whole(applier, batch)
+        found.append((batch[1], report.repeated))
+        return report
+
+    monkeypatch.setattr(applying._Applier, "applied", told)
+    return found
+
+
+@pytest.mark.parametrize("scd", [1, 2])
+def test_a_micro_batch_that_breaks_off_comes_again_and_counts_once(
+    spark: SparkSession, schema: str, tmp_path: Path, reports: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch, scd: int
+) -> None:
+    """Broken off after deletions were remembered and before they were merged; and after all was done, before Spark knew."""
+    changes = histories(random.Random(scd), 30)
+    files(spark, tmp_path / "in", changes, 3)
+    write, breaks = streamtime.changes_writer(f"{schema}.t", scd=scd, **NAMES), {"within": 0, "behind": 1}
+    commits = applying._Applier._commits
+
+    def within(applier: Any, session: SparkSession) -> int:
+        if breaks.pop("within", None) is not None:
+            raise RuntimeError("killed before the merge")
+        return commits(applier, session)
+
+    def behind(df: DataFrame, number: int) -> None:
+        write(df, number)
+        if breaks.get("behind") == number:
+            del breaks["behind"]
+            raise RuntimeError("killed after the merge")
+
+    monkeypatch.setattr(applying._Applier, "_commits", within)
+    for message in ("killed before the merge", "killed after the merge"):
+        with pytest.raises(StreamingQueryException, match=message):
+            streamed(spark, tmp_path, "in", behind).awaitTermination()
+    streamed(spark, tmp_path, "in", behind).awaitTermination()
+    assert reports == [(0, False), (1, False), (1, True), (2, False)]
+    found = [shown(row) for row in spark.table(f"{schema}.t").collect()]
+    assert len(found) == len(set(found))
+    assert set(found) == meant(changes)[scd - 1]
 
 
 @pytest.mark.parametrize(
