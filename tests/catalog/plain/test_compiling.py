@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from support import TESTS, nasty
 from support.plain_calls import ARRIVAL, CALLS, DAYS, DECLARED, EVENT, FAR, HOUR, OVER_DELTA, STATEMENTS, STOCK
-from support.plain_session import said
+from support.plain_session import NOTEBOOK, Rows, said
 
 import streamtime
 from streamtime.plain import databricks
@@ -27,8 +28,9 @@ from streamtime.session import delta_jars
 @pytest.fixture(scope="module")
 def compared(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, str]]]:
-    """Of each statement: what its call gives here, what its plain SQL gives in a process without the pack, and that text."""
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, str], list[Rows]]]:
+    """Of each statement: what its call gives here, what its plain SQL gives in a process without the pack, and that text. And what the
+    notebook of plain SQL shows there."""
     folder = tmp_path_factory.mktemp("plain")
     rows = nasty.scenarios(17, 60)
     nasty.view(spark, rows).write.parquet(str(folder / "tables" / "nasty"))
@@ -50,7 +52,8 @@ def compared(
         wanted = {name: said(spark.sql(text)) for name, text in statements.items()}
         log = other.communicate()[0]
         assert other.returncode == 0, log[-3000:]
-    yield wanted, pickle.loads((folder / "found").read_bytes()), texts
+    found, notebook = pickle.loads((folder / "found").read_bytes())
+    yield wanted, found, texts, notebook
     for table in ("nasty", "odd", "prices"):
         spark.catalog.dropTempView(table)
     for table in ("stock", "declared"):
@@ -64,7 +67,7 @@ def rounded(name: str, rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("name", [*CALLS, *STATEMENTS, *OVER_DELTA])
 def test_plain_sql_gives_what_the_call_gives_where_the_pack_is_not(compared: Any, name: str) -> None:
-    wanted, found, texts = compared
+    wanted, found, texts, _ = compared
     assert found[name][0] == wanted[name][0]
     assert rounded(name, found[name][1]) == rounded(name, wanted[name][1]), texts[name]
     if "dropped" not in name:
@@ -111,6 +114,18 @@ def test_a_history_across_a_column_that_was_renamed_is_refused(spark: SparkSessi
     ):
         streamtime.compile(spark, "SELECT * FROM TABLE_HISTORY('declared')")
     assert "table_changes('`default`.`declared`', 2, 2)" in streamtime.compile(spark, "SELECT * FROM TABLE_HISTORY('declared', from => 2)")
+
+
+def test_the_notebook_of_plain_sql_shows_what_the_one_with_calls_does(compared: Any) -> None:
+    """Each table that is stored in orders.ipynb, the last of which is pandas', with numbers before its rows."""
+    stored = []
+    for cell in nbformat.read(NOTEBOOK.with_name("orders.ipynb"), as_version=4).cells:
+        for data in [output.data for output in cell.get("outputs", []) if "text/html" in output.data]:
+            head, *lines = data["text/plain"].splitlines()
+            rows = lines[1:-1] if cell.source.startswith("%%sql") else [line.partition(" ")[2] for line in lines]
+            stored.append([line.split() for line in (head, *rows)])
+    assert [[" ".join(map(str, row)).split() for row in table] for table in compared[3]] == stored
+    assert len(stored) == 5
 
 
 CLICKS = {"clicks": "user_id STRING, ts TIMESTAMP, page STRING"}
