@@ -20,7 +20,7 @@ from dbt.cli.main import dbtRunner
 from jvm import say
 
 PROJECT = Path(__file__).parents[2] / "examples" / "dbt_project"
-MODELS = ("pages", "pages_log", "held_back", "hourly", "on_call", "shifts", "pages_by_team")
+MODELS = ("pages", "pages_log", "held_back", "hourly", "on_call", "shifts", "rota", "pages_by_team")
 sys.path.insert(0, str(PROJECT))
 import build  # noqa: E402
 
@@ -175,12 +175,14 @@ def page(folder: Path) -> dict[str, Any]:
 
 
 def documented() -> dict[str, Any]:
-    """What `dbt docs generate` has of the tables that are there, and of what reads what."""
+    """What `dbt docs generate` has of the tables that are there, of what reads what, and of the files that there are."""
     assert run("docs", "generate", "--quiet", "--vars", json.dumps({"until": build.DAYS[-1]})).success
     catalog, manifest = (json.loads((PROJECT / "target" / f"{name}.json").read_text()) for name in ("catalog", "manifest"))
-    parents = manifest["parent_map"]
+    parents, kinds = manifest["parent_map"], ("nodes", "macros", "sources")
+    files = {node["original_file_path"] for kind in kinds for node in manifest[kind].values() if node["package_name"] == "flights"}
     names = {"pages_log": "model.flights.pages_log", "pager": "exposure.flights.pager"}
-    return {"tables": [n["metadata"]["name"] for n in catalog["nodes"].values()]} | {name: parents[node] for name, node in names.items()}
+    tables = [node["metadata"]["name"] for node in catalog["nodes"].values()]
+    return {"tables": tables, "files": sorted(files)} | {name: parents[node] for name, node in names.items()}
 
 
 def there(schema: str, target: str) -> dict[str, Any]:
