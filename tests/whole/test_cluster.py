@@ -204,6 +204,7 @@ def served(cluster: tuple[Path, str]) -> Served:
             command, capture_output=True, text=True, env=os.environ | {"SPARK_HOME": str(home)}, check=False, timeout=PATIENCE
         )
         wait(lambda: f"session closed door=connect session={seen['session'][:8]}" in server.logged(), 60)
+        wait(lambda: server.logged().count("session closed door=thrift") == 2, 60)  # the killed one's, and beeline's
         with urllib.request.urlopen(server.ready["health"], timeout=10) as told:
             health = json.load(told)
         return Served(
@@ -244,7 +245,9 @@ def test_a_client_that_is_killed_has_its_queries_cancelled_and_its_sessions_clos
         "query cancelled door=connect",
         "session closed door=connect",
     ]
-    jdbc = [line for line in served.log if "door=thrift" in line and ("user=bo" in line or "closed" in line)]
-    assert [" ".join(line.split()[:2]) for line in jdbc][:1] == ["session opened"], served.log
+    (opened,) = [line for line in served.log if line.startswith("session opened door=thrift") and "user=bo" in line]
+    (session,) = re.findall(r"session=\w+", opened)
+    jdbc = [" ".join(line.split()[:2]) for line in served.log if session in line.split()]
+    assert (jdbc[0], jdbc[-1]) == ("session opened", "session closed"), served.log
     assert (served.health["status"], served.health["running"]) == ("serving", 0)
     assert served.health["sessions"] == {"connect": 0, "thrift": 0}
