@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from streamtime.sql.call.errors import CallError
+from streamtime.sql.call.errors import DOORS, CallError
 from streamtime.sql.call.in_memory import Columns, Verdicts
 from streamtime.sql.call.kinds import Choice, Duration, Kind, Text, Texts
 from streamtime.sql.call.names import Names
@@ -182,6 +182,10 @@ class Bound:
     def refuse(self, argument: str | None, problem: str, fix: str | None = None) -> CallError:
         """The error to raise for something that only the plan can know."""
         return CallError(self.spec.name, argument, problem, fix)
+
+    def unplain(self, argument: str | None, reason: str, fix: str = DOORS) -> CallError:
+        """The error to raise where no kernel may run, and Spark's own operators cannot do what it does."""
+        return self.refuse(argument, f"this call has no plain SQL: {reason}", fix)
 
     @property
     def keys(self) -> tuple[Expression, ...]:

@@ -81,8 +81,8 @@ def given(call: Bound) -> Judged:
         if ref is not None and one.function in ("min", "max") and not isinstance(ref.type, COMPARED):
             raise call.refuse(ARGUMENT, f"`{one.text}` of {ref.type.simpleString().upper()} is not possible", "Use a field of it.")
         if not call.kernels and one.function in ("sum", "avg") and needs_kernel(one, ref):
-            problem = f"`{one.text}` cannot be taken back by Spark's own operators, which round a sum in the order that rows come in"
-            raise call.refuse(ARGUMENT, problem, "Cast the argument to DECIMAL. Or run it where Python runs: a sum is rounded once there.")
+            reason = f"`{one.text}` cannot be taken back by Spark's own operators, which round a sum in the order that rows come in"
+            raise call.unplain(ARGUMENT, reason, "Cast the argument to DECIMAL. Or run it where Python runs: a sum is rounded once there.")
     frame = changes_of(call, frame, bool(call["versioned"]), frame.extras.get("clock_by", ()))
     return Judged(frame, by, asked, of)
 

@@ -34,7 +34,12 @@ def is_few(rows: Any) -> bool:
 
 
 def straight_from_files(frame: Frame) -> bool:
-    """Whether files, views, chosen columns and plain comparisons are all that the input is, and each role is a column of it."""
+    """Whether files, views, chosen columns and plain comparisons are all that the input is, and each role is a column of it.
+
+    Where no kernel may run, that is nothing to go by: a text is to be the same wherever it is compiled, with the tables or without.
+    """
+    if not frame.kernels:
+        return False
     own = {c.name for c in frame.columns}
     roles = [*frame.keys, *(o.ref for o in frame.order), frame.time]
     plan = plan_text(frame.source) if own >= {r.name for r in roles} else None

@@ -110,6 +110,8 @@ def main(folder: Path, jars: str) -> None:
     spark = builder.getOrCreate()
     for table in (folder / "tables").iterdir():
         reopened(spark, table)
+    for statement in pickle.loads((folder / "views").read_bytes()):  # as the other session's catalog has them
+        spark.sql(statement)
     texts = pickle.loads((folder / "texts").read_bytes())
     found = {}
     for name, text in texts.items():
