@@ -26,6 +26,8 @@ STREAMED = "tests/udfs/changes"
 ADDED = "tests/catalog/maintained/test_additive.py"
 FOUND = "tests/catalog/maintained/test_maintaining.py::test_what_random_queries_found"
 DRAWN = "tests/catalog/pictures/test_pictures.py"
+VERSIONED, APPLIED = "tests/catalog/store/test_versioned.py", "tests/catalog/store/test_applying.py"
+SERVED = "tests/catalog/server/test_options.py"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
 
@@ -439,6 +441,32 @@ MUTATIONS = [
         "dbt: what is there is not appended again", "catalog/dbt/package/macros/incremental/only_new.sql",
         "{{ time }} > (select max", "{{ time }} >= (select max", "tests/catalog/dbt/test_incremental.py",
     ),
+    # what is stored
+    Mutation(
+        "V2: stream time moves within a put", "catalog/store/puts.py",
+        "            clock = moved(clock, micros)\n            accepted[", "            accepted[", VERSIONED,
+    ),
+    Mutation("V7: a batch is stored once", "catalog/store/puts.py", "{APP: batch and batch[0], VERSION:", "{APP: None, VERSION:", VERSIONED),
+    Mutation(
+        "V2: where another writer moved stream time, rows are judged anew", "catalog/store/puts.py",
+        "F.when(now.eqNullSafe(F.lit(clock).cast(\"long\")), True)", "F.when(now.isNull() | now.isNotNull(), True)", VERSIONED,
+    ),
+    Mutation("V3: the current version never expires", "catalog/store/table.py", "(valid | ((F.col(", "(((F.col(", VERSIONED),
+    Mutation(
+        "V4: a range lookup includes its end", "catalog/store/table.py",
+        "F.expr(f\"{microseconds(quoted(self._layout.time.name), self._layout.time.dataType)} <= `__at`\")",
+        "F.expr(f\"{microseconds(quoted(self._layout.time.name), self._layout.time.dataType)} < `__at`\")", VERSIONED,
+    ),
+    Mutation("apply_changes: of equal ones a deletion wins", "sql/tables/apply_changes.sql", "ORDER BY `__gone` DESC{% for c in ties %}", "ORDER BY `__gone`{% for c in ties %}", APPLIED),
+    Mutation(
+        "apply_changes: an older change brings no deleted key back", "sql/tables/apply_changes.sql",
+        "FROM {{ deletions }} AS d LEFT SEMI JOIN changes AS c ON {% for k in keys %}d.{{ k }} = c.{{ k }}{{ ' AND ' if not loop.last }}{% endfor %}\n\n  )\n  SELECT * FROM (",
+        "FROM {{ deletions }} AS d LEFT ANTI JOIN changes AS c ON {% for k in keys %}d.{{ k }} = c.{{ k }}{{ ' AND ' if not loop.last }}{% endfor %}\n\n  )\n  SELECT * FROM (", APPLIED,
+    ),
+    Mutation("apply_changes: a batch is applied once", "catalog/store/applying.py", "with _named(session, batch):", "with _named(session, None):", APPLIED),
+    # servers and Python UDTFs
+    Mutation("serve: beyond this machine, Connect needs a token", "catalog/server/options.py", "if options.connect_port is not None and not token(options):", "if False:", SERVED),
+    Mutation("serve: beyond this machine, passwords travel by TLS", "catalog/server/options.py", "if options.thrift_port is not None and not options.keystore:", "if False:", SERVED),
 ]  # fmt: skip
 
 
