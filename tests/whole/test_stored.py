@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support import ROOT, TESTS
 
 sys.path.append(str(TESTS / "benchmarks"))
+import plain
 from contestants import growth, tables
 
 from streamtime.describe import results
@@ -82,6 +86,48 @@ def test_a_contestant_that_was_left_out_is_told_and_not_left_out_of_the_table() 
     assert "| **which?: streamtime** | **333** |" in made
     assert made.count("| which?: another | over 9 s |") == 2
     assert made.endswith("| another | say it |")
+
+
+def test_what_was_measured_of_plain_sql_stays_beside_what_is_measured_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(plain, "STORED", tmp_path / "plain.json")
+    took = {"first": 1.5, "median of three": 0.5, "CPU of these": 0.1}
+    for call, shape, rows, seconds in (
+        ("VERSIONS", "50 keys", 1000, 3.0),
+        ("SESSIONIZE", "50 keys", 2000, 2.2),
+        ("VERSIONS", "one hot key", 2000, 2.0),
+    ):
+        times = {plain.FLOOR: [1.0], call: [2.0], call + tables.PLAIN: [seconds]}
+        plain.store(
+            argparse.Namespace(cores=2, rows=rows), shape, times, {name: [2 * t for t in of] for name, of in times.items()}, {call: took}
+        )
+    made = tables.plain(json.loads((tmp_path / "plain.json").read_text()))
+    assert "CPU of plain SQL over CPU of the call: 1,000 to 2,000 rows, 2 cores, medians of 1 interleaved rounds, " in made
+    assert (
+        "| | 50 keys | one hot key | bar |\n|---|---|---|---|\n| VERSIONS | **1.50** (1.50 to 1.50) | 1.00 (1.00 to 1.00) | 1.2 |\n" in made
+    )
+    assert "| SESSIONIZE | 1.10 (4.4 against 4.0 s) | not run |" in made
+    assert made.endswith("| SESSIONIZE | 1.50 s | 0.50 s | 0.10 s |")
+
+
+def test_a_call_that_ends_its_process_is_told_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def run(command: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
+        if "VERSIONS" in command:
+            return subprocess.CompletedProcess(
+                command, 1, "", "Caused by: java.lang.OutOfMemoryError: Java heap space\nConnectionRefusedError: no\n"
+            )
+        return subprocess.CompletedProcess(command, 0, 'Spark says\n{"seconds": 9.5, "cpu_seconds": 5.1, "jvm_mb": 2000}\n', "")
+
+    class Session:
+        def stop(self) -> None: ...
+
+    monkeypatch.setattr(plain, "ONE_STORED", tmp_path / "one.json")
+    monkeypatch.setattr(plain.streamtime, "session", lambda **settings: Session())
+    monkeypatch.setattr(plain, "data", lambda *about: None)
+    monkeypatch.setattr(plain.subprocess, "run", run)
+    for only in ("VERSIONS", "(VERSIONS|WINDOW_UPDATES$)"):
+        plain.of_one_key(argparse.Namespace(cores=2, rows=1000, only=only))
+    made = tables.plain_one_key(json.loads((tmp_path / "one.json").read_text()))
+    assert "| VERSIONS | failed | | java.lang.OutOfMemoryError: Java heap space |\n| WINDOW_UPDATES | 10 s | 5 s | 2,000 MB |" in made
 
 
 def test_where_following_costs_as_much_is_between_two_rates_and_auto_is_judged_by_the_clock() -> None:

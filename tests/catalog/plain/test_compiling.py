@@ -532,12 +532,12 @@ def test_plain_sql_of_one_clock_with_late_rows(spark: SparkSession, call: str) -
     [
         (  # a row is late, and lies within the session later; two sessions overlap, since the first was closed when the other came to it
             0,
-            "30:8-30 10: 25:8-30 16:8-30 8:8-30 10:8-30 41:15-41 33:15-41 24:15-41 15:15-41 4: 60:60-60 60:60-60",
+            "30:8-30 10: 25:8-30 16:8-30 8:8-30 10:8-30 41:15-51 33:15-51 24:15-51 15:15-51 4: 51:15-51 62:62-62 62:62-62",
         ),
         (  # sessions that live side by side are merged by a row that the end of one, which came as the last, lets reach both
             30,
-            "100:93-130 115:93-130 108:93-130 93:93-130 118:93-130 130:93-130 127:93-130 80: 171:171-171 100: 190:190-190 "
-            "160:149-160 150:149-160 139: 149:149-160",
+            "100:93-130 115:93-130 108:93-130 93:93-130 118:93-130 130:93-130 127:93-130 80: 171:165-171 100: 190:190-190 "
+            "160:149-160 150:149-160 139: 149:149-160 211:211-211 165:165-171",
         ),
     ],
 )
