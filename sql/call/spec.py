@@ -259,4 +259,17 @@ WATERMARK = Option(
     "on a stream, how long to wait for late rows: stream time lags the largest event time by this; in batch it does nothing",
     default_text="that which the input has, else INTERVAL 0 SECONDS",
 )
+CLOCK = Option(
+    "clock",
+    Choice(words=("event", "wall")),
+    "on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle stream releases too",
+    default="event",
+    default_text="'event'",
+)
 COMMON = (KEYS, ORDER_BY, TIME, CLOCK_BY, WATERMARK, OUTPUT, NAME)
+
+
+def refuse_wall(call: Bound) -> None:
+    """In batch, stream time is no time of day (rule S10)."""
+    if call["clock"] == "wall":
+        raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")

@@ -9,9 +9,10 @@ import numpy as np
 from pyspark.sql import types as T
 
 from streamtime.sql.call.names import plain
+from streamtime.sql.call.spec import refuse_wall
 from streamtime.sql.rows.changelog import deletions, preimages
 from streamtime.sql.rows.typed import microseconds
-from streamtime.sql.suppress.batch import at_end, closing, refuse_versioned, refuse_wall, size_of
+from streamtime.sql.suppress.batch import at_end, closing, refuse_versioned, size_of
 from streamtime.sql.syntax.text import plus
 from streamtime.udfs.arrays.groups import HIGHEST, Ints
 from streamtime.udfs.arrays.ordering import comparable

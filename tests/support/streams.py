@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,30 @@ class Source:
             finally:
                 self.progress += query.recentProgress
         return [row for rows in self.found.values() for row in rows]
+
+
+def on_the_wall(source: Source, text: str, rows: int) -> list[Any]:
+    """What a query by the clock on the wall puts out until so many rows are there. It never ends by itself: time always passes."""
+    source.stream().createOrReplaceTempView("events")
+    found: list[Any] = []
+    written = [-1]
+    commits = source.folder / "checkpoint" / "commits"  # a micro-batch that is not there runs again, by another clock
+
+    def write(df: DataFrame, batch: int) -> None:
+        found.extend(df.collect())
+        written[0] = batch
+
+    writer = source.spark.sql(text).writeStream.foreachBatch(write).option("checkpointLocation", str(source.folder / "checkpoint"))
+    query = writer.trigger(processingTime="500 milliseconds").start()
+    try:
+        until = time.monotonic() + 900
+        while not (len(found) >= rows and (commits / str(written[0])).exists()) and time.monotonic() < until and query.isActive:
+            time.sleep(0.2)
+        problem = query.exception()  # afterwards there may be one that says no more than that it was stopped
+    finally:
+        query.stop()
+    assert problem is None
+    return found
 
 
 def at(seconds: float) -> datetime.datetime:
