@@ -60,6 +60,7 @@ class Local:
     changes: bool = False  # it takes changes (`streamtime.sql.udtf.suppress`), those of all keys together
     suppression: Suppression | None = None  # .. and holds them back
     updates: Callable[[Bound, ChangeColumns], Updates] | None = None  # it makes changes of rows (`streamtime.sql.udtf.updates`)
+    filters: bool = False  # it takes changes, and says which of them pass (`streamtime.sql.udtf.filtered`)
     without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
 
     def shown(self, output: str) -> tuple[str, ...]:

@@ -14,8 +14,9 @@ from sqlglot.errors import SqlglotError
 from streamtime.sql.as_of.sides import clock_keys
 from streamtime.sql.call.names import plain
 from streamtime.sql.call.values import Expression
-from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, names_of, of_order, refuse_two_of_a_name
+from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, names_of, of_order, refuse_two_of_a_name
 from streamtime.sql.changes.join import APPLIED, OF_ROW, SIDE, SIDES, TIME, applied, check_order, check_types, comparable, prepared, side_of
+from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.syntax.text import quoted

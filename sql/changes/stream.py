@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order, refuse_two_of_a_name, refuse_unpaired
+from streamtime.sql.changes.given import ALIVE, REASONS, names_of, of_order, refuse_two_of_a_name, refuse_unpaired
 from streamtime.sql.changes.join import SIDE, SIDES, check_order, check_types, prepared, side_of
+from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.rows.outcome import outcome

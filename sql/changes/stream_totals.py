@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.changes.aggregate import ROWS, SUM, result
-from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order, refuse_two_of_a_name
+from streamtime.sql.changes.given import ALIVE, REASONS, names_of, of_order, refuse_two_of_a_name
 from streamtime.sql.changes.stream import AS_THEY_ARE, AT, PLACE, SEQ, TIME, Changes, released_changes
+from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import expression, must_travel, named, orderable
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
 from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, refuse_collated, released, watermarked

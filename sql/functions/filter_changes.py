@@ -91,16 +91,17 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Flag, Text
-from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec, apart_without
+from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Local, Option, Spec, apart_without
 from streamtime.sql.call.values import Expression
-from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, names_of, of_order, refuse_computed
+from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, changes_of, names_of, of_order, refuse_computed
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
 from streamtime.sql.changes.runs import Runs, in_runs
 from streamtime.sql.changes.stream import filtered, over_streams
-from streamtime.sql.rows.changelog import DELETED, refuse_no_condition
+from streamtime.sql.rows.changelog import DELETED, MADE_ANEW, refuse_no_condition
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import explained, outcome
+from streamtime.sql.udtf import judges
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -175,6 +176,7 @@ SPEC = Spec(
     plan=plan,
     apart=apart_without("retention"),
     check=check,
+    local=Local(judges.filter_changes, details=(), changes=True, filters=True, without_key="null_key"),
     options=(CONDITION, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, WATERMARK, output("the changes"), NAME),
     clauses={
         "PARTITION BY product": "the key of a row, which says what a change replaces",
