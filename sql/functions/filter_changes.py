@@ -62,7 +62,7 @@ leaves with the micro-batch that brought it. Nothing waits.
 - **What follows**: another call in the same query can take the result, as in batch. A window aggregate of Spark cannot, and says so:
   `change_time` may lie behind the watermark.
 - **Metrics** are in `observedMetrics` of the query's progress.
-- **Errors**: `clock_by`, `output => 'metrics'` and `'explain'`, keys with a collation, columns of year-month intervals, and an option
+- **Errors**: `clock_by`, `output => 'metrics'`, keys with a collation, columns of year-month intervals, and an option
   that is not what it was when the checkpoint was made: the error names it.
 
 ## Guarantees
@@ -85,6 +85,7 @@ Spark's own windows over each key, in one shuffle and one sort, which spill to d
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -135,7 +136,7 @@ def plan(call: Bound) -> DataFrame:
     passes = applies & named(ALIVE) & F.coalesce(frame.extras["condition"][0].column, F.lit(False))
     df = frame.df.withColumn(PASSES, passes)
     if streaming:
-        return filtered(call, frame.with_df(df), PASSES, REASONS)
+        return filtered(call, frame.with_df(df), PASSES, REASONS, partial(_explained, call))
     runs = in_runs(df, frame.keys, frame.order, frame.tie_breaks())
     last = F.last(F.when(applies, named(PASSES)), ignorenulls=True).over(runs.each().rowsBetween(Window.unboundedPreceding, -1))
     df = runs.df.withColumn(HAD, F.lit(True) if call["versioned"] else F.coalesce(last, F.lit(False)))

@@ -160,6 +160,16 @@ def seen(log: Log, rows: pa.Table, group: Ints, clock: int, owner: Ints, held: E
     return Seen(rows, group, reasons, side, time, alive, whose, [now for now, _ in both], [before for _, before in both], held)
 
 
+def same_group(found: Seen, group_by: Sequence[str]) -> Flags:
+    """Whether a change of the only side, and what was there before it, are equal in these columns."""
+    at = len(found.held) + np.arange(len(found.group))
+    same = np.ones(len(at), bool)
+    for column in found.pool(group_by).columns if group_by else ():
+        now, before = (column.take(pa.array(which)).combine_chunks() for which in (at, np.maximum(found.before[0], 0)))
+        same &= ~groups.differs(now, before)
+    return same
+
+
 def _too_old(log: Log, side: int, mine: Ints, moments: Ints, clock: int) -> Flags:
     if not log.bounded[side] or log.retention is None:
         return np.zeros(len(mine), bool)
