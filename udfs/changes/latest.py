@@ -17,8 +17,9 @@ from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import only
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
+from streamtime.udfs.closing import minus
 from streamtime.udfs.state import Entries
-from streamtime.udfs.versions import minus, refused
+from streamtime.udfs.versions import refused
 
 LIVES_BY, SIDE, TIME, ALIVE, PLACE, SEQ = range(6)  # an entry
 WIDTH = 6
