@@ -12,7 +12,6 @@ from pyspark.sql import types as T
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import (
     ALIVE,
-    MADE_ANEW,
     OLD,
     changes_of,
     is_newest,
@@ -24,6 +23,7 @@ from streamtime.sql.changes.given import (
 from streamtime.sql.changes.runs import in_runs, last_before
 from streamtime.sql.plain.extremes import Extreme, with_extremes
 from streamtime.sql.rows import kernels
+from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
 from streamtime.sql.rows.sorting import LOWER_HALF

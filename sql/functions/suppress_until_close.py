@@ -127,11 +127,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Text
-from streamtime.sql.call.spec import FOLLOWS_CLOCK, Example, Local, Option, Spec
+from streamtime.sql.call.spec import CLOCK, FOLLOWS_CLOCK, Example, Local, Option, Spec
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.suppress.batch import (
     ADDS,
-    CLOCK,
     COMMON,
     EMITTED,
     FULL_HELP,

@@ -111,11 +111,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamtime.sql.call.kinds import Choice, Duration, Flag
-from streamtime.sql.call.spec import FOLLOWS_CLOCK, Example, Local, Option, Spec
+from streamtime.sql.call.spec import CLOCK, FOLLOWS_CLOCK, Example, Local, Option, Spec
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.suppress.batch import (
     ADDS,
-    CLOCK,
     COMMON,
     EMITTED,
     FULL_HELP,

@@ -256,9 +256,21 @@ def load(stored: Stored) -> str:
     return f"{how}.\n\n{table(head, *rows)}\n\n{verdict}"
 
 
+def changes(stored: Stored) -> str:
+    """What `changes.py` found of most rows: seconds of the processor over those of bare shuffle + sort."""
+    most = max(line["rows"] for line in stored["lines"])
+    how = f"{most:,} rows, {stored['machine']['cores']} cores, medians of {stored['rounds']} interleaved rounds, {stored['date']}, with other work on them"
+    rows = []
+    for line in (line for line in stored["lines"] if line["rows"] == most):
+        function, _, what = line["call"].partition(", ")
+        rows.append([f"`{function}`, {what}", f"{line['cpu ratio']:.1f}"])
+    return table([how, "CPU over that of bare shuffle + sort"], *rows)
+
+
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "peers": ("speed", peers),
     "spread": ("scale", spread),
+    "changes": ("changelogs", changes),
     "plain": ("plain", plain),
     "plain_one_key": ("plain", plain_one_key),
     "cluster": ("scale", cluster),

@@ -128,7 +128,7 @@ def test_retention_counts_from_the_watermark_and_a_result_is_a_side_again(spark:
 
 
 WRONG = {
-    ", output => 'explain'": "'explain' is not possible on a stream",
+    ", output => 'explain'": "'explain' is not possible on a stream with `on`",
     ", join_type => 'outer'": "'outer' is not possible with `on`",
     ", clock_by => ARRAY('scenario')": "`clock_by`: is not possible on a stream",
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import random
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from support.reference import BEFORE, in_micro_batches
 from support.reference_suppress import Suppress
-from support.streams import SECOND, Source, at, ids, micros, random_batches, replay
+from support.streams import SECOND, Source, at, ids, micros, on_the_wall, random_batches, replay
 
 from streamtime.sql.stream import buckets
 
@@ -114,30 +113,6 @@ def test_a_window_aggregate_can_follow_though_rows_lie_behind_the_watermark(sour
     # a micro-batch runs under the second before its own: the places of 0, 6 and 12 are released at 5, 11 and 17
     assert [(start, n) for start, n, _ in got] == [(at(0), 1), (at(10), 2)]
     assert all(newest < start + datetime.timedelta(seconds=10) for start, _, newest in got)
-
-
-def on_the_wall(source: Source, text: str, rows: int) -> list[Any]:
-    """What a query by the clock on the wall puts out until so many rows are there. It never ends by itself: time always passes."""
-    source.stream().createOrReplaceTempView("events")
-    found: list[Any] = []
-    written = [-1]
-    commits = source.folder / "checkpoint" / "commits"  # a micro-batch that is not there runs again, by another clock
-
-    def write(df: DataFrame, batch: int) -> None:
-        found.extend(df.collect())
-        written[0] = batch
-
-    writer = source.spark.sql(text).writeStream.foreachBatch(write).option("checkpointLocation", str(source.folder / "checkpoint"))
-    query = writer.trigger(processingTime="500 milliseconds").start()
-    try:
-        until = time.monotonic() + 900
-        while not (len(found) >= rows and (commits / str(written[0])).exists()) and time.monotonic() < until and query.isActive:
-            time.sleep(0.2)
-        problem = query.exception()  # afterwards there may be one that says no more than that it was stopped
-    finally:
-        query.stop()
-    assert problem is None
-    return found
 
 
 @pytest.mark.parametrize("call", ["LIMIT", "CLOSE"])
