@@ -14,6 +14,8 @@ from streamtime.sql.rows.unread import plan_text, size
 if TYPE_CHECKING:
     from typing import Any
 
+    from pyspark.sql import Column
+
     from streamtime.sql.rows.frame import Frame
 
 READS = re.compile(r"Relation [^\[]*\[.*\] (parquet|orc)")  # a file of text is parsed at each reading
@@ -39,6 +41,13 @@ def straight_from_files(frame: Frame) -> bool:
     roles = [*frame.keys, *(o.ref for o in frame.order), frame.time]
     plan = plan_text(frame.source) if own >= {r.name for r in roles} else None
     return plan is not None and is_plain(plan)
+
+
+def chosen(frame: Frame, condition: Column) -> Frame:
+    """The rows of which this is true, for Spark's own operators: of files by a filter, which moves down to them, and others with it."""
+    if straight_from_files(frame) or not frame.kernels:
+        return frame.with_df(frame.df.where(condition))
+    return frame.only(condition)
 
 
 def is_plain(plan: str) -> bool:
