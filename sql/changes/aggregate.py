@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
 
 KNOWN = ("count", "sum", "avg", "min", "max")
+CALLED = ", ".join(f"{k}(..)" for k in KNOWN)
 NEWEST, APPLIED, BEFORE, ROW, HAD, HAS, SAME = (f"{PREFIX}{n}" for n in ("newest", "applied", "before", "row", "had", "has", "same"))
 PART, COMES, LAST, MOVED, ROWS, SUM = (f"{PREFIX}{n}" for n in ("part", "comes", "last", "moved", "rows", "sum"))
 AT, NUMBER = f"{PREFIX}at", f"{PREFIX}number"
@@ -62,10 +63,10 @@ def judged(call: Bound) -> Judged:
 
 def given(call: Bound) -> Judged:
     """The changes as they are given."""
-    asked = parse(call)
+    asked = parse(call, f"those that can be taken back: {CALLED}")
     for one in asked:
         if one.function not in KNOWN:
-            problem = f"`{one.text}` cannot be taken back: {', '.join(f'{k}(..)' for k in KNOWN)} can"
+            problem = f"`{one.text}` cannot be taken back: {CALLED} can"
             raise call.refuse(ARGUMENT, problem, "Compute it with GROUP BY from the table itself.")
     marks = {"deleted": (Expression.parse(call["deleted"]),)} if call["deleted"] else {}
     groups = tuple(Expression.parse(g) for g in call["group_by"])

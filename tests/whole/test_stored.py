@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from typing import Any
 
 import pytest
 from support import ROOT, TESTS
 
 sys.path.append(str(TESTS / "benchmarks"))
-from contestants import tables
+from contestants import growth, tables
 
+from streamtime.describe import results
 from streamtime.maintained.target import FEW
 from streamtime.sql.rows.ranges import MOST
 from streamtime.sql.stream.packing import MOST as BUCKETS
@@ -22,6 +25,43 @@ from streamtime.udfs.state import KEY
 def test_a_page_has_the_tables_of_the_stored_results(name: str) -> None:
     page = ROOT / "docs" / f"{tables.PAGES[name][0]}.md"
     assert tables.of(name) in page.read_text(), f"docs/{page.name}: put there what `contestants/tables.py` makes of {name}.json"
+
+
+def stored(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((TESTS / "benchmarks" / f"{name}.json").read_text())
+    return found
+
+
+def test_many_clients_got_no_wrong_answer_and_left_nothing_behind() -> None:
+    found = stored("load")
+    blocks, clients = len(found["held"]) - 1, found["clients"]
+    assert blocks >= 2  # the first one warms up
+    assert (sum(clients.values()), set(clients)) == (16, {"beeline", "thrift", "connect"})
+    assert all(found["rounds"][name] >= count * blocks for name, count in clients.items())
+    assert found["answers"] == sum(found["rounds"].values()) * sum(len(tables) for tables in results().values())
+    assert found["wrong"] == 0
+    assert growth.beyond(found["held"]) == []
+
+
+def test_what_is_held_may_go_up_and_down_and_the_first_block_warms_up_but_a_leak_is_found() -> None:
+    rest = dict.fromkeys(growth.LIMITS, 0)
+
+    def threads(*counts: int) -> dict[str, dict[str, int]]:
+        return {f"after {number}" if number else "before": {**rest, "threads of Python": count} for number, count in enumerate(counts)}
+
+    assert growth.growth(threads(58, 26, 65))["threads of Python"] == 7
+    for fine in ((58,), (58, 258), (58, 258, 273), (58, 258, 100, 273), (90, 58, 74, 90)):
+        assert growth.beyond(threads(*fine)) == [], fine
+    for leak in ((58, 258, 274), (58, 258, 273, 289), (58, 58, 74, 70)):
+        assert growth.beyond(threads(*leak)) == ["threads of Python: grew by 16, allowed are 15"], leak
+    assert growth.beyond({"before": {**rest, "sessions": 2}, "after 1": {**rest, "sessions": 1}}) == ["1 sessions after 1"]
+
+
+def test_a_server_is_ready_within_one_and_a_half_times_what_bare_spark_needs() -> None:
+    lines = stored("ready")["lines"]
+    assert len(lines) == 4
+    for line in lines:
+        assert max(line["ratio"], line["streamtime serve"] / line["bare Spark"]) <= 1.5, line["until ready"]
 
 
 def test_a_contestant_that_was_left_out_is_told_and_not_left_out_of_the_table() -> None:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from .growth import IDLE, LIMITS, beyond, growth
 from .in_spark import FLOOR, OURS
 
 Stored = dict[str, Any]
@@ -26,7 +27,7 @@ SUITES = {
 
 def table(*lines: list[str]) -> str:
     head, *rows = ["| " + " | ".join(line) + " |" for line in lines]
-    return "\n".join([head, "|" + "---|" * len(lines[0]), *rows]).replace("|  |", "| |")
+    return "\n".join([head, "|" + "---|" * len(lines[0]), *rows]).replace("|  ", "| ")
 
 
 def peers(stored: Stored) -> str:
@@ -195,11 +196,21 @@ def load(stored: Stored) -> str:
     """What `load.py` found."""
     held, clients = stored["held"], stored["clients"]
     who = ", ".join(f"{count} of {name}" for name, count in clients.items())
+    blocks = len(held) - 1
+    each = sorted({stored["rounds"][name] / count / blocks for name, count in clients.items()})
+    rounds = "1 round each" if each == [1] else f"{each[0]:.1f} to {each[-1]:.1f} rounds each"
     how = (
-        f"{sum(clients.values())} clients at once ({who}), on {stored['machine']['cores']} cores, {stored['date']}: {stored['answers']:,} answers "
-        f"in {stored['seconds']} seconds, {stored['wrong'] or 'none'} wrong"
+        f"{sum(clients.values())} clients at once ({who}), {blocks} blocks of {rounds}, on {stored['machine']['cores']} cores, {stored['date']}: "
+        f"{stored['answers']:,} answers in {stored['seconds']} seconds with {IDLE} of rest after each block, {stored['wrong'] or 'none'} wrong"
     )
-    return f"{how}.\n\n" + table(["", *held], *[[what, *[str(one[what]) for one in held.values()]] for what in held["before"]])
+    grown, over = growth(held), beyond(held)
+    head = ["", *held, "rose by", "may rise by"]
+    rows = [
+        [what, *[str(one[what]) for one in held.values()], *[str(of[what]) if what in of else "" for of in (grown, LIMITS)]]
+        for what in held["before"]
+    ]
+    verdict = f"Over the limit: {'; '.join(over)}." if over else "No session is left, and nothing rose by more than it may."
+    return f"{how}.\n\n{table(head, *rows)}\n\n{verdict}"
 
 
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {

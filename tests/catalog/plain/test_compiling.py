@@ -387,6 +387,31 @@ def test_plain_sql_of_one_clock_with_late_rows(spark: SparkSession, call: str) -
     assert (len(plain[1]) == 900) is ("'all'" in call)
 
 
+@pytest.mark.parametrize(
+    ("grace", "rows"),
+    [
+        (  # a row is late, and lies within the session later; two sessions overlap, since the first was closed when the other came to it
+            0,
+            "30:8-30 10: 25:8-30 16:8-30 8:8-30 10:8-30 41:15-41 33:15-41 24:15-41 15:15-41 4: 60:60-60 60:60-60",
+        ),
+        (  # sessions that live side by side are merged by a row that the end of one, which came as the last, lets reach both
+            30,
+            "100:93-130 115:93-130 108:93-130 93:93-130 118:93-130 130:93-130 127:93-130 80: 171:171-171 100: 190:190-190 "
+            "160:149-160 150:149-160 139: 149:149-160",
+        ),
+    ],
+)
+def test_plain_sql_of_one_clock_where_sessions_grow_backwards(spark: SparkSession, grace: int, rows: str) -> None:
+    given = [(number, *row.split(":")) for number, row in enumerate(rows.split())]
+    values = ", ".join(f"({number}, 1, timestamp_seconds({at}))" for number, at, _ in given)
+    spark.sql(f"SELECT * FROM VALUES {values} AS t(off, k, ts)").createOrReplaceTempView("backwards")
+    call = f"TABLE(backwards) PARTITION BY k ORDER BY off, time => 'ts', gap => INTERVAL 10 SECONDS, grace => INTERVAL {grace} SECONDS"
+    text = f"SELECT off, unix_seconds(session_start), unix_seconds(session_end) FROM SESSIONIZE({call}, output => 'all') ORDER BY off"
+    wanted = [(number, *(map(int, its.split("-")) if its else (None, None))) for number, _, its in given]
+    assert [tuple(row) for row in spark.sql(text).collect()] == wanted
+    assert [tuple(row) for row in spark.sql(streamtime.compile(spark, text)).collect()] == wanted
+
+
 @pytest.mark.parametrize("call", [c for c in CALLS if "output" not in c or "all" in c][::9])
 def test_plain_sql_of_no_rows_gives_none(spark: SparkSession, call: str) -> None:
     nasty.view(spark, [])

@@ -42,29 +42,34 @@ def fates_of(batches: list[list[dict[str, Any]]], closes: bool, delay: int, corr
     return fates, len(slow.buffer)
 
 
-@pytest.mark.parametrize("call", [LIMIT, CLOSE, END, END.replace("deleted =>", "max_records => 1000, when_full => 'fail', deleted =>")])
-def test_a_stream_cut_and_restarted_at_random_is_suppressed_as_the_slow_definition_says(source: Source, call: str) -> None:
-    random_ = random.Random(call)
+CALLS = [LIMIT, CLOSE, END, END.replace("deleted =>", "max_records => 1000, when_full => 'fail', deleted =>")]
+
+
+def test_a_stream_cut_and_restarted_at_random_is_suppressed_as_the_slow_definition_says(source: Source) -> None:
+    """All calls in one query."""
+    random_ = random.Random("calls")
     batches, delay = random_batches(random_, 4), 2 * SECOND
-    text = call.format(", watermark => INTERVAL 2 SECONDS, output => 'all'")
-    found = replay(source, batches, f"SELECT * FROM {text}", random_)
-    fates, held = fates_of(batches, call != LIMIT, delay, "until" in call)
+    told = [call.format(f", watermark => INTERVAL 2 SECONDS, output => 'all', name => 'm{i}'") for i, call in enumerate(CALLS)]
+    columns = "id, reason, stream_time, emit_time, emit_reason"
+    found = replay(source, batches, " UNION ALL ".join(f"SELECT {i} AS call, {columns} FROM {t}" for i, t in enumerate(told)), random_)
 
     def known(clock: int | None) -> int | None:
         return None if clock == BEFORE else clock
 
-    expected = Counter(
-        (f.row["id"], None if f.outcome == "released" else f.outcome, known(f.stream_time), f.emit_time, f.emit_reason)
-        for f in fates
-        if f.outcome != "held"
-    )
-    got = Counter((r.id, r.reason, micros(r.stream_time), micros(r.emit_time), r.emit_reason) for r in found)
-    assert got == expected
-    observed = [next(iter(p.observedMetrics.values())) for p in source.progress]
-    assert sum(o.suppression_emit_total for o in observed) == sum(f.outcome == "released" for f in fates)
-    assert sum(o.suppression_buffer_entered_total - o.suppression_buffer_left_total for o in observed) == held
-    for reason in ("null_time", "replaced", "tombstone"):
-        assert sum(getattr(o, f"{reason}_drop_total") for o in observed) == sum(f.outcome == reason for f in fates)
+    for i, call in enumerate(CALLS):
+        fates, held = fates_of(batches, call != LIMIT, delay, "until" in call)
+        expected = Counter(
+            (f.row["id"], None if f.outcome == "released" else f.outcome, known(f.stream_time), f.emit_time, f.emit_reason)
+            for f in fates
+            if f.outcome != "held"
+        )
+        rows = [r for r in found if r.call == i]
+        assert Counter((r.id, r.reason, micros(r.stream_time), micros(r.emit_time), r.emit_reason) for r in rows) == expected, call
+        observed = [p.observedMetrics[f"m{i}"] for p in source.progress]
+        assert sum(o.suppression_emit_total for o in observed) == sum(f.outcome == "released" for f in fates)
+        assert sum(o.suppression_buffer_entered_total - o.suppression_buffer_left_total for o in observed) == held
+        for reason in ("null_time", "replaced", "tombstone"):
+            assert sum(getattr(o, f"{reason}_drop_total") for o in observed) == sum(f.outcome == reason for f in fates)
 
 
 def test_rows_and_dropped_rows_are_what_all_says(source: Source) -> None:
