@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from streamtime.sql.rows.frame import HERE
 from streamtime.sql.rows.unread import plan_text, size
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def chosen(frame: Frame, condition: Column) -> Frame:
     """The rows of which this is true, for Spark's own operators: of files by a filter, which moves down to them, and others with it."""
     if straight_from_files(frame) or not frame.kernels:
         return frame.with_df(frame.df.where(condition))
-    return frame.only(condition)
+    kept = frame.only(condition)
+    return kept.with_df(kept.df.drop(HERE))
 
 
 def is_plain(plan: str) -> bool:
