@@ -60,7 +60,7 @@ def spreads(call: Bound, frame: Frame) -> bool:
     if bounded:
         return False
     return (
-        call["output"] not in ("metrics", "explain")
+        call["output"] != "metrics"
         and not frame.extras.get("clock_by")
         and isinstance(frame.order[0].ref.type, CUTTABLE)
         and worth_spreading(frame.df.sparkSession)

@@ -15,9 +15,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import expression, named, together
-from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.columns import direct, expression, named, together
+from streamtime.sql.rows.frame import HERE, PREFIX
 from streamtime.sql.rows.ranges import FEWEST, RANGE, Ranges
+from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.rows.typed import LAST_DAY, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, floor_div, quoted
 from streamtime.sql.windows.first_reach import FIRST, FOUND, MOST_STEPS, REACHED, STEP, filled, newest_closed
@@ -48,7 +49,17 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, ste
         day = F.greatest(F.least(F.unix_date(stream_time), F.lit(LAST_DAY)), F.lit(-LAST_DAY))
         stream_time = F.when(stream_time.isNotNull(), F.date_from_unix_date(day))
     at = stream_time.cast(rows.schema["window_close"].dataType).alias(MOMENT)
-    return released_by(call, rows, frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at), clock_by, steps)
+    clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at)
+    if steps is None and not clock_by and frame.kernels and not (frame.in_time_order and straight_from_files(frame)):
+        clocks = whole(clocks.distinct())  # they are asked for several times
+    return released_by(call, rows, clocks, clock_by, steps)
+
+
+def whole(df: DataFrame) -> DataFrame:
+    """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns."""
+    seen = [quoted(f.name) if direct(f.dataType) else f"isnull({quoted(f.name)})" for f in df.schema]  # a MAP has no hash
+    either = expression(f"spark_partition_id() >= 0 OR hash({', '.join(seen)}) = 0")
+    return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
 
 
 def released_by(call: Bound, rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], steps: tuple[int, int] | None) -> DataFrame:
