@@ -8,8 +8,8 @@ that fails, is printed with its receipt, and made anew, so that the sweep goes o
 
 The same `--seed` gives the same commits, but for those that a kill cut off: they are done again. `--each` leaves tables behind by some
 commits: so many are brought up to date at a time, those that wait longest; the last commit is followed by all. `--seconds` picks that
-number anew before each commit, by the pace so far, so that the sweep ends in time. A sweep in a `--folder` that is started again, whatever
-ended it, goes on where it was.
+number anew before each commit, by the pace so far, and ends the sweep where time is over: all tables are brought up to date then. A sweep in
+a `--folder` that is started again, whatever ended it, goes on where it was.
 
 When all is done, what was done stands in tests/sweep.json: of how many commits, by which commit of the code; each table's comparisons, and
 the ways and writes by which it came to be; kills; what failed. docs/maintain.md has its numbers from there.
@@ -86,16 +86,18 @@ def main() -> int:
 def parent(folder: Path, options: argparse.Namespace) -> int:
     """Start the one that works, kill it now and then at any moment, with its JVM, and start it again."""
     done, killed, random_ = folder / "done", folder / "killed", random.Random()
-    while len(lines(done)) < options.commits:
+    ended = len(lines(done)) >= options.commits
+    while not ended:
         command = [sys.executable, __file__, *sys.argv[1:], "--child", str(folder), "--until", str(options.until)]
         process = subprocess.Popen(command, start_new_session=True)
         try:
-            if not watched(process, done, killed, random_, options):
-                print("The process ended.", flush=True)
-                return 1
+            ended = not watched(process, done, killed, random_, options)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
+        if ended and process.returncode != 0:
+            print("The process ended.", flush=True)
+            return 1
     record = recorded(folder, options)
     options.stored.write_text(json.dumps(record, indent=1) + "\n")
     print(
@@ -105,7 +107,7 @@ def parent(folder: Path, options: argparse.Namespace) -> int:
 
 
 def watched(process: subprocess.Popen[bytes], done: Path, killed: Path, random_: random.Random, options: argparse.Namespace) -> bool:
-    """Wait until the process has done all, or was killed; False where it ended by itself."""
+    """Wait until the process is killed; False where it ends by itself."""
     every = options.commits / (options.kills + 1)
     while process.poll() is None:
         time.sleep(random_.uniform(0.1, 3))
@@ -119,7 +121,7 @@ def watched(process: subprocess.Popen[bytes], done: Path, killed: Path, random_:
             print(f"[killed, after {told['after']} commits]", flush=True)
             process.wait()
             return True
-    return process.returncode == 0
+    return False
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -140,6 +142,7 @@ def recorded(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             "writes": steps[-1]["writes"].get(name, {}),
         }
     return {
+        "asked": {"commits": options.commits, "kills": options.kills},
         "commits": len(steps),
         "of": dict(Counter(step["kind"] for step in steps).most_common()),
         "kills": len(lines(folder / "killed")),
@@ -174,11 +177,14 @@ def child(folder: Path, options: argparse.Namespace) -> int:
     """Commits, and runs, until all are done or the process is killed. What was done before lasts."""
     sweep, by, above = Sweep(opened(folder), folder, options), code(), os.getppid()
     for number in range(len(lines(folder / "done")), options.commits):
-        step = sweep.step(number, last=number == options.commits - 1)
+        last = number == options.commits - 1 or time.time() > options.until - len(sweep.names) * sweep.pace
+        step = sweep.step(number, last)
         with (folder / "done").open("a") as file:
             file.write(json.dumps(step | {"code": by}) + "\n")
         if os.getppid() != above:
             return 1  # nobody is there who counts
+        if last:
+            break
     return 0
 
 
@@ -249,7 +255,7 @@ class Sweep:
         if self.options.until == float("inf") or not self.pace:
             return int(min(self.options.each, 3 if self.options.seconds else self.options.each))
         kills = max(0, self.options.kills - len(lines(self.folder / "killed")))
-        left = self.options.until - time.time() - kills * START - len(self.names) * self.pace
+        left = self.options.until - time.time() - kills * START
         return max(1, min(self.options.each, round(left / (self.options.commits - number) / self.pace)))
 
     def run(self, name: str, number: int, random_: random.Random) -> streamtime.Receipt | None:

@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 
 from streamtime.maintained.nodes import Block, Leaf, Total
 from streamtime.maintained.snapshots import CAME
-from streamtime.maintained.target import BROADCAST, OP, difference
+from streamtime.maintained.target import BROADCAST, OP, changed, difference
 from streamtime.maintained.units import LARGE, Cut, Evaluation, joined_by, together
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
@@ -78,22 +78,39 @@ class Rows:
         return Judged(changes, None, Cut(tuple(c.lower() for c in names), units, count), None if twin is None else tuple(twin))
 
     def _by_key(self) -> DataFrame:
-        """For each key that changes led to, its row and how it differs, and how many rows came."""
-        found = self._found()
-        row = F.struct(*[F.col(f"c{i}") for i in range(len(self.query.columns))])
-        one = found.groupBy(*[F.col(f"c{i}").alias(f"k{n}") for n, i in enumerate(self.keys)]).agg(
-            F.count_if("came").alias("came"),
-            F.count_if(~F.col("came")).alias("went"),
-            F.first(F.when(F.col("came"), row), ignorenulls=True).alias("new"),
-            F.first(F.when(~F.col("came"), row), ignorenulls=True).alias("old"),
-        )
+        """For each key that changes led to, its row and how it differs, and how many rows came.
+
+        Where the query shows all columns of the table that changed, a row that went is another one than what came: it is counted, not
+        compared, so of it nothing is sent but its key. Spark sorts what it keeps the first row of, so rows are sent to their places first,
+        and sorted once.
+        """
+        found, kept = self._found(), self.shows_all
+        columns = [F.col(f"c{i}") for i in range(len(self.query.columns))]
+        came, row = F.col("came"), F.struct(*columns)
+        if kept:
+            found = found.select(*[c if i in self.keys else F.when(came, c).alias(f"c{i}") for i, c in enumerate(columns)], "came")
+        keys = [F.col(f"c{i}") for i in self.keys]
+        wanted = [F.first(F.when(came, row), ignorenulls=True).alias("new")]
+        wanted += [] if kept else [F.first(F.when(~came, row), ignorenulls=True).alias("old")]
+        counts = (F.count_if("came").alias("came"), F.count_if(~came).alias("went"))
+        one = found.repartition(*keys).groupBy(*[k.alias(f"k{n}") for n, k in enumerate(keys)]).agg(*counts, *wanted)
         made = T.StructType([T.StructField(f"c{i}", kind) for i, kind in enumerate(self.query.kinds)])
         gone, there = F.col("came") == 0, F.when(F.col("went") > 0, F.lit(True)).alias("there")
-        places = range(len(made.fields))
-        sides = [of.getField(f"c{i}").alias(f"{to}{i}") for of, to in ((F.col("new"), "c"), (F.col("old"), "o")) for i in places]
-        both = one.select("came", there, *sides)
-        shown = [F.when(gone, F.col(f"o{i}")).otherwise(F.col(f"c{i}")) if i in self.keys else F.col(f"c{i}") for i in places]
-        return both.select(*[c.alias(n) for c, n in zip(shown, self.query.columns, strict=True)], difference(made, gone).alias(OP), "came")
+        shown = [F.col("new").getField(f"c{i}").alias(f"c{i}") for i in range(len(columns))]
+        shown = [F.coalesce(c, f"k{self.keys.index(i)}").alias(f"c{i}") if i in self.keys else c for i, c in enumerate(shown)]
+        if kept:
+            both, how = one.select("came", there, *shown), changed(gone)
+        else:
+            old = [F.col("old").getField(f"c{i}").alias(f"o{i}") for i in range(len(columns))]
+            both, how = one.select("came", there, *shown, *old), difference(made, gone)
+        return both.select(*[c.alias(n) for c, n in zip(columns, self.query.columns, strict=True)], how.alias(OP), "came")
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether the query shows all columns of the table that changed, as they are."""
+        source = self.block.sources[self.alias]
+        assert isinstance(source, Leaf)
+        return {(self.alias, c.lower()) for c in source.columns} <= {item.plain for item in self.block.items}
 
     def _found(self) -> DataFrame:
         """What the query makes of the rows that changed, and for each whether it came or went."""

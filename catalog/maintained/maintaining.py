@@ -22,7 +22,7 @@ from streamtime.maintained.nodes import Block, Query, Unreadable
 from streamtime.maintained.reading import read
 from streamtime.maintained.receipt import Last, Receipt, written
 from streamtime.maintained.snapshots import NAME, Table, full_name, table
-from streamtime.maintained.target import FEW, Target, nameable, own_session
+from streamtime.maintained.target import FEW, Target, asking_session, nameable, own_session
 from streamtime.maintained.units import Cut, Evaluation, together, unfollowed, widest
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.names import Names
@@ -92,7 +92,7 @@ def maintain(
 
 def receipts(spark: SparkSession, target: str) -> list[Receipt]:
     """What the runs of `maintain` did to a table, the newest first, as far back as its log goes."""
-    return [last.receipt for last in Target(spark, full_name(spark, target)).runs()]
+    return [last.receipt for last in Target(asking_session(spark), full_name(spark, target)).runs()]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ class _Run:
         self.begun, self.started = time.monotonic(), time.time_ns() // 1000
         self.session = own_session(spark)
         self.text, self.key, self.policy, self.properties = text, key, policy, properties
-        self.target = Target(self.session, full_name(spark, target))
+        self.asking = asking_session(self.session)
+        self.target = Target(self.session, full_name(spark, target), self.asking)
         self.onto = self.target.version
         self.settings = {name: str(self.session.conf.get(name)) for name in SETTINGS}
         self.tables: dict[str, Table] = {}
@@ -142,7 +143,7 @@ class _Run:
         name = full_name(self.session, text)
         schema = schema_of(self.session, name, NAME)
         if name not in self.tables:
-            self.tables[name] = table(self.session, name, self.last.sources.get(name) if self.last else None)
+            self.tables[name] = table(self.asking, name, self.last.sources.get(name) if self.last else None)
         return name, schema
 
     def _last(self) -> tuple[Last | None, str]:
@@ -229,8 +230,7 @@ class _Run:
             return _Plan("none", "No change leads to a row of the result.", touched=0)
         known = self.last.costs if self.last else {}
         rows = int(known["rows"]) if "rows" in known else self.session.table(self.target.name).count()
-        share = min(1.0, touched / max(rows, 1))
-        predicted = self._predicted(share)
+        predicted = self._predicted(costs.share_of(touched, rows))
         if self.policy == "auto" and predicted and predicted["full"] < predicted["incremental"]:
             why = f"{touched:,} touched values are so many of {rows:,} rows that computing all is cheaper."
             return _Plan("full", why, predicted=predicted)

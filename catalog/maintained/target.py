@@ -35,6 +35,12 @@ RECENT = 20  # commits that are read at first: those since the last run are near
 FEW = 2_000  # units that a condition can name: it stands in the commit, and of 20,000 it took longer than a MERGE
 FLOATING = (T.FloatType, T.DoubleType)
 REPLACES = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"  # a setting of those versions of Delta that know replaceOn
+ASKING = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
 OLD, NEW = "streamtime_old", "streamtime_new"  # rows by the names of no column
 REPEATED = "Another run of maintain did it at the same time."
 
@@ -42,9 +48,10 @@ REPEATED = "Another run of maintain did it at the same time."
 class Target:
     """The maintained table, by its full name."""
 
-    def __init__(self, session: SparkSession, name: str) -> None:
+    def __init__(self, session: SparkSession, name: str, asking: SparkSession | None = None) -> None:
         self.session, self.name = session, name
-        self.there = session.catalog.tableExists(name)
+        self.asking = asking or session  # of `asking_session`
+        self.there = self.asking.catalog.tableExists(name)
         self.found = self.commits(RECENT) if self.there else []  # as it was when the run began
 
     # -- what its log says
@@ -53,7 +60,7 @@ class Target:
         """Its commits, the newest first."""
         limit = "" if most is None else f" LIMIT {most}"
         rows: list[Any] = asked(
-            self.name, NAME, lambda: self.session.sql(f"DESCRIBE HISTORY {self.name}{limit}").selectExpr(*ASKED).collect()
+            self.name, NAME, lambda: self.asking.sql(f"DESCRIBE HISTORY {self.name}{limit}").selectExpr(*ASKED).collect()
         )
         return rows
 
@@ -235,8 +242,18 @@ def difference(schema: T.StructType, gone: Column) -> Column:
     differs = F.lit(False)
     for i, f in enumerate(schema.fields):
         differs |= F.expr(_other(f"o{i}", f"c{i}", f.dataType))
+    return changed(gone, differs)
+
+
+def changed(gone: Column, differs: Column | None = None) -> Column:
+    """The same of a row that is another one than the row that is `there`, by this condition, or always."""
     there = F.col("there").isNotNull()
-    return F.when(gone & there, "removed").when(gone, None).when(~there, "inserted").when(differs, "updated")
+    return (
+        F.when(gone & there, "removed")
+        .when(gone, None)
+        .when(~there, "inserted")
+        .when(differs if differs is not None else F.lit(True), "updated")
+    )
 
 
 def _other(old: str, new: str, kind: T.DataType) -> str:
@@ -311,12 +328,19 @@ def _counts(row: Any) -> dict[str, int]:
     return {name: int(counts.get(metric) or 0) for name, metric in names.items()}
 
 
-def own_session(spark: SparkSession) -> SparkSession:
-    """A session with the settings of another, and its place in the catalog."""
+def own_session(spark: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session with the settings of another, but for these, and its place in the catalog."""
     session = spark.newSession()
     for row in spark.sql("SET").collect():
         if row["key"].startswith("spark.sql.") and session.conf.isModifiable(row["key"]):
             session.conf.set(row["key"], row["value"])
+    for name, value in (settings or {}).items():
+        session.conf.set(name, value)
     session.catalog.setCurrentCatalog(spark.catalog.currentCatalog())
     session.catalog.setCurrentDatabase(spark.catalog.currentDatabase())
     return session
+
+
+def asking_session(spark: SparkSession) -> SparkSession:
+    """A session that asks for what logs and catalogs say: few rows, whose plans take longer to be compiled than to be interpreted."""
+    return own_session(spark, ASKING)

@@ -68,6 +68,13 @@ def test_a_server_is_ready_within_one_and_a_half_times_what_bare_spark_needs() -
         assert max(line["ratio"], line["streamtime serve"] / line["bare Spark"]) <= 1.5, line["until ready"]
 
 
+def test_docs_maintain_says_what_the_sweep_did() -> None:
+    record = json.loads((TESTS / "sweep.json").read_text())
+    assert tables.swept(record) in " ".join((ROOT / "docs" / "maintain.md").read_text().split())
+    assert sum(table["compared"] for table in record["tables"].values()) == record["comparisons"]
+    assert sum(record["of"].values()) == sum(record["code"].values()) == record["commits"]
+
+
 def test_a_contestant_that_was_left_out_is_told_and_not_left_out_of_the_table() -> None:
     times = {"shuffle + sort": [2.0], "streamtime": [3.0], "another": []}
     question = {

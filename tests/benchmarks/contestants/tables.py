@@ -9,6 +9,7 @@ import math
 import operator
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -195,6 +196,23 @@ def maintained(stored: Stored) -> str:
         parts.append(f"{told}:\n\n{table(head, *rows)}")
     parts.append(f"`auto` would have taken the way of `maintain` that is quicker by the clock in {sum(judged)} of {len(judged)} runs.")
     return "\n\n".join(parts)
+
+
+def swept(stored: Stored) -> str:
+    """What `tests/sweep.py` did."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in stored["of"].items())
+    each = sorted(table["compared"] for table in stored["tables"].values())
+    ways: Counter[str] = Counter()
+    for table in stored["tables"].values():
+        ways.update(table["ways"])
+    followed = f"{ways['incremental']} times by following changes, {sum(t['row by row'] for t in stored['tables'].values())} of them by adding what came and went"
+    return (
+        f"{stored['date']}: {stored['commits']} random commits ({kinds}) of {stored['asked']['commits']} that were asked for, and "
+        f"{stored['kills']} of {stored['asked']['kills']} kills of the process. Each commit was "
+        f"followed by as many tables as there was time for. The {len(each)} tables were brought up to date {followed}, and {ways['full']} times "
+        f"computed anew. They were compared with their queries {stored['comparisons']} times, each {each[0]} to {each[-1]} times; "
+        f"{len(stored['failures']) or 'none'} differed or failed."
+    )
 
 
 def middle(runs: list[Stored], measure: str) -> float:

@@ -258,10 +258,26 @@ def test_the_cheaper_way_is_the_one_that_runs_before_say() -> None:
     assert many["incremental"] > many["full"]
     assert costs.predicted({}, 1e9, 0.1) == {}
     assert costs.predicted(known, 2e9, 0.0)["full"] == 200
-    run = Receipt("t", "incremental", "", {}, predicted=few, seconds=few["incremental"] * 3)
-    factor = costs.learned(known, run)["factor"]
-    assert factor == pytest.approx(2.0)
-    assert costs.predicted({**known, "factor": factor}, 1e9, 0.001)["incremental"] == pytest.approx(2 * few["incremental"])
+
+
+def test_what_a_run_took_says_something_of_its_larger_part_alone() -> None:
+    """A run that changed one row, and took long, does not make rows dear; one that changed many does not make small runs dear."""
+    known = {"full_seconds": 100.0, "full_size": 1e9, "size": 1e9, "rows": 1e6}
+    of_one = Receipt("t", "incremental", "", {}, touched=1, seconds=30.0)
+    after = costs.learned(known, of_one)
+    assert costs.predicted(after, 1e9, 0.0)["incremental"] == pytest.approx(30)
+    assert costs.predicted(after, 1e9, 0.2)["incremental"] - 30 == pytest.approx(
+        costs.predicted(known, 1e9, 0.2)["incremental"] - 10, abs=0.1
+    )
+    of_many = Receipt("t", "incremental", "", {}, touched=400_000, updated=400_000, seconds=230.0)
+    after = costs.learned(after, of_many)
+    assert costs.predicted(after, 1e9, 0.0)["incremental"] == pytest.approx(30)
+    assert costs.predicted(after, 1e9, 0.4) == {"incremental": pytest.approx(230), "full": 100}
+    for _ in range(9):  # what was another time is forgotten
+        after = costs.learned(after, Receipt("t", "incremental", "", {}, touched=1, seconds=3.0))
+    assert costs.predicted(after, 1e9, 0.0)["incremental"] == pytest.approx(3, abs=0.1)
+    assert costs.learned(after, Receipt("t", "none", "", {}, seconds=1.0)) == after
+    assert costs.learned(after, Receipt("t", "full", "", {}, inserted=7, seconds=5.0))["full_seconds"] == 5
 
 
 def test_what_is_in_a_commit_comes_back_and_other_labels_are_none() -> None:
