@@ -579,6 +579,7 @@ def as_of_join(
     retention: datetime.timedelta | None = None,
     grace: datetime.timedelta | None = None,
     at_end: Literal["hold", "emit"] | None = None,
+    clock: Literal["event", "wall"] = "event",
     clock_by: str | Sequence[str] | None = None,
     watermark: datetime.timedelta | None = None,
     output: Literal["rows", "dropped", "all", "metrics"] = "rows",
@@ -635,6 +636,8 @@ def as_of_join(
         grace: with `arrival`: how long a left row waits, on the left side's clock, before it is looked up; on a stream,
             on the watermark. Default: none: at once.
         at_end: with `grace`: what happens to rows that wait when the input ends. Default: 'emit'.
+        clock: on a stream, what rows wait by: 'event', the watermark, or 'wall', the time of day, even if both are
+            idle. Default: 'event'.
         clock_by: with `arrival`: runs the clocks separately per value of these, which are among the left keys. Default:
             one clock for the whole input.
         watermark: on a stream, how long to wait for late rows: stream time lags the largest event time by this; in

@@ -50,12 +50,10 @@ def stream(spark: SparkSession, folder: Path) -> None:
         .trigger(availableNow=True)
         .toTable("hourly_stream")
     )
-    while query.isActive:
-        time.sleep(5)
+    while not query.awaitTermination(5):
         done = query.lastProgress
         if done:
             say(f"  {done['numInputRows']:,} rows in micro-batch {done['batchId']}")
-    query.awaitTermination()
 
 
 def differences(spark: SparkSession) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,11 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)  # for every JVM that a
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--plain", action="store_true", help="run calls as the plain SQL that they compile to, where there is one")
+    parser.addoption("--plain-bundle", metavar="FOLDER", help="keep that plain SQL, its tables and what the calls give there")
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if config.getoption("--plain"):
+    if config.getoption("--plain") or config.getoption("--plain-bundle"):
         counts, reasons = as_plain.COUNTS, as_plain.REASONS.most_common(12)
         terminalreporter.write_line(f"As plain SQL: {counts['plain']} statements. As they are, for want of it: {counts['as is']}.")
         for reason, times in reasons:
@@ -71,7 +73,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     classes_are_found_once(session)
     if request.config.getoption("--plain"):
         as_plain.calls_as_plain_sql(session)
+    bundled = request.config.getoption("--plain-bundle")
+    kept = as_plain.Kept(session, Path(bundled).resolve()) if bundled else None
     yield session
+    if kept:
+        kept.write()
     said = code_cache(session)
     session.stop()
     assert "stopped_count=0" in said, f"The JVM ran out of room for compiled code, and interpreted what followed:\n{said}"
@@ -86,9 +92,9 @@ def _log_settings(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def as_users(spark: SparkSession) -> Iterator[None]:
-    """Spark compiles plans as it does where nobody told it not to."""
-    with compiled(spark):
+def as_users(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Spark compiles plans as it does where nobody told it not to; but not to keep cases, where each would be compiled twice."""
+    with nullcontext() if request.config.getoption("--plain-bundle") else compiled(spark):
         yield
 
 

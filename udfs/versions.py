@@ -17,16 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
+from streamtime.udfs.arrays.groups import Flags, Ints
+from streamtime.udfs.closing import minus
 
 Minus = Callable[[Any, int], Any]  # how a length is taken from stream time
-
-
-def minus(stream_time: Any, length: int) -> Any:
-    """Stream time less a length, of a number or of a NumPy array; it stops at the smallest number."""
-    if isinstance(stream_time, np.ndarray):
-        return groups.minus(stream_time, length)
-    return max(stream_time - length, LOWEST)
 
 
 def refused(time: Any, stream_time: Any, grace: int | None, minus: Minus = minus) -> Any:

@@ -20,7 +20,7 @@ from streamtime.plain import databricks
 from streamtime.plain.printer import Printer, Unprintable
 from streamtime.plain.tables import Tables, with_tables
 from streamtime.sparks import spark_version
-from streamtime.sql.call.errors import CallError, listed
+from streamtime.sql.call.errors import DOORS, CallError, listed
 from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Table, Value
 from streamtime.sql.syntax.tokens import Span, blank
@@ -37,7 +37,6 @@ SETTINGS = {  # that a text means something else in, and how they are said of th
     "spark.sql.caseSensitive": "false",
 }
 PROBES = (None, 1, "1")  # values of parameters in a TABLE argument, whose columns are asked for
-DOORS = "Run it where the pack is: spark.sql in a driver that registered it, or streamtime.query over Spark Connect."
 
 
 def compile(  # noqa: A001 - a verb that users guess
@@ -85,7 +84,7 @@ def compile(  # noqa: A001 - a verb that users guess
         spark, qualified = with_tables(spark, tables)
     pieces = [Compiling(spark, with_calls(spark, piece), qualified, dialect).text() for piece in spoken(text)]
     for piece in pieces if check else ():
-        plan = spark.sql(f"EXPLAIN {piece}").head()[0]  # type: ignore[index]
+        plan = "\n".join(row[0] for row in spark.sql(f"EXPLAIN {piece}").collect())  # an error is a row for each of its lines
         if plan.startswith("Error occurred during query planning"):
             raise AnalysisException(f"compile: Spark refuses the plain text. {plan}")
     return pieces[0] if len(pieces) == 1 else ";\n".join(piece.strip() for piece in pieces)

@@ -1,7 +1,8 @@
 """AS_OF_JOIN with streams on both sides (C5e): one union of both, by key, into one state, where left rows wait for versions that come.
 
 One union has one watermark, that of the side which is ahead: a right side where nothing happens does not hold the join up. A side that has
-a watermark of its own keeps it; where both have, Spark's clock is that of the side which is behind.
+a watermark of its own keeps it; where both have, Spark's clock is that of the side which is behind. By the clock on the wall (S10) no side
+holds the join up, both of them idle included.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pyspark.sql import types as T
 from streamtime.sql.as_of.lookup import BACKWARD, MATCH, checked, meaning, refuse_longer_than_retention
 from streamtime.sql.rows.columns import must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
-from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, has_watermark, met, watermarked
+from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, by_wall, has_watermark, met, watermarked
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.as_of_stream import AsOf
 
@@ -72,6 +73,7 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
         expired=EXPIRED,
     )
     options = {"grace": call["grace"], "retention": call["retention"], "ties": call["ties"] or "last"}
+    options |= {} if call["clock"] == "event" else {"clock": call["clock"]}
     options |= {
         f"columns of the {side} side": ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in of.df.schema)
         for side, of in (("left", left), ("right", right))
@@ -81,7 +83,8 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
     fields = [_renamed(f, n) for f, n in zip(left.df.schema, names[0], strict=True)]
     fields += [T.StructField(n, f.dataType) for f, n in zip(right.df.schema, names[1], strict=True)]
     fields += [T.StructField(FOUND, T.BooleanType()), T.StructField(EXPIRED, T.BooleanType())]
-    df = met(call, frame, meeter, state, Leaving([c.name for c in frame.columns], behind_watermark(fields)))
+    leaving = Leaving([c.name for c in frame.columns], behind_watermark(fields))
+    df = met(call, frame, meeter, state, leaving, wall=by_wall(call, left.time))
     match = F.when(named(FOUND), F.struct(*(named(n).alias(o) for o, n in of_right.items())))
     lefts = [named(n).alias(o) for o, n in zip(left.df.columns, names[0], strict=True)]
     joined = left.with_df(df.select(*lefts, match.alias(MATCH), EXPIRED))

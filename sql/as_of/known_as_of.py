@@ -19,6 +19,7 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named, sorted_by
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
+from streamtime.sql.rows.scans import chosen
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import plus, quoted
 from streamtime.udfs.as_of_join import EXPIRED, KnownAsOf
@@ -42,7 +43,7 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     `clocks` are the numbers of the keys by which the clocks run.
     """
     arrived = sides.right.extras["arrival"][0].column.isNotNull()
-    sides = replace(sides, right=sides.right.with_df(sides.right.df.where(arrived)))
+    sides = replace(sides, right=chosen(sides.right, arrived))
     at, waits = sides.left.extras["arrival"][0].column, {}
     if call["grace"] is not None:
         sides, at, held = _released(call, sides, clocks)
@@ -90,7 +91,7 @@ def _released(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Sides
     at = microseconds(quoted(time.name), time.type)
     moves = [expression(at).alias(LIMIT), arrival.column.alias(RELEASE), F.lit(True).alias(WAITS)]
     frame, identity = left.comparable([left.keys[i] for i in clocks])
-    releasing = frame.df.where(time.column.isNotNull() & arrival.column.isNotNull())
+    releasing = chosen(frame, time.column.isNotNull() & arrival.column.isNotNull()).df
     names = frame.df.columns
     nothing = [F.lit(None).cast(f.dataType).alias(f.name) if f.name not in identity else named(f.name) for f in frame.df.schema]
     leaves = expression(of_waiting_rows(call["grace"]).close(at, plus))

@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import direct, expression, named, orderable, sorted_by
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
+from streamtime.sql.rows.scans import chosen
 from streamtime.sql.rows.sorting import sorted_runs
 from streamtime.sql.rows.typed import collated, microseconds
 from streamtime.sql.syntax.text import quoted
@@ -59,7 +60,7 @@ def field(struct: str, name: str) -> Column:
 def both(sides: Sides, extra: dict[str, tuple[Column, Column]], keep: tuple[str, ...]) -> Both:
     """The union. `extra` are further columns, of left rows and of right ones; `keep` are fields that the struct must have."""
     left, right = sides.left, sides.right
-    right_df, schema = right.df.where(right.has_time & right.has_key), left.df.schema
+    right_df, schema = chosen(right, right.has_time & right.has_key).df, left.df.schema
     filled: dict[str, Column] = {}
     made: dict[str, tuple[Column, Column]] = dict(extra)
     shared: dict[str, str] = {}
@@ -113,7 +114,7 @@ def _ties(right: Frame, fields: list[str]) -> list[tuple[str, bool, bool]]:
 def candidates(call: Bound, right: Frame, direction: str) -> tuple[Frame, tuple[str, ...]]:
     """The right rows that can be found, with TIED where `ties` asks for it, and the flags of rows that delete their key."""
     deleted = tuple(r.name for r in right.extras.get("deleted", ()))
-    df = right.df.where(right.has_time & right.has_key)
+    df = chosen(right, right.has_time & right.has_key).df
     if deleted and direction != BACKWARD:
         df = df.where(~F.coalesce(named(deleted[0]), F.lit(False)))
     if call["ties"] == "error":

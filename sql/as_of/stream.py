@@ -17,7 +17,7 @@ from streamtime.sql.as_of.both_streams import refuse
 from streamtime.sql.as_of.lookup import AFTER, BACKWARD, BEFORE, FORWARD, MATCH, NEAREST, candidates, checked, meaning, nearest
 from streamtime.sql.rows.columns import named, sorted_by
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, is_stream, released
+from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, by_wall, is_stream, released
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.grace import Grace
 
@@ -42,6 +42,9 @@ def over_stream(call: Bound) -> bool:
         if call[option] is not None:
             fix = "Leave it out: rows see what the right side holds when their micro-batch runs."
             raise call.refuse(f"`{option}`", "is not possible on a stream (C5)", fix)
+    if call["clock"] == "wall" and call["grace"] is None:
+        fix = "Add grace => INTERVAL 5 MINUTES, or leave it out."
+        raise call.refuse("`clock`", "needs `grace` where the right side is a table: without it no row waits", fix)
     return True
 
 
@@ -73,9 +76,10 @@ def _waited(call: Bound, frame: Frame) -> Frame:
     """The rows once their grace is over."""
     names, schema = frame.df.columns, frame.df.schema
     nobody = F.lit(None).cast("string")
-    state = KeyState([k.name for k in frame.keys], {"grace": call["grace"]}, aside=nobody, reasons=())
+    options = {"grace": call["grace"], "clock": None if call["clock"] == "event" else call["clock"]}
+    state = KeyState([k.name for k in frame.keys], options, aside=nobody, reasons=())
     leaving = Leaving(names, behind_watermark([schema[name] for name in names]))
-    return frame.with_df(released(call, frame, Grace(call["grace"], frame.time.name), state, leaving))
+    return frame.with_df(released(call, frame, Grace(call["grace"], frame.time.name), state, leaving, wall=by_wall(call, frame.time)))
 
 
 def _intervals(call: Bound, right: Frame, direction: str) -> DataFrame:

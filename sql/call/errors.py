@@ -43,6 +43,9 @@ class NoHistory(CallError):
     """A table keeps no history that could be asked."""
 
 
+DOORS = (  # of a call that has no plain SQL
+    "Run it where the pack is: spark.sql in a driver that registered it, or streamtime.query over Spark Connect."
+)
 EVENT_TIME = "TIMESTAMP, TIMESTAMP_NTZ or DATE as event time"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from streamtime.sql.call.errors import CallError
+from streamtime.sql.call.errors import DOORS, CallError
 from streamtime.sql.call.in_memory import Columns, Verdicts
 from streamtime.sql.call.kinds import Choice, Duration, Kind, Text, Texts
 from streamtime.sql.call.names import Names
@@ -60,6 +60,7 @@ class Local:
     changes: bool = False  # it takes changes (`streamtime.sql.udtf.suppress`), those of all keys together
     suppression: Suppression | None = None  # .. and holds them back
     updates: Callable[[Bound, ChangeColumns], Updates] | None = None  # it makes changes of rows (`streamtime.sql.udtf.updates`)
+    filters: bool = False  # it takes changes, and says which of them pass (`streamtime.sql.udtf.filtered`)
     without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
 
     def shown(self, output: str) -> tuple[str, ...]:
@@ -183,6 +184,10 @@ class Bound:
         """The error to raise for something that only the plan can know."""
         return CallError(self.spec.name, argument, problem, fix)
 
+    def unplain(self, argument: str | None, reason: str, fix: str = DOORS) -> CallError:
+        """The error to raise where no kernel may run, and Spark's own operators cannot do what it does."""
+        return self.refuse(argument, f"this call has no plain SQL: {reason}", fix)
+
     @property
     def keys(self) -> tuple[Expression, ...]:
         """The key expressions, from the clause or the option."""
@@ -259,4 +264,17 @@ WATERMARK = Option(
     "on a stream, how long to wait for late rows: stream time lags the largest event time by this; in batch it does nothing",
     default_text="that which the input has, else INTERVAL 0 SECONDS",
 )
+CLOCK = Option(
+    "clock",
+    Choice(words=("event", "wall")),
+    "on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle stream releases too",
+    default="event",
+    default_text="'event'",
+)
 COMMON = (KEYS, ORDER_BY, TIME, CLOCK_BY, WATERMARK, OUTPUT, NAME)
+
+
+def refuse_wall(call: Bound) -> None:
+    """In batch, stream time is no time of day (rule S10)."""
+    if call["clock"] == "wall":
+        raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")

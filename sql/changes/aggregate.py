@@ -12,7 +12,6 @@ from pyspark.sql import types as T
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import (
     ALIVE,
-    MADE_ANEW,
     OLD,
     changes_of,
     is_newest,
@@ -24,6 +23,7 @@ from streamtime.sql.changes.given import (
 from streamtime.sql.changes.runs import in_runs, last_before
 from streamtime.sql.plain.extremes import Extreme, with_extremes
 from streamtime.sql.rows import kernels
+from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
 from streamtime.sql.rows.sorting import LOWER_HALF
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
 
 KNOWN = ("count", "sum", "avg", "min", "max")
+CALLED = ", ".join(f"{k}(..)" for k in KNOWN)
 NEWEST, APPLIED, BEFORE, ROW, HAD, HAS, SAME = (f"{PREFIX}{n}" for n in ("newest", "applied", "before", "row", "had", "has", "same"))
 PART, COMES, LAST, MOVED, ROWS, SUM = (f"{PREFIX}{n}" for n in ("part", "comes", "last", "moved", "rows", "sum"))
 AT, NUMBER = f"{PREFIX}at", f"{PREFIX}number"
@@ -62,10 +63,10 @@ def judged(call: Bound) -> Judged:
 
 def given(call: Bound) -> Judged:
     """The changes as they are given."""
-    asked = parse(call)
+    asked = parse(call, f"those that can be taken back: {CALLED}")
     for one in asked:
         if one.function not in KNOWN:
-            problem = f"`{one.text}` cannot be taken back: {', '.join(f'{k}(..)' for k in KNOWN)} can"
+            problem = f"`{one.text}` cannot be taken back: {CALLED} can"
             raise call.refuse(ARGUMENT, problem, "Compute it with GROUP BY from the table itself.")
     marks = {"deleted": (Expression.parse(call["deleted"]),)} if call["deleted"] else {}
     groups = tuple(Expression.parse(g) for g in call["group_by"])
@@ -80,8 +81,8 @@ def given(call: Bound) -> Judged:
         if ref is not None and one.function in ("min", "max") and not isinstance(ref.type, COMPARED):
             raise call.refuse(ARGUMENT, f"`{one.text}` of {ref.type.simpleString().upper()} is not possible", "Use a field of it.")
         if not call.kernels and one.function in ("sum", "avg") and needs_kernel(one, ref):
-            problem = f"`{one.text}` cannot be taken back by Spark's own operators, which round a sum in the order that rows come in"
-            raise call.refuse(ARGUMENT, problem, "Cast the argument to DECIMAL. Or run it where Python runs: a sum is rounded once there.")
+            reason = f"`{one.text}` cannot be taken back by Spark's own operators, which round a sum in the order that rows come in"
+            raise call.unplain(ARGUMENT, reason, "Cast the argument to DECIMAL. Or run it where Python runs: a sum is rounded once there.")
     frame = changes_of(call, frame, bool(call["versioned"]), frame.extras.get("clock_by", ()))
     return Judged(frame, by, asked, of)
 

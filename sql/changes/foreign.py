@@ -14,8 +14,9 @@ from sqlglot.errors import SqlglotError
 from streamtime.sql.as_of.sides import clock_keys
 from streamtime.sql.call.names import plain
 from streamtime.sql.call.values import Expression
-from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, names_of, of_order, refuse_two_of_a_name
+from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, names_of, of_order, refuse_two_of_a_name
 from streamtime.sql.changes.join import APPLIED, OF_ROW, SIDE, SIDES, TIME, applied, check_order, check_types, comparable, prepared, side_of
+from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.syntax.text import quoted
@@ -32,7 +33,8 @@ EQUAL, PLACE, END, RANK, MATCH, HAS, HAD, BEFORE = (
     f"{PREFIX}{n}" for n in ("equal", "place", "end", "rank", "match", "has", "had", "time_before")
 )
 TIES = [f"{PREFIX}{side}_ties" for side in SIDES]
-LEFT_TIME, RIGHT_TIME, AT, TYPE, BY_RIGHT = (f"{PREFIX}{n}" for n in ("left_time", "right_time", "at", "type", "by_right"))
+LEFT_TIME, RIGHT_TIME, AT, TYPE, BY_RIGHT, SALT = (f"{PREFIX}{n}" for n in ("left_time", "right_time", "at", "type", "by_right", "salt"))
+SPREAD = 4096  # over how many tasks rows that name nothing are spread at most
 
 
 @dataclass(frozen=True)
@@ -203,19 +205,30 @@ def touched(call: Bound, both: Both) -> DataFrame:
 
 
 def _versions(both: Both, place: int) -> DataFrame:
-    """The changes of a side that apply, each with the place of the one that ends it."""
+    """The changes of a side that apply, each with the place of the one that ends it. Those of the right side are shuffled as the join
+    is: by `SALT`, too.
+    """
     rows = both.frame.df.where((named(SIDE) == SIDES[place]) & named(APPLIED))
-    return rows.withColumn(END, F.lead(named(PLACE)).over(Window.partitionBy(*map(named, both.keys[place])).orderBy(named(PLACE))))
+    keys = [*map(named, both.keys[place])]
+    if place == 1:
+        rows = rows.withColumn(SALT, F.pmod(F.hash(*keys), F.lit(1)))  # Spark would fold a constant, and shuffle by the keys alone
+        keys.append(named(SALT))
+    return rows.withColumn(END, F.lead(named(PLACE)).over(Window.partitionBy(*keys).orderBy(named(PLACE))))
 
 
 def _events(both: Both) -> DataFrame:
     """Each change of the left side alone, as long as it meets nothing; then with each state of the row that it names, as long as both last:
-    from the later one's place on.
+    from the later one's place on. Left rows that name nothing are spread over all tasks of the join, where they meet nothing.
     """
     twice = _versions(both, 0).withColumn(RANK, F.explode(F.array(F.lit(0), F.lit(1))))
     left = twice.where(named(ALIVE) | (named(RANK) == 0)).withColumns(
         {f: F.when((named(RANK) == 1) & named(ALIVE), named(f)) for f in both.foreign}
     )
+    names_nothing = F.lit(False)
+    for f in both.foreign:
+        names_nothing |= named(f).isNull()
+    anywhere = 1 + F.pmod(F.hash(*map(named, both.keys[0])), F.lit(SPREAD))
+    left = left.withColumn(SALT, F.when(names_nothing, anywhere).otherwise(0))
     left, right = left.alias("l"), _versions(both, 1).alias("r")
 
     def of(side: str, name: str) -> Column:
@@ -223,6 +236,7 @@ def _events(both: Both) -> DataFrame:
 
     # not null-safe: a null names nothing (J8)
     same = [of("l", f) == of("r", k) for f, k in zip(both.foreign, both.keys[1], strict=True)]
+    same.append(of("l", SALT) == of("r", SALT))
     lasts = [of(a, END).isNull() | (of(b, PLACE) < of(a, END)) for a, b in (("l", "r"), ("r", "l"))]
     met = left.join(right, [*same, *lasts], "left").where((of("l", RANK) == 0) | of("r", PLACE).isNotNull())
     match = F.coalesce(of("r", ALIVE), F.lit(False))

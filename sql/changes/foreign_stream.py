@@ -14,10 +14,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.changes.foreign import TIES, shown_of, sides, together
-from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order, refuse_two_of_a_name
+from streamtime.sql.changes.given import ALIVE, REASONS, names_of, of_order, refuse_two_of_a_name
 from streamtime.sql.changes.join import OF_ROW, SIDE, SIDES
 from streamtime.sql.changes.join import TIME as TAKES_PART
 from streamtime.sql.changes.stream import AS_THEY_ARE, MADE, PLACE, TIME, Changes, clocked_sides, released_changes
+from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import expression, must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.stream.buckets import HALVES

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame, Order, Ref
 
 ALIVE, OLD, CLOCK = (f"{PREFIX}{n}" for n in ("alive", "too_old", "clock"))
-MADE_ANEW = ("change_type", "change_time", "change_seq", "_change_type", "_commit_version", "_commit_timestamp")
 REASONS = ("null_time", "null_key", "too_old", "out_of_order")
 
 

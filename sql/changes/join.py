@@ -18,7 +18,6 @@ from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import (
     ALIVE,
     CLOCK,
-    MADE_ANEW,
     OLD,
     changes_of,
     is_newest,
@@ -29,6 +28,7 @@ from streamtime.sql.changes.given import (
     refuse_unpaired,
 )
 from streamtime.sql.changes.runs import Runs, in_runs, last_before
+from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import expression, has_collation, named, orderable, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
 from streamtime.sql.syntax.text import quoted

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order, refuse_two_of_a_name, refuse_unpaired
+from streamtime.sql.changes.given import ALIVE, CLOCK, REASONS, names_of, of_order, refuse_two_of_a_name, refuse_unpaired
 from streamtime.sql.changes.join import SIDE, SIDES, check_order, check_types, prepared, side_of
+from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.rows.outcome import outcome
@@ -24,14 +25,17 @@ from streamtime.udfs.changes.joined import JoinedChanges, Report
 from streamtime.udfs.changes.latest import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.changes.join import Side
 
+    Explain = Callable[[Frame, Column], DataFrame]  # of the changes, and why one is ignored
+
 TIME, PLACE, SIDE_NAME = f"{PREFIX}time", f"{PREFIX}of_order", f"{PREFIX}side_name"
+HAD, HAS, SAME, OTHER, NEWEST = (f"{PREFIX}{n}" for n in ("had", "has", "same", "other_time", "newest"))  # of a change that is explained
 MADE = TYPE, AT, SEQ = f"{PREFIX}type", f"{PREFIX}at", f"{PREFIX}seq"
 AS_THEY_ARE = ("null_time", "null_key")  # why a change takes no part
 
@@ -43,7 +47,10 @@ def over_streams(call: Bound) -> bool:
         place = SIDES[streaming.index(False)]
         fix = "Read it as a stream, too: spark.readStream, or STREAM(name) in SQL."
         raise call.refuse("TABLE", f"the {place} side is no stream, and the other is: changes of both must come", fix)
-    return plan.is_stream(call)
+    if streaming[0] and call["output"] == "explain" and call.options.get("on"):
+        problem = "'explain' is not possible on a stream with `on`: what a change of the right side did is known by left row, far from it"
+        raise call.refuse("`output`", problem, "Run the call in batch, over the rows that you ask about.")
+    return plan.is_stream(call, explains=True)
 
 
 @dataclass(frozen=True)
@@ -56,15 +63,29 @@ class Changes:
 
 
 def released_changes(
-    call: Bound, changes: Changes, log: Log, options: dict[str, Any], reasons: Sequence[str], aside: Column | None = None, **kernel: Any
+    call: Bound,
+    changes: Changes,
+    log: Log,
+    options: dict[str, Any],
+    reasons: Sequence[str],
+    aside: Column | None = None,
+    explain: Explain | None = None,
+    group_by: Sequence[str] = (),
+    **kernel: Any,
 ) -> DataFrame:
     """The output that the call asks for. `aside` is why a change takes no part, where that is more than what all of the frame's keys say;
-    `kernel` are the fields of `JoinedChanges` that only this function has.
+    `explain` says what each change did, whose groups are told apart by `group_by`; `kernel` are the fields of `JoinedChanges` that only
+    this function has.
     """
     frame = changes.frame
     frame, identity = frame.comparable(frame.keys)
     names, schema = [c.name for c in frame.columns], frame.df.schema
-    report = None if call["output"] == "rows" else Report(tuple(names), REASON, STREAM_TIME, call["output"] == "dropped")
+    time = frame.time.type
+    flag = T.BooleanType()
+    told = {HAD: flag, HAS: flag, SAME: flag, OTHER: time, NEWEST: time} if call["output"] == "explain" else {}
+    reports = call["output"] != "rows"
+    dropped = call["output"] == "dropped"
+    report = Report(tuple(names), REASON, STREAM_TIME, dropped, tuple(told), tuple(group_by)) if reports else None
     mine = {name for of_side in changes.own for name in of_side}
     carried = [n for n, _ in changes.shown if n not in mine]
     holder = JoinedChanges(log=log, carried=tuple(carried), own=tuple(map(tuple, changes.own)), made=MADE, report=report, **kernel)
@@ -72,24 +93,25 @@ def released_changes(
     pinned = options | {"columns": ", ".join(columns.values())}
     state = KeyState(identity, pinned, frame.left_out if aside is None else aside, AS_THEY_ARE)
     fields = [schema[n] for n in (names if report else [*carried, *(n for of_side in changes.own for n in of_side)])]
-    time = frame.time.type
     fields += (
-        [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, time)]
+        [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, time), *(T.StructField(n, k) for n, k in told.items())]
         if report
         else [T.StructField(TYPE, T.StringType()), T.StructField(AT, time), T.StructField(SEQ, T.LongType())]
     )
     fields = behind_watermark([T.StructField(f.name, f.dataType, True, f.metadata) for f in fields])
-    df = released(call, frame, holder, state, Leaving(names, fields), is_watermarked=True)
+    df = released(call, frame, holder, state, Leaving(names, fields, list(told.items())), is_watermarked=True)
     if report:
         refs = {c.name: c for c in frame.columns}
         shown = tuple(refs[n] for n, _ in changes.shown)
-        told = Frame(df, shown, tuple(o for _, o in changes.shown), frame.keys, frame.order, frame.time, {}, call.kernels)
-        return outcome(call, told, verdict(call), named(STREAM_TIME), reasons, {}, {})
+        reported = Frame(df, shown, tuple(o for _, o in changes.shown), frame.keys, frame.order, frame.time, {}, call.kernels)
+        if explain is not None and told:
+            return explain(reported.with_df(df.withColumn(CLOCK, named(STREAM_TIME))), verdict(call))
+        return outcome(call, reported, verdict(call), named(STREAM_TIME), reasons, {}, {})
     made = zip(MADE, ("change_type", "change_time", "change_seq"), strict=True)
     return df.select(*(named(n).alias(o) for n, o in changes.shown), *(named(n).alias(o) for n, o in made))
 
 
-def joined(call: Bound) -> DataFrame:
+def joined(call: Bound, explain: Explain) -> DataFrame:
     """JOIN_CHANGES."""
     frames = prepared(call, 0), prepared(call, 1)
     refuse_unpaired(call, "keys", frames[0].keys, frames[1].keys)
@@ -101,7 +123,7 @@ def joined(call: Bound) -> DataFrame:
     log = Log(TIME, ALIVE, PLACE, SIDE, tuple(n for of_side in changes.own for n in of_side), versioned, versioned, call["retention"])
     options = {"join_type": call["join_type"], "retention": call["retention"], "deleted": call["deleted"]}
     options["versioned"] = ", ".join(name for name, side in zip(SIDES, both, strict=True) if side.versioned) or None
-    return released_changes(call, changes, log, options, REASONS, join_type=call["join_type"])
+    return released_changes(call, changes, log, options, REASONS, explain=explain, join_type=call["join_type"])
 
 
 def clocked_sides(call: Bound, both: tuple[Side, Side]) -> list[DataFrame]:
@@ -160,22 +182,23 @@ def _shown(call: Bound, both: tuple[Side, Side], keys: list[str], ordered: list[
     return shown
 
 
-def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str]) -> DataFrame:
+def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str], explain: Explain) -> DataFrame:
     """FILTER_CHANGES; `passes` is the column that says whether a row does."""
     order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
     counted = [r.column for r, o in order if not call.names.among(o, MADE_ANEW)]
     frame = frame.with_df(watermarked(call, frame))
-    df = frame.df.withColumns({PLACE: F.xxhash64(F.lit(0), *counted), TIME: frame.time.column, ALIVE: named(passes)})
-    sent = [*(c.name for c in frame.columns), TIME, ALIVE, PLACE]
+    df = frame.df.withColumns({PLACE: F.xxhash64(F.lit(0), *counted), TIME: frame.time.column})
+    sent = [*(c.name for c in frame.columns), TIME, passes, PLACE, *([ALIVE] if call["output"] == "explain" else [])]
     columns = tuple(Ref(n, df.schema[n].dataType, n) for n in sent)
     given = list(zip((c.name for c in frame.columns), frame.originals, strict=True))
     shown = [(n, o) for n, o in given if call["output"] != "rows" or not call.names.among(o, MADE_ANEW)]
     shared = {r.name for r in (*frame.keys, *of_order(frame.order), frame.time)}
     sent_frame = Frame(df, columns, tuple(sent), frame.keys, frame.order, columns[sent.index(TIME)], {}, call.kernels)
     versioned = bool(call["versioned"])
-    log = Log(TIME, ALIVE, PLACE, None, (), (versioned,), (False,), call["retention"], passing=versioned)
+    log = Log(TIME, passes, PLACE, None, (), (versioned,), (False,), call["retention"], passing=versioned)
     options = {"versioned": versioned, "retention": call["retention"], "condition": call["condition"], "deleted": call["deleted"]}
-    made = released_changes(call, Changes(sent_frame, shown, ([],)), log, options, reasons, join_type="left", always=versioned)
+    sent_changes = Changes(sent_frame, shown, ([],))
+    made = released_changes(call, sent_changes, log, options, reasons, explain=explain, join_type="left", always=versioned)
     if call["output"] != "rows":
         return made
     upsert = named("change_type") == "upsert"

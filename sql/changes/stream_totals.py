@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.changes.aggregate import ROWS, SUM, result
-from streamtime.sql.changes.given import ALIVE, MADE_ANEW, REASONS, names_of, of_order, refuse_two_of_a_name
+from streamtime.sql.changes.given import ALIVE, REASONS, names_of, of_order, refuse_two_of_a_name
 from streamtime.sql.changes.stream import AS_THEY_ARE, AT, PLACE, SEQ, TIME, Changes, released_changes
+from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import expression, must_travel, named, orderable
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
 from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, refuse_collated, released, watermarked
@@ -27,20 +28,23 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.changes.aggregate import Judged
+    from streamtime.sql.changes.stream import Explain
 
+INSIDE = f"{PREFIX}inside"
 FLAGS = COMES, LAST, MOVED, NUMBER = tuple(f"{PREFIX}{n}" for n in ("comes", "last", "moved", "number"))
 
 
-def totals(call: Bound, seen: Judged) -> DataFrame:
+def totals(call: Bound, seen: Judged, explain: Explain) -> DataFrame:
     """The output that the call asks for."""
     frame = _with_parts(call, seen)
     versioned = (bool(call["versioned"]),)
     held = _parts(seen)
-    log = Log(TIME, ALIVE, PLACE, None, tuple(held), versioned, versioned, call["retention"])
+    log = Log(TIME, INSIDE, PLACE, None, tuple(held), versioned, versioned, call["retention"])
     options = {n: call[n] for n in ("versioned", "retention", "deleted", "aggregates")} | {"group_by": ", ".join(call["group_by"])}
     if call["output"] != "rows":
         shown = list(zip((c.name for c in seen.frame.columns), seen.frame.originals, strict=True))
-        return released_changes(call, Changes(frame, shown, ([],)), log, options, REASONS, join_type="left")
+        changes, groups = Changes(frame, shown, ([],)), _equal(seen)
+        return released_changes(call, changes, log, options, REASONS, explain=explain, group_by=groups, join_type="left")
     schema = frame.df.schema
     carried = [c.name for c in seen.frame.columns if orderable(c.type)] + [TIME, PLACE]
     holder = Replaced(log, tuple(carried), tuple(held), tuple(_equal(seen)), FLAGS)  # type: ignore[arg-type]
@@ -89,8 +93,8 @@ def _with_parts(call: Bound, seen: Judged) -> Frame:
         made[name] = (
             ref.column.cast("double") if inexact else F.when(ref.column.isNotNull(), True) if one.function == "count" else ref.column
         )
-    df = frame.df.withColumns(made | {PLACE: F.xxhash64(F.lit(0), *counted), TIME: frame.time.column, ALIVE: expression(inside)})
-    sent = [*(c.name for c in frame.columns), TIME, ALIVE, PLACE, *made]
+    df = frame.df.withColumns(made | {PLACE: F.xxhash64(F.lit(0), *counted), TIME: frame.time.column, INSIDE: expression(inside)})
+    sent = [*(c.name for c in frame.columns), TIME, INSIDE, PLACE, *made, *([ALIVE] if call["output"] == "explain" else [])]
     columns = tuple(Ref(n, df.schema[n].dataType, n) for n in sent)
     return Frame(df, columns, tuple(sent), frame.keys, frame.order, columns[sent.index(TIME)], {}, call.kernels)
 

@@ -69,7 +69,7 @@ of groups leave with the micro-batch that brought them. Nothing waits.
 - **What follows**: another call in the same query can take the result, as in batch. A window aggregate of Spark cannot, and says so:
   `change_time` may lie behind the watermark.
 - **Metrics** are in `observedMetrics` of the query's progress. Those of the groups stand under the call's name with `_groups` behind it.
-- **Errors**: `clock_by`, `output => 'metrics'` and `'explain'`, keys and groups with a collation, columns of year-month intervals, and an
+- **Errors**: `clock_by`, `output => 'metrics'`, keys and groups with a collation, columns of year-month intervals, and an
   option that is not what it was when the checkpoint was made: the error names it.
 
 ## Guarantees
@@ -94,13 +94,14 @@ DOUBLE run in Python, which holds the distinct values of one group at a time. Al
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Flag, Text, Texts
 from streamtime.sql.call.spec import INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec
-from streamtime.sql.changes.aggregate import APPLIED, HAD, HAS, KNOWN, NEWEST, SAME, Judged, changes, given, judged
+from streamtime.sql.changes.aggregate import APPLIED, HAD, HAS, KNOWN, NEWEST, SAME, changes, given, judged
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
 from streamtime.sql.changes.stream import over_streams
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
+    from streamtime.sql.rows.frame import Frame
 
 GROUP_BY = Option("group_by", Texts(), "the columns by which rows are added up", required=True, example="ARRAY('k')")
 AGGREGATES = Option(
@@ -134,18 +136,18 @@ def check(call: Bound) -> None:
 def plan(call: Bound) -> DataFrame:
     """AGGREGATE_CHANGES as a DataFrame."""
     if over_streams(call):
-        return totals(call, given(call))
+        return totals(call, given(call), partial(_explained, call))
     seen = judged(call)
     frame = seen.frame
     if call["output"] == "rows":
         return changes(call, seen)
     reason = F.coalesce(frame.left_out, F.when(named(OLD), "too_old").when(~named(APPLIED), "out_of_order"))
     if call["output"] == "explain":
-        return _explained(call, seen, reason)
+        return _explained(call, frame, reason)
     return outcome(call, frame, reason, named(CLOCK), REASONS, {}, {})
 
 
-def _explained(call: Bound, seen: Judged, reason: Column) -> DataFrame:
+def _explained(call: Bound, frame: Frame, reason: Column) -> DataFrame:
     did = F.when(named(SAME), "changed").when(named(HAD) & named(HAS), "moved").when(named(HAS), "added").when(named(HAD), "removed")
     did = did.when(named(ALIVE), "no_group").otherwise("nothing")
     sentences: dict[str, list[Column | str]] = {
@@ -159,7 +161,7 @@ def _explained(call: Bound, seen: Judged, reason: Column) -> DataFrame:
         "too_old": ["Ignored: older than `retention` allows, as stream time is ", named(CLOCK), "."],
         "out_of_order": ["Ignored: a newer change of this key, of ", named(NEWEST), ", came before it."],
     }  # fmt: skip
-    return explained(call, seen.frame, named(CLOCK), seen.frame.left_out, F.coalesce(reason, did), {}, sentences)
+    return explained(call, frame, named(CLOCK), frame.left_out, F.coalesce(reason, did), {}, sentences)
 
 
 SPEC = Spec(

@@ -86,6 +86,11 @@ ended, and rows that wait. A left row that comes later is `expired`, unless its 
 so an idle side holds nothing up (more: docs/as_of.md). `'forward'`, `'nearest'` and `ties => 'error'` are errors there. Rows that have
 waited leave behind the watermark: a window aggregate that follows is refused by Spark.
 
+**Idle streams**: where both sides fall silent, the watermark stands still, and the last rows wait. `clock => 'wall'` takes the time of
+day as stream time instead (S10): a row leaves once the clock has passed its time by `grace`. Event time must then be a TIMESTAMP. Such a
+query never ends by itself: start it with a trigger of processing time, not `availableNow`. Rows of long ago do not wait, so it is not for
+a stream that is read again from its beginning. With a table on the right it needs `grace`.
+
 ## Guarantees
 
 The result depends on the rows alone, not on files, partitions or cores (C4). With an inner join, the rows that pass and those that are
@@ -115,7 +120,6 @@ sorted with every micro-batch.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
@@ -123,12 +127,12 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.as_of.both_streams import looked_up_in_streams
 from streamtime.sql.as_of.known_as_of import known_as_of
-from streamtime.sql.as_of.lookup import BACKWARD, FORWARD, MATCH, NEAREST, field, looked_up, refuse_longer_than_retention
+from streamtime.sql.as_of.lookup import BACKWARD, MATCH, field, looked_up, refuse_longer_than_retention
+from streamtime.sql.as_of.options import OPTIONS
 from streamtime.sql.as_of.sides import Sides, clock_keys, sides, without_tables
 from streamtime.sql.as_of.stream import looked_up_in_stream, over_stream
 from streamtime.sql.call.errors import gist, unlogged
-from streamtime.sql.call.kinds import Choice, Duration, Flag, Text, Texts
-from streamtime.sql.call.spec import CLOCK_BY, COMMON, METRICS, Example, Option, Spec, apart_without
+from streamtime.sql.call.spec import METRICS, Example, Spec, apart_without, refuse_wall
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.outcome import REPORT, lateness, outcome
@@ -155,6 +159,8 @@ NEEDS_ARRIVAL = {
 
 def check(call: Bound) -> None:
     """Options that do not go together."""
+    if not call.tables[0].df.isStreaming:
+        refuse_wall(call)
     if not call["arrival"]:
         for name, why in {} if call.tables[0].df.isStreaming else NEEDS_ARRIVAL.items():
             if call[name] is not None:
@@ -268,90 +274,7 @@ SPEC = Spec(
     tables=2,
     qualified=True,
     ordered=False,
-    options=(
-        Option(
-            "join_type",
-            Choice(words=("inner", "left")),
-            "'inner': a row without a match is dropped; 'left': it stays, with nulls",
-            default="inner",
-            default_text="'inner'",
-        ),
-        Option(
-            "on",
-            Text(),
-            "the condition of the join, in place of PARTITION BY: equalities of the sides are the keys, the rest filters what was picked",
-        ),
-        Option(
-            "using",
-            Texts(),
-            "names of key columns that both sides have; the result has them once, and first",
-            values="an array of names of columns",
-        ),
-        Option(
-            "match",
-            Text(),
-            "the comparison of the times, in place of ORDER BY: 'l.ts >= r.ts' looks back, '<=' ahead; '>' and '<' leave equal times out",
-        ),
-        Option(
-            "history",
-            Text(expression=False),
-            "the name of the right side's Delta table, to look up in its history: by event time where it declares that it is versioned, "
-            "else by commit",
-            values="a name in quotes",
-        ),
-        Option("at", Text(), "with `history`: the time to look up, over the left side's columns"),
-        Option(
-            "unit",
-            Choice(words=("timestamp", "version")),
-            "with `history`: whether `at` is a time or the number of a commit",
-            default_text="'timestamp'",
-        ),
-        Option(
-            "direction",
-            Choice(words=(BACKWARD, FORWARD, NEAREST)),
-            "where to look for a match: at or before the row's time, at or after it, or the nearer of both",
-            default_text="'backward'",
-        ),
-        Option("tolerance", Duration(), "how far a match may lie from the row's time, included", default_text="any distance"),
-        Option("allow_exact", Flag(), "whether a right row of the very same time matches", default_text="true"),
-        Option(
-            "ties",
-            Choice(words=("last", "first", "error")),
-            "which of several right rows with one key and time counts; 'error' fails the query where a match depends on it",
-            default_text="'last'",
-        ),
-        Option("deleted", Text(), "true for right rows that delete their key: from then on nothing matches"),
-        Option(
-            "arrival",
-            Text(),
-            "an expression that both sides have, in one common order: only versions that had arrived before the row count",
-        ),
-        Option(
-            "retention",
-            Duration(),
-            "with `arrival`, or of two streams: how far the right side's history reaches back from stream time; older rows never existed",
-            default_text="unlimited",
-        ),
-        Option(
-            "grace",
-            Duration(),
-            "with `arrival`: how long a left row waits, on the left side's clock, before it is looked up; on a stream, on the watermark",
-            default_text="none: at once",
-        ),
-        Option(
-            "at_end",
-            Choice(words=("emit", "hold")),
-            "with `grace`: what happens to rows that wait when the input ends",
-            default_text="'emit'",
-        ),
-        *(
-            replace(CLOCK_BY, help="with `arrival`: runs the clocks separately per value of these, which are among the left keys")
-            if o is CLOCK_BY
-            else o
-            for o in COMMON
-            if o.name != "time"
-        ),
-    ),
+    options=OPTIONS,
     clauses={
         "PARTITION BY item": "on each side: the key, by which rows belong together",
         "ORDER BY ts": "on each side: the time",

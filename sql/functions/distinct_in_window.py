@@ -69,8 +69,8 @@ input, with overlapping windows once per window (C6). A DATE counts as midnight;
 Time windows, and sessions in event-time order, are Spark's own `window` and window functions. Sessions over late rows use a kernel that
 keeps the live sessions of one key. Exact stream time, where `time` differs from `ORDER BY`, costs one more shuffle and sort, but for
 `rows` of windows that start ten minutes apart or more, without `clock_by`, ordered upwards: there a small table, which says what row
-first brought stream time to each close, takes its place. The event time is computed twice: without stream time by a filter, which moves
-below it together with your own filters. Of Parquet or ORC files, behind nothing but views and comparisons, two columns are read once more.
+first brought stream time to each close, takes its place. The event time is computed once in event-time order, else twice. Of Parquet or
+ORC files, behind nothing but views and comparisons, two columns are read once more, and your own filters move down to them.
 
 On a stream: 24 bytes for each key and open window, 32 for each live session. The rows of a bucket in one micro-batch lie
 in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
@@ -92,7 +92,7 @@ from streamtime.sql.call.spec import COMMON, METRICS, Example, Local, Option, Sp
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
-from streamtime.sql.rows.scans import straight_from_files
+from streamtime.sql.rows.scans import chosen, straight_from_files
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.stream.buckets import STREAM_TIME
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
@@ -138,7 +138,7 @@ def plan(call: Bound) -> DataFrame:
             return outcome(call, _first(fresh, [named(n) for n in names]), named(VERDICT), frame.time.column, REASONS, found, {})
     frame, stream_time = clocked(frame, takes_part)
     if rows_only:
-        frame = frame.with_df(frame.df.where(takes_part))
+        frame = chosen(frame, takes_part)
     frame, names = frame.comparable(frame.keys)
     identity = [named(n) for n in names]
     if call["size"] is not None:

@@ -62,7 +62,7 @@ leaves with the micro-batch that brought it. Nothing waits.
 - **What follows**: another call in the same query can take the result, as in batch. A window aggregate of Spark cannot, and says so:
   `change_time` may lie behind the watermark.
 - **Metrics** are in `observedMetrics` of the query's progress.
-- **Errors**: `clock_by`, `output => 'metrics'` and `'explain'`, keys with a collation, columns of year-month intervals, and an option
+- **Errors**: `clock_by`, `output => 'metrics'`, keys with a collation, columns of year-month intervals, and an option
   that is not what it was when the checkpoint was made: the error names it.
 
 ## Guarantees
@@ -85,22 +85,24 @@ Spark's own windows over each key, in one shuffle and one sort, which spill to d
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Flag, Text
-from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec, apart_without
+from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Local, Option, Spec, apart_without
 from streamtime.sql.call.values import Expression
-from streamtime.sql.changes.given import ALIVE, CLOCK, MADE_ANEW, OLD, changes_of, names_of, of_order, refuse_computed
+from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, changes_of, names_of, of_order, refuse_computed
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
 from streamtime.sql.changes.runs import Runs, in_runs
 from streamtime.sql.changes.stream import filtered, over_streams
-from streamtime.sql.rows.changelog import DELETED, refuse_no_condition
+from streamtime.sql.rows.changelog import DELETED, MADE_ANEW, refuse_no_condition
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import explained, outcome
+from streamtime.sql.udtf import judges
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -134,7 +136,7 @@ def plan(call: Bound) -> DataFrame:
     passes = applies & named(ALIVE) & F.coalesce(frame.extras["condition"][0].column, F.lit(False))
     df = frame.df.withColumn(PASSES, passes)
     if streaming:
-        return filtered(call, frame.with_df(df), PASSES, REASONS)
+        return filtered(call, frame.with_df(df), PASSES, REASONS, partial(_explained, call))
     runs = in_runs(df, frame.keys, frame.order, frame.tie_breaks())
     last = F.last(F.when(applies, named(PASSES)), ignorenulls=True).over(runs.each().rowsBetween(Window.unboundedPreceding, -1))
     df = runs.df.withColumn(HAD, F.lit(True) if call["versioned"] else F.coalesce(last, F.lit(False)))
@@ -175,6 +177,7 @@ SPEC = Spec(
     plan=plan,
     apart=apart_without("retention"),
     check=check,
+    local=Local(judges.filter_changes, details=(), changes=True, filters=True, without_key="null_key"),
     options=(CONDITION, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, WATERMARK, output("the changes"), NAME),
     clauses={
         "PARTITION BY product": "the key of a row, which says what a change replaces",

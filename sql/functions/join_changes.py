@@ -82,8 +82,9 @@ Spark reads streams in micro-batches: some new rows at a time. Each change leave
   says so: `change_time` may lie behind the watermark.
 - **Metrics** are in `observedMetrics` of the query's progress. With `on`, those of the right side are under the name with `_right`
   behind it.
-- **Errors**: `clock_by`, `output => 'metrics'` and `'explain'`, keys with a collation, columns of year-month intervals, an option,
-  which the error names, or columns that are not what they were when the checkpoint was made.
+- **Errors**: `clock_by`, `output => 'metrics'`, keys with a collation, columns of year-month intervals, an option, which the error
+  names, or columns that are not what they were when the checkpoint was made. With `on` also `output => 'explain'`: what a change of the
+  right side did is known of each left row that names it, far from the change itself.
 
 ## Guarantees
 
@@ -112,6 +113,7 @@ expression, `retention` costs another shuffle and sort of each versioned side fo
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -122,12 +124,12 @@ from streamtime.sql.call.spec import FOLLOWS_CLOCK, INSTEAD, KEYS, METRICS, NAME
 from streamtime.sql.changes import foreign
 from streamtime.sql.changes.foreign_stream import by_foreign_key
 from streamtime.sql.changes.foreign_told import told
-from streamtime.sql.changes.given import CLOCK, OLD, REASONS
+from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
 from streamtime.sql.changes.join import APPLIED, NEWEST, SIDES, Joined, changes, resolves
 from streamtime.sql.changes.join import TIME as OF_CHANGE
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
+from streamtime.sql.changes.stream import HAD, HAS, OTHER, SIDE_NAME, over_streams
 from streamtime.sql.changes.stream import joined as on_streams
-from streamtime.sql.changes.stream import over_streams
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX
@@ -140,6 +142,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
+    from streamtime.sql.rows.frame import Frame
 
 TYPE, AT = f"{PREFIX}type", f"{PREFIX}at"
 JOIN_TYPE = Option(
@@ -184,7 +187,7 @@ def plan(call: Bound) -> DataFrame:
     if call["deleted"] and not any(resolves(call, place) for place in (0, 1)):
         raise call.refuse("`deleted`", f"Spark cannot resolve `{call['deleted']}` over any side", "Name a column that a side has.")
     if streaming:
-        return by_foreign_key(call) if call["on"] else on_streams(call)
+        return by_foreign_key(call) if call["on"] else on_streams(call, partial(_explained_on_streams, call))
     if call["on"]:
         return _by_foreign_key(call)
     joined = changes(call)
@@ -210,10 +213,19 @@ def _by_foreign_key(call: Bound) -> DataFrame:
 
 
 def _explained(call: Bound, joined: Joined, reason: Column) -> DataFrame:
-    frame, alive = joined.frame, joined.alive()
     has, had = (_present(call, joined, now=now) for now in (True, False))
     other, time = F.when(joined.of(0), SIDES[1]).otherwise(SIDES[0]), _time_of_other(joined)
-    did = F.when(has & joined.there(0, now=True) & joined.there(1, now=True), "joined").when(has, "alone").when(had, "withdrew")
+    return _told(call, joined.frame, reason, has, had, joined.alive(), other, time)
+
+
+def _explained_on_streams(call: Bound, frame: Frame, reason: Column) -> DataFrame:
+    other = F.when(named(SIDE_NAME) == SIDES[0], SIDES[1]).otherwise(SIDES[0])
+    return _told(call, frame, reason, named(HAS), named(HAD), named(ALIVE), other, named(OTHER))
+
+
+def _told(call: Bound, frame: Frame, reason: Column, has: Column, had: Column, alive: Column, other: Column, time: Column) -> DataFrame:
+    """What each change did to the join, which `has` a row then, and `had` one before; `time` is that of the row of the `other` side."""
+    did = F.when(has & alive & time.isNotNull(), "joined").when(has, "alone").when(had, "withdrew")
     did = did.when(alive, "waits").otherwise("nothing")
     sentences: dict[str, list[Column | str]] = {
         "joined": ["Upsert: its row and that of the ", other, " side, of ", time, ", are the row of the join now."],

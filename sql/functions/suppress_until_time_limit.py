@@ -87,12 +87,12 @@ rows came out; those of one buffer also come in it, and no table promises more.
 
 **Spread, from 16 tasks on.** Where `spark.sql.shuffle.partitions` is set to 16 or more, or nobody set it and Spark has 16 cores or more,
 no task sees all rows: one shuffle puts stream time beside each row, one brings the rows of each key together, one finds the moment at
-which each came out. The input is computed twice. With fewer tasks one buffer is faster (two to four times on two cores), and the input is
-computed once. Set it to 8 or to 200 to choose.
+which each came out. The input is computed twice, what `ORDER BY` says three times. With fewer tasks one buffer is faster (two to four
+times on two cores), and the input is computed once. Set it to 8 or to 200 to choose.
 
 **One buffer.** The rows of a clock go through one task with fewer tasks; with `max_records` or `max_bytes`, since these bound one buffer;
-with `clock_by` (clocks then run side by side); for `'metrics'` and `'explain'`, which ask how full it was and which row released which;
-and where the first `ORDER BY` expression is no number, date or time. Rows are sorted where they are, in runs, which that task merges
+with `clock_by` (clocks then run side by side); for `'metrics'`, which ask how full it was; and where the first `ORDER BY`
+expression is no number, date or time. Rows are sorted where they are, in runs, which that task merges
 (with `clock_by` Spark sorts them); they pass through a kernel which holds, beside 64 bytes of numbers for each row in the buffer, the
 rows themselves. Rows are decided some hundred thousand at a time; other threads of that worker merge what comes next and gather what
 comes out. With `'emit_early'` they are decided one by one, some hundred thousand in a second. `max_records` with `when_full => 'spill'`
@@ -111,11 +111,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamtime.sql.call.kinds import Choice, Duration, Flag
-from streamtime.sql.call.spec import FOLLOWS_CLOCK, Example, Local, Option, Spec
+from streamtime.sql.call.spec import CLOCK, FOLLOWS_CLOCK, Example, Local, Option, Spec
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.suppress.batch import (
     ADDS,
-    CLOCK,
     COMMON,
     EMITTED,
     FULL_HELP,

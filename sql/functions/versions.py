@@ -65,9 +65,10 @@ and dropped rows are together the input.
 ## Memory and state
 
 One window function over each key, sorted by time, gives both bounds, and spills to disk. Stream time costs one more shuffle and sort,
-where `time` differs from `ORDER BY` and `grace` or the output needs it. The event time is computed twice: for stream time, or by a
-filter, which moves below it together with your own filters. `'puts'` is a kernel, since a window function cannot look for the next larger
-time among the rows that came before: it holds the times of one key, 8 bytes for each of its versions.
+where `time` differs from `ORDER BY` and `grace` or the output needs it. The event time is computed once, and once more for stream time or
+`retention`. Of Parquet or ORC files, behind nothing but views and comparisons, your own filters move down to them. `'puts'` is a kernel,
+since a window function cannot look for the next larger time among the rows that came before: it holds the times of one key, 8 bytes for
+each of its versions.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, less, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.outcome import outcome, refuse_clash
+from streamtime.sql.rows.scans import chosen
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
@@ -153,7 +155,7 @@ def _judged(call: Bound, frame: Frame, takes_part: Column, needed: bool) -> tupl
 def _until(call: Bound, frame: Frame, accepted: Column) -> Frame:
     """With the time of the next put of the key, in order of time: that of the row itself where it is overwritten."""
     takes_all = call["output"] == "rows"
-    df = frame.df.where(accepted) if takes_all else frame.df.withColumn(ACCEPTED, accepted)
+    df = chosen(frame, accepted).df if takes_all else frame.df.withColumn(ACCEPTED, accepted)
     keys = [k.column for k in frame.keys] + ([] if takes_all else [named(ACCEPTED)])
     in_time = Window.partitionBy(*keys).orderBy(frame.time.column.asc(), *frame.sort())
     following = F.lead(frame.time.column).over(in_time)

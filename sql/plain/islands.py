@@ -1,11 +1,14 @@
 """SESSIONIZE by Spark's own operators (rules W2 to W4): where no kernel can run.
 
-Rows of a key between gaps of event time, an island, are one session if no row comes when a session that ends at its own time, or at that
-of the row before it in event time, would be closed: of two neighbours, whichever comes later then finds the other's session alive. The rows
-of any other island are folded in processing order, into sessions with the numbers of their rows.
+Where no row is late, a gap opens a session. Else rows are looked at in processing order. A row that comes in time (its own time is not
+closed yet) is never late, so the last session of a key ends at the largest time of those, and lives until stream time closes that. A row
+that comes when nothing lives, or further than a gap behind that end, starts a new last session; it is late if its own time is closed, too.
+A row that lies before the start of the last session may lengthen it, merge it with another, make one of its own or be late: only from
+those rows and from the starts sessions are folded, over as long as something lives, and each tells what became of it. Any other row is in
+the last session, and has its start's bounds.
 
-What each row did when it came depends on the order of rows: where times never fall within an island, each goes on with the session of the
-row before it, or opens one. The rows of islands in which times fall are folded into the steps that they are.
+What each row did when it came depends on the order of rows. Where times never fall within an island, the rows between two gaps, each goes
+on with the session of the row before it, or opens one. The rows of islands in which times fall are folded into the steps that they are.
 """
 
 from __future__ import annotations
@@ -34,11 +37,12 @@ if TYPE_CHECKING:
 
     from streamtime.sql.rows.frame import Frame
 
-AT, BEFORE, AFTER, SINCE, LATE, ROW, FIRST, LAST = (
-    f"{PREFIX}{name}" for name in ("at", "before", "after", "since", "late", "row", "first", "last")
-)
+AT, BEFORE, SINCE, LATE, ROW, FIRST = (f"{PREFIX}{name}" for name in ("at", "before", "since", "late", "row", "first"))
 WAS_START, WAS_END, START, END, FOLDED, STANDS = (
     f"{PREFIX}{name}" for name in ("was_start", "was_end", "start", "end", "folded", "stands")
+)
+LARGEST, LIVES, STARTS, BELOW, OWNER, SPELL, FURTHEST, LOW, HIGH = (
+    f"{PREFIX}{name}" for name in ("largest", "lives", "starts", "below", "owner", "spell", "furthest", "low", "high")
 )
 ONE = f"{PREFIX}one"
 STEP = {ROW: "row", LATE: "late", WAS_START: "was_low", WAS_END: "was_high", START: "low", END: "high"}
@@ -61,22 +65,17 @@ class Total:
 
 
 def with_bounds(frame: Frame, identity: Sequence[str], time: Column, gap: int, into: tuple[str, str]) -> Frame:
-    """Where no row is late: a gap opens a session, and a gap ends it. Takes twice as long as the kernel."""
+    """Where no row is late: a gap opens a session."""
+    start, end = into
+    keys, kind = [*map(named, identity)], frame.time.type
+    rising = Window.partitionBy(*keys).orderBy(named(AT).asc_nulls_first())
+    at, before = (microseconds(quoted(name), kind) for name in (AT, BEFORE))
     df = frame.df.withColumn(AT, time)
-    kind = frame.time.type
-    each = Window.partitionBy(*map(named, identity))
-    rising, falling = (each.orderBy(order(named(AT))) for order in (F.asc_nulls_last, F.desc_nulls_last))
-    at, before, after = (microseconds(quoted(name), kind) for name in (AT, BEFORE, AFTER))
-    df = df.withColumns({BEFORE: F.lag(named(AT)).over(rising), AFTER: F.lead(named(AT)).over(rising)})
+    df = df.withColumn(BEFORE, F.lag(named(AT)).over(rising))
     opens = F.when(named(BEFORE).isNull() | expression(f"{at} > {plus(before, gap)}"), named(AT))
-    ends = F.when(named(AFTER).isNull() | expression(f"{after} > {plus(at, gap)}"), named(AT))
-    df = df.withColumns({BEFORE: opens, AFTER: ends})
-    so_far = Window.unboundedPreceding, Window.currentRow  # rows of one time together
-    start, end = (
-        F.when(named(AT).isNotNull(), F.last(named(name), ignorenulls=True).over(window.rangeBetween(*so_far)))
-        for name, window in ((BEFORE, rising), (AFTER, falling))
-    )
-    return frame.with_df(df.withColumns(dict(zip(into, (start, end), strict=True))).drop(AT, BEFORE, AFTER))
+    df = df.withColumn(start, F.max(opens).over(rising.rowsBetween(Window.unboundedPreceding, 0)))
+    df = df.withColumn(end, F.max(named(AT)).over(Window.partitionBy(*keys, named(start))))  # for which rows lie in order already
+    return frame.with_df(df.drop(AT, BEFORE))
 
 
 def with_final_bounds(frame: Frame, identity: Sequence[str], clock: str, gap: int, grace: int, falls: bool, into: tuple[str, str]) -> Frame:
@@ -85,71 +84,99 @@ def with_final_bounds(frame: Frame, identity: Sequence[str], clock: str, gap: in
     takes_part = frame.has_time & frame.has_key
     numbers = {AT: frame.time.name, SINCE: clock}
     rows = frame.df.withColumns({n: F.when(takes_part, expression(microseconds(quoted(of), kind))) for n, of in numbers.items()})
-    each = Window.partitionBy(*keys, named(FIRST)).orderBy(*frame.sort())
-    rows = _troubled(rows).withColumn(ROW, F.row_number().over(each)) if falls else _islands(rows, keys, each, gap, grace)
-    some = frame.with_df(rows).only(named(LATE)).df.groupBy(*keys, named(FIRST)).agg(collected(ROW, SINCE, AT))
-    its = {i: f"{PREFIX}its_{i}" for i in (*identity, FIRST, ROW)}
-    sessions = some.select(*keys, named(FIRST), F.explode(expression(_sessions(gap, grace))).alias("session"))
-    sessions = sessions.select(
-        *keys, named(FIRST), *(F.col(f"session.{edge}").alias(f"{PREFIX}{edge}") for edge in ("low", "high", "rows"))
-    )
-    found = sessions.withColumn(ROW, F.explode(F.flatten(named(f"{PREFIX}rows")))).drop(f"{PREFIX}rows").withColumnsRenamed(its)
-    same = functools.reduce(operator.and_, (named(mine) == named(other) for mine, other in its.items()))
-    rows = rows.join(found, same, "left")  # not null-safe on purpose: a row with a null key or time is in no session
+    each = Window.partitionBy(*keys).orderBy(*frame.sort())
+    rows = _alone(rows, each) if falls else _owned(rows, each, gap, grace)
+    told = _told(frame.with_df(rows), identity, gap, grace, falls)
+    alone = F.when(~named(BELOW), named(AT))
+    rows = rows.withColumns({LOW: alone, HIGH: alone, STANDS: F.lit(True)})
+    both = rows.unionByName(told.withColumn(STANDS, F.lit(False)), allowMissingColumns=True)
+    its = Window.partitionBy(*keys, named(OWNER))
+    both = both.withColumns({LOW: F.min(named(LOW)).over(its), HIGH: F.max(named(HIGH)).over(its)}).where(named(STANDS))
     edges = {
-        name: expression(event_time(f"if({quoted(LATE)}, {quoted(PREFIX + edge)}, {quoted(island)})", kind))
-        for name, edge, island in zip(into, ("low", "high"), (FIRST, LAST), strict=True)
+        name: F.when(named(OWNER).isNotNull(), expression(event_time(quoted(edge), kind)))
+        for name, edge in zip(into, (LOW, HIGH), strict=True)
     }
-    return frame.with_df(rows.withColumns(edges))
+    return frame.with_df(both.withColumns(edges))
 
 
-def _islands(rows: DataFrame, keys: Sequence[Column], each: WindowSpec, gap: int, grace: int) -> DataFrame:
-    """With the first and last time of each row's island, its number, and whether the island may be other than one session.
-
-    `each` has an island's rows in processing order. Rows of one time stand in order of stream time: whoever asks twice finds the same.
+def _owned(rows: DataFrame, each: WindowSpec, gap: int, grace: int) -> DataFrame:
+    """With the number of the row whose session a row is in, `OWNER`: itself where it starts one, or lies `BELOW` the start of the last
+    session. It is null where a row comes late when nothing lives. `SPELL` is the number of the row at which something began to live.
     """
-    rising = Window.partitionBy(*keys).orderBy(named(AT).asc_nulls_last(), named(SINCE))
-    rows = _with_first(rows, rising, gap)
-    low = f"if({_opens(gap)}, {quoted(AT)}, {quoted(BEFORE)})"
-    late = expression(f"{quoted(AT)} IS NOT NULL AND {low} < {of_sessions(gap, grace).closed_before(quoted(SINCE), plus, minus)}")
-    island = each.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    late_somewhere = F.coalesce(F.max(late).over(island), F.lit(False))  # computed, and so in a CTE of its own, which Spark runs once
-    return rows.withColumns({LAST: F.max(named(AT)).over(island), LATE: late_somewhere, ROW: F.row_number().over(each)})
+    closes = of_sessions(gap, grace).closed_before(quoted(SINCE), plus, minus)
+    so_far, before = (each.rowsBetween(Window.unboundedPreceding, last) for last in (0, -1))
+    early = expression(f"{quoted(AT)} >= {closes}")
+    rows = rows.withColumns({LARGEST: F.max(F.when(early, named(AT))).over(before), ROW: F.row_number().over(each)})
+    lives = expression(f"coalesce({quoted(LARGEST)} >= {closes}, false)")
+    starts = early & (~named(LIVES) | expression(f"{quoted(AT)} > {plus(quoted(LARGEST), gap)}"))
+    rows = rows.withColumn(LIVES, lives).withColumn(STARTS, F.coalesce(starts, F.lit(False)))
+    start = {
+        FIRST: F.last(F.when(named(STARTS), named(AT)), ignorenulls=True),
+        OWNER: F.max(F.when(named(STARTS), named(ROW))),
+        SPELL: F.max(F.when(named(STARTS) & ~named(LIVES), named(ROW))),
+    }
+    rows = rows.withColumns({name: value.over(so_far) for name, value in start.items()})
+    rows = rows.withColumn(BELOW, F.coalesce(named(LIVES) & (named(AT) < named(FIRST)), F.lit(False)))
+    owner = F.when(named(BELOW), named(ROW)).when(named(LIVES) | named(STARTS), named(OWNER))
+    return rows.withColumn(OWNER, F.when(named(AT).isNotNull(), owner))
 
 
-def _with_first(rows: DataFrame, rising: WindowSpec, gap: int) -> DataFrame:
-    """With the first time of each row's island, and the time before it of its key. `rising` has the key's rows in order of time."""
-    rows = rows.withColumn(BEFORE, F.lag(named(AT)).over(rising))
-    first = F.max(F.when(expression(_opens(gap)), named(AT))).over(rising.rowsBetween(Window.unboundedPreceding, 0))
-    return rows.withColumn(FIRST, F.when(named(AT).isNotNull(), first))
-
-
-def _opens(gap: int) -> str:
-    return f"({quoted(BEFORE)} IS NULL OR {quoted(AT)} > {plus(quoted(BEFORE), gap)})"
-
-
-def _troubled(rows: DataFrame) -> DataFrame:
+def _alone(rows: DataFrame, each: WindowSpec) -> DataFrame:
     """The same where a key's rows follow several clocks: what one of them closed stays closed, so that all rows of a key are folded."""
-    none = F.lit(None).cast("BIGINT")
-    return rows.withColumns({LAST: none, LATE: named(AT).isNotNull(), FIRST: F.when(named(AT).isNotNull(), F.lit(0).cast("BIGINT"))})
+    rows = rows.withColumns({ROW: F.row_number().over(each), LARGEST: F.lit(None).cast("BIGINT"), STARTS: F.lit(False)})
+    part = named(AT).isNotNull()
+    return rows.withColumns({BELOW: part, OWNER: F.when(part, named(ROW)), SPELL: F.lit(0)})
 
 
-def _sessions(gap: int, grace: int) -> str:
-    """SQL text for the sessions that rows make, with the numbers of their rows in arrays of arrays. Those that are closed are items."""
-    at, since, row = (f"one.{quoted(name)}" for name in (AT, SINCE, ROW))
+def _told(frame: Frame, identity: Sequence[str], gap: int, grace: int, falls: bool) -> DataFrame:
+    """Keys, `OWNER`, `LOW` and `HIGH` of the sessions that rows make together, for each of the rows that these are folded from."""
+    keys, folded, rows = [*map(named, identity)], named(BELOW), frame.df
+    if not falls:
+        spell = Window.partitionBy(*keys, named(SPELL))  # for which rows lie in order already
+        furthest = F.max(F.when(named(OWNER).isNotNull(), named(AT)))
+        rows = rows.withColumns({FOLDED: F.max(named(BELOW)).over(spell), FURTHEST: furthest.over(spell)})
+        folded = named(FOLDED) & (named(STARTS) | named(BELOW))
+    some = frame.with_df(rows).only(folded).df.groupBy(*keys, named(SPELL))
+    found = some.agg(collected(ROW, SINCE, AT, LARGEST), *([] if falls else [F.max(named(FURTHEST)).alias(FURTHEST)]))
+    sessions = found.select(*keys, F.explode(expression(_sessions(gap, grace, falls))).alias("session"))
+    edges = [F.col(f"session.{field}").alias(edge) for field, edge in (("low", LOW), ("high", HIGH))]
+    return sessions.select(*keys, *edges, F.explode(F.flatten("session.rows")).alias(OWNER))
+
+
+def _sessions(gap: int, grace: int, falls: bool) -> str:
+    """SQL text for the sessions that rows make, with the numbers of their rows in arrays of arrays. Those that are closed are items.
+
+    Unless stream time falls, the last session lives for as long as rows are folded, and ends at `LARGEST`, which rows between these have
+    taken it to: in what is folded, its end is behind, and is set when another becomes the last one, or nothing is left.
+    """
+    at, since, row, largest = (f"one.{quoted(name)}" for name in (AT, SINCE, ROW, LARGEST))
     closes = of_sessions(gap, grace).closed_before(since, plus, minus)
     none = "slice(array(struct(0L AS low, 0L AS high, array(array(0)) AS rows)), 1, 0)"
-    touches = f"x.high >= {closes} AND x.low <= {plus(at, gap)} AND x.high >= {minus(at, gap)}"
+    last = "x.high = array_max(so_far.live.high)"
+    closed = f"(x.high < {closes}{'' if falls else f' AND NOT {last}'})"
+    touches = f"NOT {closed} AND x.low <= {plus(at, gap)} AND x.high >= {minus(at, gap)}"
+
+    def ended(live: str, largest: str) -> str:
+        longer = f"struct(x.low AS low, greatest(x.high, {largest}) AS high, x.rows AS rows)"
+        return live if falls else f"transform({live}, x -> if({last}, {longer}, x))"
+
     numbers = f"array(array({row}))"
     longer = f"concat(slice(r, 1, size(r) - 1), array(concat(element_at(r, -1), array({row}))))"
     rows = let("r", "flatten(near.rows)", f"if(size(element_at(r, -1)) < {AT_ONCE}, {longer}, concat(r, {numbers}))")
     merged = f"named_struct('low', least({at}, array_min(near.low)), 'high', greatest({at}, array_max(near.high)), 'rows', {rows})"
     alone = f"named_struct('low', {at}, 'high', {at}, 'rows', {numbers})"
     its = f"CASE WHEN size(near) > 0 THEN array({merged}) WHEN {at} >= {closes} THEN array({alone}) ELSE {none} END"
-    others = f"filter(so_far.live, x -> x.high >= {closes} AND NOT ({touches}))"
+    others = ended(f"filter(so_far.live, x -> NOT {closed} AND NOT ({touches}))", largest)
     moved = f"concat({others}, {let('near', f'filter(so_far.live, x -> {touches})', its)}) AS live"
-    closed = f"x -> x.high < {closes}"
-    return fold({"live": none}, moved, f"exists(so_far.live, {closed})", f"filter(so_far.live, {closed})", none, "so_far.live")
+    some, them = f"exists(so_far.live, x -> {closed})", f"filter(so_far.live, x -> {closed})"
+    return fold({"live": none}, moved, some, them, none, ended("so_far.live", quoted(FURTHEST)))
+
+
+def _with_first(rows: DataFrame, rising: WindowSpec, gap: int) -> DataFrame:
+    """With the first time of each row's island. `rising` has the key's rows in order of time, those without one first."""
+    rows = rows.withColumn(BEFORE, F.lag(named(AT)).over(rising))
+    opens = expression(f"{quoted(BEFORE)} IS NULL OR {quoted(AT)} > {plus(quoted(BEFORE), gap)}")
+    return rows.withColumn(FIRST, F.max(F.when(opens, named(AT))).over(rising.rowsBetween(Window.unboundedPreceding, 0)))
 
 
 def with_steps(
@@ -167,8 +194,9 @@ def with_steps(
     if frame.in_time_order:
         return frame.with_df(_risen(rows, keys, order, gap, None, totals))
     falls = frame.several_clocks
-    rising = Window.partitionBy(*keys).orderBy(named(AT).asc_nulls_last())
-    rows = _troubled(rows) if falls else _with_first(rows, rising, gap)
+    rising = Window.partitionBy(*keys).orderBy(named(AT).asc_nulls_first())
+    first = F.when(named(AT).isNotNull(), F.lit(0).cast("BIGINT"))  # what one clock closed stays closed: all rows of a key are folded
+    rows = rows.withColumn(FIRST, first) if falls else _with_first(rows, rising, gap)
     island = Window.partitionBy(*keys, named(FIRST))
     each = island.orderBy(*order)
     rows = rows.withColumns({ROW: F.row_number().over(each), BEFORE: F.lag(named(AT)).over(each)})

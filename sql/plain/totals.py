@@ -22,11 +22,18 @@ if TYPE_CHECKING:
 FEW = 28  # digits: sums of so many merge and divide as the kernel's do
 
 
-def total(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising: bool) -> tuple[Total, str] | None:
-    """An aggregate, and SQL text for its result from its state. None: it cannot be told with Spark's own operators."""
+class Unplain(ValueError):
+    """An aggregate that only a kernel adds up, and why."""
+
+    def __init__(self, one: Aggregate, why: str) -> None:
+        super().__init__(f"it needs a kernel for `{one.name}`, {one.function}(..): {why}")
+
+
+def total(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising: bool) -> tuple[Total, str]:
+    """An aggregate, and SQL text for its result from its state. Raises Unplain: it cannot be told with Spark's own operators."""
     x, state = f"one.{quoted(one.column)}", quoted(name)
-    if not rising and one.column and (not orderable(kind) or has_collation(kind)):
-        return None
+    if not rising and one.column:
+        sortable(one, kind)
     columns = (one.column,) if one.column else ()
     if one.function == "count":
         added = f"if({x} IS NULL, s, s + 1L)" if one.column else "s + 1L"
@@ -51,16 +58,25 @@ def total(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, risin
     return Total(name, columns, pair, f"CAST(NULL AS {pair})", added, "a" if first else "b", running), f"{state}.value"
 
 
+def sortable(one: Aggregate, kind: T.DataType) -> None:
+    """Raises Unplain where its values cannot be gathered in an array that is sorted."""
+    if not orderable(kind):
+        raise Unplain(one, f"rows are gathered in arrays that are sorted, and {kind.simpleString().upper()} has no order")
+    if has_collation(kind):
+        raise Unplain(one, "rows are gathered in arrays that are sorted, where texts that a collation takes for equal would change places")
+
+
 def _running(function: Column) -> Callable[[WindowSpec], Column]:
     return lambda window: function.over(window)
 
 
-def _sum(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising: bool) -> tuple[Total, str] | None:
+def _sum(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising: bool) -> tuple[Total, str]:
     """A sum, or an average: of how many values it is, and what they come to."""
     x, state, column, of = f"one.{quoted(one.column)}", quoted(name), named(one.column), kind.simpleString()
     decimal = isinstance(kind, T.DecimalType)
     if isinstance(kind, T.DecimalType) and kind.precision > FEW and not (rising and one.function == "sum"):
-        return None
+        why = f"sums of more than {FEW} digits are merged and divided otherwise by Spark"
+        raise Unplain(one, f"{why}. Or cast its argument to {FEW - 10} digits")
     problem = "the result has more than {} digits; cast the argument to a smaller DECIMAL".format(getattr(kind, "precision", ""))
     problem = problem if decimal else "the sum does not fit BIGINT; cast the argument to DECIMAL(38)"
     wrong = f"CAST(raise_error({literal(f'{one.function}(..) AS {one.name}: {problem}')}) AS {of})"

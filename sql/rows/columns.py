@@ -38,6 +38,7 @@ ARROW: dict[type[T.DataType], pa.DataType] = {
     T.TimestampType: pa.timestamp("us", "UTC"),
     T.TimestampNTZType: pa.timestamp("us"),
     T.DateType: pa.date32(),
+    T.BooleanType: pa.bool_(),
     T.LongType: pa.int64(),
     T.DoubleType: pa.float64(),
     T.StringType: pa.string(),
@@ -180,7 +181,7 @@ def must_travel(
 
 
 def arrow_type(kind: T.DataType) -> pa.DataType:
-    """The Arrow form of a time, a number or a string."""
+    """The Arrow form of a time, a number, a string or a flag."""
     if isinstance(kind, T.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     return ARROW[type(kind)]

@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from streamtime.sql.rows.frame import HERE
 from streamtime.sql.rows.unread import plan_text, size
 
 if TYPE_CHECKING:
     from typing import Any
+
+    from pyspark.sql import Column
 
     from streamtime.sql.rows.frame import Frame
 
@@ -34,11 +37,24 @@ def is_few(rows: Any) -> bool:
 
 
 def straight_from_files(frame: Frame) -> bool:
-    """Whether files, views, chosen columns and plain comparisons are all that the input is, and each role is a column of it."""
+    """Whether files, views, chosen columns and plain comparisons are all that the input is, and each role is a column of it.
+
+    Where no kernel may run, that is nothing to go by: a text is to be the same wherever it is compiled, with the tables or without.
+    """
+    if not frame.kernels:
+        return False
     own = {c.name for c in frame.columns}
     roles = [*frame.keys, *(o.ref for o in frame.order), frame.time]
     plan = plan_text(frame.source) if own >= {r.name for r in roles} else None
     return plan is not None and is_plain(plan)
+
+
+def chosen(frame: Frame, condition: Column) -> Frame:
+    """The rows of which this is true, for Spark's own operators: of files by a filter, which moves down to them, and others with it."""
+    if straight_from_files(frame) or not frame.kernels:
+        return frame.with_df(frame.df.where(condition))
+    kept = frame.only(condition)
+    return kept.with_df(kept.df.drop(HERE))
 
 
 def is_plain(plan: str) -> bool:

@@ -41,7 +41,14 @@ def size(df: Any) -> int | None:
     kind = leaf.nodeName()
     if kind in ("LocalRelation", "Range"):
         return int(str(leaf.stats().sizeInBytes()))
-    if kind != "LogicalRelation" or leaf.relation().getClass().getSimpleName() != "HadoopFsRelation":
+    if kind != "LogicalRelation":
+        return None
+    made = leaf.relation().getClass()
+    if "HadoopFsRelation" not in (made.getSimpleName(), made.getSuperclass().getSimpleName()):
         return None
     files = leaf.relation().location()
-    return int(str(files.sizeInBytes())) if files.getClass().getSimpleName() == "InMemoryFileIndex" else None
+    index = files.getClass().getSimpleName()
+    if index == "TahoeLogFileIndex":  # of Delta, where that stands in the table's log, or was asked before
+        known = files.sizeInBytesIfKnown()
+        return int(str(known.get())) if known.isDefined() else None
+    return int(str(files.sizeInBytes())) if index == "InMemoryFileIndex" else None

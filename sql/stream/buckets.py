@@ -69,6 +69,7 @@ class Bucket(StatefulProcessor):
 
     function: str
     options: dict[str, str]
+    wall = False  # stream time is the clock on the wall
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state."""
@@ -143,6 +144,13 @@ class Bucket(StatefulProcessor):
                 "Go back to what it was, or start the query with a new checkpoint location."
             )
         return index
+
+    def stream_time(self, timer_values: Any, index: Index) -> int:
+        """Stream time, which never goes back: a clock on the wall does, when it is set or another machine takes over."""
+        if not self.wall:
+            return micros(timer_values)
+        index.clock = max(time_of_day(timer_values), index.clock)
+        return index.clock
 
     def save(self, state: Slices, wakes: int) -> None:
         """Write what changed, and wake up once stream time has passed `wakes` (in microseconds)."""
@@ -253,12 +261,12 @@ class Hold(Bucket):
 
     def __init__(self, plan: Holding) -> None:
         self.plan, self.holder = plan, plan.holder
-        self.function, self.options = plan.function, plan.options
+        self.function, self.options, self.wall = plan.function, plan.options, plan.wall
 
     def taken(self, rows: Iterator[pd.DataFrame], timer_values: Any) -> Iterator[pd.DataFrame]:
         """Release what is due, then take the rows of a bucket."""
         state = Slices(self, self.load(), KEY + self.holder.width)
-        stream_time = self._stream_time(timer_values, state.index)
+        stream_time = self.stream_time(timer_values, state.index)
         threshold = self.holder.threshold(stream_time)
         due = state.due(threshold)
         released = [self.holder.release(due.without_keys(), stream_time)] if len(due) else []
@@ -290,7 +298,7 @@ class Hold(Bucket):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """Release what is due."""
         state = Slices(self, self.load(), KEY + self.holder.width)
-        stream_time = self._stream_time(timerValues, state.index)
+        stream_time = self.stream_time(timerValues, state.index)
         threshold = self.holder.threshold(stream_time)
         due = state.due(threshold)
         if len(due):
@@ -310,13 +318,6 @@ class Hold(Bucket):
             zoned = pa.types.is_timestamp(result) and result.tz  # Spark names its time zone in many ways
             report = report.append_column(name, pa.nulls(report.num_rows, kind if zoned else result))
         return report
-
-    def _stream_time(self, timer_values: Any, index: Index) -> int:
-        """Stream time, which never goes back: a clock on the wall does, when it is set or another machine takes over."""
-        if not self.plan.wall:
-            return micros(timer_values)
-        index.clock = max(time_of_day(timer_values), index.clock)
-        return index.clock
 
     def _wakes(self, state: Slices) -> int:
         return first_due(state) - self.holder.threshold(0)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from streamtime.sql.stream.buckets import Bucket, blob, counted, first_due, micros, numbers, totals, unblobbed
+from streamtime.sql.stream.buckets import Bucket, blob, counted, first_due, numbers, totals, unblobbed
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import KEY, Entries, Matrix, Meeter, Slices, grouped
 
@@ -24,6 +24,7 @@ class Meeting:
     keys: tuple[str, ...]  # the columns that tell keys apart
     options: dict[str, str]  # those that the state depends on, as people read them
     time: str  # the event time
+    wall: bool = False  # stream time is the clock on the wall
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -36,7 +37,7 @@ class Meet(Bucket):
 
     def __init__(self, plan: Meeting) -> None:
         self.plan, self.meeter = plan, plan.meeter
-        self.function, self.options = plan.function, plan.options
+        self.function, self.options, self.wall = plan.function, plan.options, plan.wall
 
     def taken(self, rows: Iterator[pd.DataFrame], timer_values: Any) -> Iterator[pd.DataFrame]:
         """Take the rows of a bucket, and let go what is due."""
@@ -44,12 +45,13 @@ class Meet(Bucket):
         table = unblobbed(rows)
         told = numbers(table, self.plan.keys, state.index.secret)
         order = np.lexsort(told[::-1])
-        yield from self._met(state, table.take(pa.array(order)).combine_chunks(), told[:, order], micros(timer_values))
+        stream_time = self.stream_time(timer_values, state.index)
+        yield from self._met(state, table.take(pa.array(order)).combine_chunks(), told[:, order], stream_time)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """Let go what is due."""
         state = Slices(self, self.load(), KEY + self.meeter.width)
-        stream_time = micros(timerValues)
+        stream_time = self.stream_time(timerValues, state.index)
         state.index.rung(stream_time)
         yield from self._met(state, None, np.zeros((KEY, 0), np.int64), stream_time)
 

@@ -39,6 +39,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 WATERMARKED = f"{PREFIX}clocked"
 WATERMARK = "spark.watermarkDelayMs"  # what Spark writes into the metadata of a column with a watermark
 WATERMARKED_BELOW = "streamtime.clocked"  # what a function of the pack writes there: a watermark stands below
+TIME_MODE = {False: "EventTime", True: "ProcessingTime"}  # of timers, by whether stream time is the time of day
 _numbers = itertools.count(1)
 
 
@@ -65,6 +66,14 @@ def refuse_collated(call: Bound, role: str, what: str, ref: Ref) -> None:
     if collated(ref.type):
         fix = f"Use collate({ref.text}, 'UTF8_BINARY'), or lower({ref.text}), in the TABLE argument."
         raise call.refuse(role, f"{what} with a collation is not possible on a stream (`{ref.text}`)", fix)
+
+
+def by_wall(call: Bound, time: Ref) -> bool:
+    """Whether stream time is the time of day (rule S10). Raises CallError where the event time is no moment."""
+    if call["clock"] == "wall" and not isinstance(time.type, T.TimestampType):
+        problem = f"'wall' needs a TIMESTAMP as event time, got {time.type.simpleString().upper()} (`{time.text}`)"
+        raise call.refuse("`clock`", problem, "Cast it in the TABLE argument.")
+    return bool(call["clock"] == "wall")
 
 
 def refuse_at_end(call: Bound) -> None:
@@ -160,16 +169,16 @@ def released(
         wall=wall,
         apart=tuple(of_rows),
     )
-    blobs = _run(call, frame, packed, Hold(plan), plan.counts, "ProcessingTime" if wall else "EventTime", step, plan.seconds)
+    blobs = _run(call, frame, packed, Hold(plan), plan.counts, TIME_MODE[wall], step, plan.seconds)
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 
 
-def met(call: Bound, frame: Frame, meeter: Meeter, state: KeyState, leaving: Leaving) -> DataFrame:
+def met(call: Bound, frame: Frame, meeter: Meeter, state: KeyState, leaving: Leaving, *, wall: bool = False) -> DataFrame:
     """What leaves a function whose held rows meet what else is held of their key. Rows have been given their watermark."""
     told = told_apart(state.identity, frame.df.schema)
     packed, _ = _packed(call, frame, state, told, leaving.columns, is_watermarked=True)
-    plan = Meeting(call.spec.name, meeter, tuple(told), _pinned(frame, state.options), frame.time.name)
-    blobs = _run(call, frame, packed, Meet(plan), plan.counts, "EventTime")
+    plan = Meeting(call.spec.name, meeter, tuple(told), _pinned(frame, state.options), frame.time.name, wall)
+    blobs = _run(call, frame, packed, Meet(plan), plan.counts, TIME_MODE[wall])
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Count
-from streamtime.sql.call.spec import CLOCK_BY, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Option
+from streamtime.sql.call.spec import CLOCK_BY, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Option, refuse_wall
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.changelog import changelog, tombstones, typed
@@ -63,13 +63,6 @@ OUTPUT = Option(
     default="rows",
     default_text="'rows'",
 )
-CLOCK = Option(
-    "clock",
-    Choice(words=("event", "wall")),
-    "on a stream, what stream time is: 'event', the watermark, or 'wall', the time of day, by which an idle stream releases too",
-    default="event",
-    default_text="'event'",
-)
 DIGEST = f"{PREFIX}digest"  # of the key
 NUMBERED = (T.BooleanType, T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType, T.BinaryType)
 BLOBS = T.StructType().add(FIRST, T.LongType()).add(DATA, T.BinaryType())
@@ -109,12 +102,6 @@ def prepared(call: Bound, **times: str) -> Frame:
         refuse_wall(call)
     extras = {name: (Expression.parse(text),) for name, text in times.items()}
     return changelog(call, **extras)
-
-
-def refuse_wall(call: Bound) -> None:
-    """In batch, stream time is no time of day (rule S10)."""
-    if call["clock"] == "wall":
-        raise call.refuse("`clock`", "'wall' is possible on a stream only: in batch no time passes", "Leave it out.")
 
 
 def refuse_versioned(call: Bound, schema: T.StructType) -> None:

@@ -55,12 +55,12 @@ class Cut:
 def spreads(call: Bound, frame: Frame) -> bool:
     """Whether a call needs no one buffer, and there are tasks enough for it to pay, or no kernel may run that has a buffer."""
     bounded = call["max_records"] is not None or call["max_bytes"] is not None
+    if not frame.kernels and call["when_full"] in (None, "spill"):
+        return True  # a buffer that spills holds what one without a bound does
     if bounded:
         return False
-    if not frame.kernels:
-        return True
     return (
-        call["output"] not in ("metrics", "explain")
+        call["output"] != "metrics"
         and not frame.extras.get("clock_by")
         and isinstance(frame.order[0].ref.type, CUTTABLE)
         and worth_spreading(frame.df.sparkSession)

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME
-from streamtime.sql.stream.plan import WATERMARK, KeyState, Leaving, marked, refuse_at_end, released, verdict
+from streamtime.sql.stream.plan import WATERMARK, KeyState, Leaving, by_wall, marked, refuse_at_end, released, verdict
 from streamtime.udfs.suppress.bounded import BoundedBuffer
 from streamtime.udfs.suppress.buffer import BYTES, DELETED, EMIT_REASON, EMIT_TIME
 from streamtime.udfs.suppress.decisions import Bounds
@@ -29,13 +29,14 @@ REASONS = ("null_time", "replaced", "tombstone")
 
 def streamed(function: Suppression, call: Bound, changelog: Changelog, until: Until) -> DataFrame:
     """The call over a stream."""
-    _refuse(call, changelog.frame)
+    refuse_at_end(call)
+    wall = by_wall(call, changelog.frame.time)
     bounded = bounds(call).fail or bounds(call).early  # with 'spill', the state store holds what is too much
     frame, holder, sent = _buffer(call, changelog, until, bounded)
     identity = [] if bounded else changelog.identity  # all rows are one group then, in one bucket
     aside = F.when(~changelog.has_time, "null_time")
     state = KeyState(identity, _pinned(function, call, until, bounded), aside, reasons=("null_time",))
-    left = released(call, frame, holder, state, _leaving(call, frame, holder, sent), wall=call["clock"] == "wall")
+    left = released(call, frame, holder, state, _leaving(call, frame, holder, sent), wall=wall)
     frame = frame.with_df(left)
     shown = {"emit_time": named(EMIT_TIME), "emit_reason": named(EMIT_REASON)} if call["output"] != "dropped" else {}
     timeless = F.coalesce(verdict(call) == "null_time", F.lit(False))  # it may be its close alone that is null
@@ -88,14 +89,6 @@ def _pinned(function: Suppression, call: Bound, until: Until, bounded: bool) -> 
     """What the state depends on."""
     pinned = {name: call[name] for name in function.pinned} | ({"until": "end"} if until.corrected else {})
     return pinned | ({name: str(call[name]) for name in ("max_records", "max_bytes", "when_full")} if bounded else {})
-
-
-def _refuse(call: Bound, frame: Frame) -> None:
-    refuse_at_end(call)
-    if call["clock"] == "wall" and not isinstance(frame.time.type, T.TimestampType):
-        kind = frame.time.type.simpleString().upper()
-        problem = f"'wall' needs a TIMESTAMP as event time, got {kind} (`{frame.time.text}`)"
-        raise call.refuse("`clock`", problem, "Cast it in the TABLE argument.")
 
 
 def _unmarked(field: T.StructField) -> T.StructField:

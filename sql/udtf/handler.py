@@ -27,6 +27,7 @@ from streamtime.sql.call.values import Table, Value
 from streamtime.sql.rows.columns import orderable, tie_text
 from streamtime.sql.rows.typed import as_text, collated, microseconds, time_text
 from streamtime.sql.syntax.text import named_by, one_to_one, quoted
+from streamtime.sql.udtf.filtered import Filtered, filtered, filtered_shape
 from streamtime.sql.udtf.suppress import KIND, PREIMAGE, change, needed
 from streamtime.sql.udtf.updates import Shape, changed, shape
 from streamtime.udfs.arrays import groups
@@ -46,6 +47,7 @@ class Analyzed(AnalyzeResult):
     time_type: T.DataType = field(default_factory=T.TimestampType)
     in_time_order: bool = False
     shape: Shape | None = None  # of changes, where the call makes them
+    filtered: Filtered | None = None  # of those that pass or not
 
 
 def bare(spec: Spec) -> Spec:
@@ -130,11 +132,13 @@ def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, V
     keys = [k.text for k in call.keys]
     apart = in_order and bool(keys) and not local.changes and not local.updates
     made = shape(call, schema, (local.details[0], local.details[1]), kind) if local.updates and call["output"] == "rows" else None
+    sieve = filtered_shape(call, schema, kind or T.TimestampType()) if local.filters else None
+    sieve = sieve if call["output"] == "rows" else None
     arguments = (
         f"struct({', '.join(f'{text} AS a{i}' for i, (text, _) in enumerate(made.arguments))})" if made and made.arguments else "NULL"
     )
     return Analyzed(
-        schema=T.StructType(made.fields if made else [*schema, *_added(call, local, kind or T.TimestampType())]),
+        schema=T.StructType(made.fields if made else sieve.fields if sieve else [*schema, *_added(call, local, kind or T.TimestampType())]),
         withSinglePartition=not apart,
         partitionBy=[PartitioningColumn(k) for k in keys] if apart else [],
         orderBy=ordering,
@@ -147,6 +151,7 @@ def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, V
         time_type=kind or T.TimestampType(),
         in_time_order=in_order,
         shape=made,
+        filtered=sieve,
     )
 
 
@@ -233,6 +238,10 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
     columns = Columns(micros, _numbered(found[KEY]), stream, aside, offsets, clocks, changes)
     if result.shape is not None and local.updates is not None:
         yield from changed(call, result.shape, local.updates, rows, columns)
+        return
+    if result.filtered is not None:
+        for *values, moment, number in filtered(call, result.filtered, result.in_time_order, rows, columns):
+            yield (*values, _moment(moment, result.time_type), number)
         return
     verdicts = local.judge(call, result.in_time_order, columns)
     details, wanted, is_reported = local.shown(call["output"]), local.wanted(call["output"]), local.reported(call["output"])

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamtime.sql.call.in_memory import Columns, Verdicts
 from streamtime.sql.call.spec import Bound
+from streamtime.sql.udtf.filtered import too_old
 from streamtime.sql.udtf.suppress import suppressed
 from streamtime.sql.udtf.versions import versioned
 from streamtime.udfs.arrays.groups import HIGHEST
@@ -98,6 +99,11 @@ def sessionize(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
 def changes(function: Suppression, call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
     """Both functions of suppress, with their kernel."""
     return Verdicts(*suppressed(function, call, columns))
+
+
+def filter_changes(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
+    """Which changes FILTER_CHANGES ignores, and why."""
+    return Verdicts(np.arange(len(columns.aside)), too_old(call, in_time_order, columns), {})
 
 
 def versions(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:

@@ -9,9 +9,10 @@ import numpy as np
 from pyspark.sql import types as T
 
 from streamtime.sql.call.names import plain
+from streamtime.sql.call.spec import refuse_wall
 from streamtime.sql.rows.changelog import deletions, preimages
 from streamtime.sql.rows.typed import microseconds
-from streamtime.sql.suppress.batch import at_end, closing, refuse_versioned, refuse_wall, size_of
+from streamtime.sql.suppress.batch import at_end, closing, refuse_versioned, size_of
 from streamtime.sql.syntax.text import plus
 from streamtime.udfs.arrays.groups import HIGHEST, Ints
 from streamtime.udfs.arrays.ordering import comparable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from streamtime.udfs.suppress.until import Suppression
 
 CLOSES, KIND, SIZE, KEYS = range(4)  # of a change: when its window closes, what kind it is, its bytes; then its keys
-DELETION, PREIMAGE = 1, 2
+DELETION, PREIMAGE, FAILS = 1, 2, 3
 
 
 def change(function: Suppression | None, call: Bound, schema: T.StructType, kind: T.DataType | None) -> str:
@@ -36,6 +37,7 @@ def change(function: Suppression | None, call: Bound, schema: T.StructType, kind
     no_change, deleted = preimages(call, columns), deletions(call, call["deleted"], columns)
     kinds = [f"WHEN {no_change} THEN {PREIMAGE}"] if no_change else []
     kinds += [f"WHEN {deleted} THEN {DELETION}"] if deleted else []
+    kinds += [f"WHEN NOT coalesce(({call['condition']}), false) THEN {FAILS}"] if "condition" in call.options else []
     closes = "NULL"
     if function is not None and function.closes:
         text, after = closing(call, schema)

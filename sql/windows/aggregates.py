@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame, Ref
 
 ARGUMENT = "`aggregates`"
-KNOWN = ", ".join(f"{k}(..)" for k in KINDS)
+MERGE = f"those that merge: {', '.join(f'{k}(..)' for k in KINDS)}"
 SHAPE = "Write it as aggregates => 'count(*) AS n, sum(amount) AS total'."
 PAIRS = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.R_PAREN: -1, TokenType.R_BRACKET: -1}
 
@@ -47,14 +47,14 @@ class Typed:
     type: T.DataType
 
 
-def parse(call: Bound) -> list[Asked]:
-    """What the call's `aggregates` say. Raises CallError for anything that cannot be added to and merged."""
+def parse(call: Bound, known: str = MERGE) -> list[Asked]:
+    """What the call's `aggregates` say. Raises CallError for what is none of those `known`, as its message lists them."""
     text = call["aggregates"]
     try:
         tokens = sqlglot.tokenize(text, dialect="spark")
     except SqlglotError as error:
         raise call.refuse(ARGUMENT, f"is not SQL: {str(error).splitlines()[0]}", SHAPE) from None
-    asked = [_one(call, text, item) for item in items(tokens)]
+    asked = [_one(call, text, item, known) for item in items(tokens)]
     if reserved := next((a.name for a in asked if is_reserved(a.name)), None):
         raise call.refuse(ARGUMENT, f"`{reserved}` is a reserved name", "Choose another one.")
     if twice := call.names.twice([a.name for a in asked]):
@@ -75,7 +75,7 @@ def items(tokens: list[Token]) -> Iterator[list[Token]]:
     yield item
 
 
-def _one(call: Bound, text: str, tokens: list[Token]) -> Asked:
+def _one(call: Bound, text: str, tokens: list[Token], known: str) -> Asked:
     if not tokens:
         raise call.refuse(ARGUMENT, "expected an aggregate before or after a comma, got nothing", SHAPE)
     written = text[tokens[0].start : tokens[-1].end + 1]
@@ -84,7 +84,7 @@ def _one(call: Bound, text: str, tokens: list[Token]) -> Asked:
     function = tokens[0].text.lower()
     if function not in KINDS:
         fix = (did_you_mean(function, list(KINDS)) or "").replace("`", "") or "Compute it from these in the query around the call."
-        raise call.refuse(ARGUMENT, f"`{tokens[0].text}` is not one of those that merge: {KNOWN}", fix)
+        raise call.refuse(ARGUMENT, f"`{tokens[0].text}` is not one of {known}", fix)
     depth, close = 0, 0
     for at, token in enumerate(tokens[1:], 1):
         depth += PAIRS.get(token.token_type, 0)

@@ -70,14 +70,24 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Cl
         named(REACHED), found.getField("c0").alias(LEAST), found.alias(PLACE), named(FIRST).getField(FOUND).alias(FOUND)
     )
     taking = frame.with_df(frame.df.where(takes_part)) if again else frame.only(takes_part)
-    rows, kind = windowed(taking, takes_part, size, slide).df, moments(frame)
-    rows = rows.withColumn(STEP, expression(floor_div(microseconds(quoted(START), kind), slide)))
+    if slide == size:
+        rows, never = stepped(taking, size).df, named(STEP) >= -((size - HIGHEST) // size)
+    else:
+        rows, kind = windowed(taking, takes_part, size, slide).df, moments(frame)
+        rows = rows.withColumn(STEP, expression(floor_div(microseconds(quoted(START), kind), slide)))
+        never = expression(f"{quoted(END)} >= {moment(f'{HIGHEST}L', kind)}")
     # not null-safe on purpose: each row that takes part has a step, and what reaches no step has no row in the table
     joined = rows.join(F.broadcast(table), named(REACHED) == named(STEP), "left")
-    never = expression(f"{quoted(END)} >= {moment(f'{HIGHEST}L', kind)}")
     by = frame.order[0].ref.column  # nearly always says it: whole sort keys are made and compared only where it is the same
     came = named(LEAST).isNull() | (by < named(LEAST)) | ((by == named(LEAST)) & (key < named(PLACE))) | never
-    return frame.with_df(joined.where(came).drop(STEP, REACHED, LEAST, PLACE))
+    kept = frame.with_df(joined.where(came).drop(REACHED, LEAST, PLACE))
+    return windowed(kept, F.lit(True), size, slide) if slide == size else kept  # bounds of those that are left, if anybody asks
+
+
+def stepped(frame: Frame, size: int) -> Frame:
+    """Each row with the number of its window in `STEP`, where windows do not overlap."""
+    df = frame.df.withColumn(AT, expression(microseconds(quoted(frame.time.name), frame.time.type)))
+    return frame.with_df(df.withColumn(STEP, expression(floor_div(quoted(AT), size))).drop(AT))
 
 
 def _firsts(frame: Frame, takes_part: Column, key: Column, slide: int, after: int, again: bool) -> DataFrame:

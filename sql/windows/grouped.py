@@ -15,14 +15,14 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import direct, expression, named
-from streamtime.sql.rows.frame import HERE, PREFIX
+from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.rows.typed import collated, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, literal, minus, quoted
-from streamtime.sql.windows.first_reach import FOUND, in_time
-from streamtime.sql.windows.membership import AT, END, START, close, windowed
-from streamtime.sql.windows.release import MOMENT, as_they_leave, emitted, released_by
+from streamtime.sql.windows.first_reach import FOUND, STEP, in_time, stepped
+from streamtime.sql.windows.membership import AT, END, START, close
+from streamtime.sql.windows.release import MOMENT, as_they_leave, emitted, released_by, whole
 from streamtime.udfs.closing import of_sessions, of_time_windows
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ FIXED = (*SMALL, T.LongType, T.BooleanType, T.DateType, T.TimestampType, T.Times
 KEYS = (*FIXED, T.StringType, T.BinaryType)  # equal to themselves alone
 ROOMY = 28  # digits: ten billion numbers of so many fit DECIMAL(38)
 LAST, LATEST, LOW, LOW_LATER, TOTAL = (f"{PREFIX}{name}" for name in ("last", "latest", "low", "low_later", "total_"))
+LOWEST = f"(-{HIGHEST}L - 1L)"  # the first moment, at which a window stands that begins before it
 AFTER = 4  # columns of a change after its aggregates
 
 
@@ -54,14 +55,14 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[Asked], fields: Sequen
     rows: Frame | None
     if frame.in_time_order:
         taking = frame.with_df(frame.df.where(takes_part)) if again else frame.only(takes_part)
-        rows = windowed(taking, takes_part, size, size)
+        rows = stepped(taking, size)
     else:
         rows = in_time(frame, takes_part, size, size, closing, again)
     if rows is None:
         return None
     made = {LAST: F.max(frame.order[0].ref.column), LATEST: F.max(frame.time.column)}
     made |= {f"{TOTAL}{i}": total for i, total in enumerate(sums)}
-    groups = rows.df.groupBy(*map(named, dict.fromkeys([*(k.name for k in frame.keys), START])))
+    groups = rows.df.groupBy(*map(named, dict.fromkeys([*(k.name for k in frame.keys), STEP])))
 
     def grouped(more: dict[str, Column]) -> DataFrame:
         return groups.agg(*[column.alias(name) for name, column in (made | more).items()])
@@ -75,7 +76,11 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[Asked], fields: Sequen
         df = whole(grouped({name: F.min(first) for name, first in firsts.items()}))
         clocks = df.select(F.explode(F.array(*[named(n).cast(kind) for n in (LATEST, *firsts)])).alias(MOMENT))
         return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps)
-    finals = _laid_out(call, frame, grouped({FOUND: F.max(named(FOUND))}), closing, fields)  # all rows of a window have the same
+    df = grouped({FOUND: F.max(named(FOUND))})  # all rows of a window have the same
+    if call["at_end"] == "emit":
+        df = whole(df)
+        clocks = df.select(named(LATEST).cast(kind).alias(MOMENT))  # the largest time of all is never late
+    finals = _laid_out(call, frame, df, closing, fields)
     return as_they_leave(call, finals, [f.name for f in fields], clocks, {})
 
 
@@ -94,13 +99,6 @@ def _firsts(frame: Frame, size: int, closing: Closing) -> dict[str, Column]:
         return {LOW: time}
     at = microseconds(quoted(frame.time.name), frame.time.type)
     return {LOW: time, LOW_LATER: F.when(expression(f"pmod({at}, {size}L) >= {rest}L"), time)}
-
-
-def whole(df: DataFrame) -> DataFrame:
-    """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns."""
-    seen = [quoted(f.name) if direct(f.dataType) else f"isnull({quoted(f.name)})" for f in df.schema]  # a MAP has no hash
-    either = expression(f"spark_partition_id() >= 0 OR hash({', '.join(seen)}) = 0")
-    return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
 
 
 def _of_sessions(call: Bound, frame: Frame, sums: Sequence[Column], fields: Sequence[T.StructField]) -> DataFrame:
@@ -131,8 +129,8 @@ def _laid_out(call: Bound, frame: Frame, grouped: DataFrame, closing: Closing, f
     """Groups with the columns of a change (rule C10), and when they leave."""
     size, kind = call["size"], fields[-AFTER].dataType
     at, ahead = quoted(AT), f"({size}L - pmod({quoted(AT)}, {size}L))"  # of a window that begins before the first moment, less
-    df = grouped.withColumn(AT, expression(microseconds(quoted(START), kind)))
-    df = df.withColumn(END, expression(f"least({at}, {HIGHEST}L - {ahead}) + {ahead}"))
+    df = grouped.withColumn(AT, expression(f"coalesce(try_multiply({quoted(STEP)}, {size}L), {LOWEST})"))
+    df = df.withColumn(START, expression(moment(at, kind))).withColumn(END, expression(f"least({at}, {HIGHEST}L - {ahead}) + {ahead}"))
     change = (close(quoted(END), closing, kind), F.lit("upsert"), named(LATEST).cast(kind), F.lit(0).cast("bigint"))
     columns = _columns(frame, fields, grouped, (named(START), expression(moment(quoted(END), kind))), change)
     return df.select(*columns, *([named(FOUND).cast(kind).alias(FOUND)] if FOUND in grouped.columns else []))

@@ -15,9 +15,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import expression, named, together
-from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.ranges import RANGE, Ranges
+from streamtime.sql.rows.columns import direct, expression, named, together
+from streamtime.sql.rows.frame import HERE, PREFIX
+from streamtime.sql.rows.ranges import FEWEST, RANGE, Ranges
+from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.rows.typed import LAST_DAY, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, floor_div, quoted
 from streamtime.sql.windows.first_reach import FIRST, FOUND, MOST_STEPS, REACHED, STEP, filled, newest_closed
@@ -48,13 +49,23 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, ste
         day = F.greatest(F.least(F.unix_date(stream_time), F.lit(LAST_DAY)), F.lit(-LAST_DAY))
         stream_time = F.when(stream_time.isNotNull(), F.date_from_unix_date(day))
     at = stream_time.cast(rows.schema["window_close"].dataType).alias(MOMENT)
-    return released_by(call, rows, frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at), clock_by, steps)
+    clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at)
+    if steps is None and not clock_by and frame.kernels and not (frame.in_time_order and straight_from_files(frame)):
+        clocks = whole(clocks.distinct())  # they are asked for several times
+    return released_by(call, rows, clocks, clock_by, steps)
+
+
+def whole(df: DataFrame) -> DataFrame:
+    """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns."""
+    seen = [quoted(f.name) if direct(f.dataType) else f"isnull({quoted(f.name)})" for f in df.schema]  # a MAP has no hash
+    either = expression(f"spark_partition_id() >= 0 OR hash({', '.join(seen)}) = 0")
+    return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
 
 
 def released_by(call: Bound, rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], steps: tuple[int, int] | None) -> DataFrame:
     """The same; `clocks` are the stream times as `MOMENT`, at least those at which windows close, and the last."""
     even = steps is not None and -(-steps[1] // steps[0]) <= MOST_STEPS
-    made = _joined_to(rows, clocks, clock_by, *steps) if steps is not None and even else _sorted_in(rows, clocks, clock_by)
+    made = _joined_to(rows, clocks, clock_by, *steps) if steps is not None and even else _sorted_in(rows, clocks, clock_by, call.kernels)
     return as_they_leave(call, made, rows.columns, clocks, clock_by)
 
 
@@ -83,14 +94,14 @@ def _joined_to(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], sli
     return made.drop(*clock_by)
 
 
-def _sorted_in(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str]) -> DataFrame:
+def _sorted_in(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], kernels: bool) -> DataFrame:
     """Windows with the smallest stream time at or above their close, from both sorted together."""
     its = [named(name).alias(clock) for clock, name in clock_by.items()]
     finals = rows.select(*its, named("window_close").alias(MOMENT), F.struct(*map(named, rows.columns)).alias(ROW))
     both = clocks.withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).unionByName(finals)
     is_clock, apart, above = named(ROW).isNull(), [named(c) for c in clock_by], F.lit(None)
     if not clock_by:
-        both, above = _cut(both, clocks)
+        both, above = _cut(both, clocks, kernels)
         apart = [named(APART)]
     falling = Window.partitionBy(*apart).orderBy(named(MOMENT).desc(), named(ROW).isNull().desc()).rowsBetween(Window.unboundedPreceding, 0)
     found = F.last(F.when(is_clock, named(MOMENT)), ignorenulls=True).over(falling)
@@ -99,7 +110,7 @@ def _sorted_in(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str]) -> 
     return made.select(*[named(ROW).getField(c).alias(c) for c in rows.columns], named(FOUND))
 
 
-def _cut(both: DataFrame, clocks: DataFrame) -> tuple[DataFrame, Column]:
+def _cut(both: DataFrame, clocks: DataFrame, kernels: bool) -> tuple[DataFrame, Column]:
     """All moments with their range, and for each range the smallest stream time in all ranges above it.
 
     The cut is used twice, so it must come out the same: it is even, between the smallest and the largest stream time. Both may lie at the
@@ -108,7 +119,7 @@ def _cut(both: DataFrame, clocks: DataFrame) -> tuple[DataFrame, Column]:
     number = f"shiftright({microseconds(quoted(MOMENT), both.schema[MOMENT].dataType)}, 5)"
     low, high, count = (f(expression(number)) for f in (F.min, F.max, F.count))
     span = clocks.agg(F.struct(low.alias("low"), high.alias("high"), count.alias("count")).alias("span")).scalar()
-    ranges = Ranges.of(both.sparkSession)
+    ranges = Ranges.of(both.sparkSession) if kernels else Ranges(FEWEST, FEWEST)
     ranges = replace(ranges, count=ranges.count + 1)  # the last is of what lies above all stream times
     width = f"(({SPAN}.high - {SPAN}.low) DIV {ranges.count - 1} + 1)"
     cut = expression(f"least(greatest(({number} - {SPAN}.low) DIV {width}, 0), {ranges.count - 1})")

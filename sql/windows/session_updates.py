@@ -35,8 +35,8 @@ BEGINS, SO_FAR, SINCE = (f"{PREFIX}{name}" for name in ("begins", "so_far", "sin
 AFTER = ("window_close", "change_type", "change_time", "change_seq")  # columns of a change after its aggregates
 
 
-def plainly(call: Bound, changing: Changing) -> DataFrame | None:
-    """The changes of a call in batch, or its final rows. None: an aggregate that only a kernel adds up."""
+def plainly(call: Bound, changing: Changing) -> DataFrame:
+    """The changes of a call in batch, or its final rows. Raises Unplain: an aggregate that only a kernel adds up."""
     layout, final = changing.updates.layout, call["emit"] == "final"
     fields = {f.name: f for f in changing.fields}
     schema = changing.frame.df.schema
@@ -44,8 +44,6 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     for i, (one, _) in enumerate(layout.aggregates):
         kind = schema[one.column].dataType if one.column else T.LongType()
         made = total(f"{STATE}{i}", one, kind, fields[one.name].dataType, rising=changing.frame.in_time_order)
-        if made is None:
-            return None
         totals.append(made[0])
         results[one.name] = made[1]
     frame = changing.frame

@@ -32,8 +32,8 @@ AT, HORIZON, HALF, NEAR, WINDOW, ENDS, BEGUN, HAD, PLACE, OF = (
 )
 
 
-def plainly(call: Bound, changing: Changing) -> DataFrame | None:
-    """The changes of a call in batch, or its final rows. None: an aggregate that only a kernel adds up."""
+def plainly(call: Bound, changing: Changing) -> DataFrame:
+    """The changes of a call in batch, or its final rows. Raises Unplain: an aggregate that only a kernel adds up."""
     frame, difference = changing.frame, call["difference"]
     takes_part = frame.has_time & frame.has_key
     frame, stream_time = clocked(frame, takes_part)
@@ -53,10 +53,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     df = df.withColumns({of: F.when(inside, named(column) if column else F.lit(True)) for column, of in arguments.items()})
     df = df.withColumn(PLACE, F.when(inside, F.struct(named(AT).alias("at"), named(NUMBER).alias("number"))))
     aggregates = [replace(one, column=arguments[one.column]) for one, _ in changing.updates.layout.aggregates]
-    added = states(df, changing, aggregates, named(PLACE), so_far, by_time=True)
-    if added is None:
-        return None
-    made, results = added
+    made, results = states(df, changing, aggregates, named(PLACE), so_far, by_time=True)
     before = each.rowsBetween(Window.unboundedPreceding, -1)
     calls = ~inside | named(ENDS)  # into being
     made |= {name: F.coalesce(F.max(of).over(before), F.lit(False)) for name, of in ((BEGUN, calls), (HAD, inside))}

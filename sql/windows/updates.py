@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Text
 from streamtime.sql.call.spec import COMMON, INSTEAD, METRICS, OUTPUT, Option
+from streamtime.sql.plain.totals import Unplain
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.changelog import refuse_unnamed
 from streamtime.sql.rows.columns import arrow_type, expression, must_travel, named
@@ -113,9 +114,9 @@ def plan(
     kernel: Callable[[Bound, ChangeColumns], Updates],
     report: Callable[[Bound, Frame, tuple[str, str]], DataFrame],
     options: Sequence[str],
-    plainly: Callable[[Bound, Changing], DataFrame | None] = lambda _call, _changing: None,
+    plainly: Callable[[Bound, Changing], DataFrame],
 ) -> DataFrame:
-    """The changes of a call, or its final rows, or a report of its input rows. `plainly` is the plan of Spark's own operators, if any."""
+    """The changes of a call, or its final rows, or a report of its input rows. `plainly` is the plan of Spark's own operators."""
     asked = parse(call)
     frame = prepare(
         call,
@@ -147,9 +148,13 @@ def plan(
     changing = Changing(frame, identity, kernel(call, layout), carried, needed, fields)
     if stream:
         made = _streaming(call, changing, options)
+    elif call.kernels:
+        made = _in_batch(call, changing)
     else:
-        plain = None if call.kernels else plainly(call, changing)
-        made = _in_batch(call, changing) if plain is None else plain
+        try:
+            made = plainly(call, changing)
+        except Unplain as reason:
+            raise call.unplain(ARGUMENT, str(reason)) from None
     return _laid_out(made, later) if call["emit"] == "final" else made
 
 

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.plain.folds import let
-from streamtime.sql.plain.totals import total
-from streamtime.sql.rows.columns import expression, has_collation, named, orderable
+from streamtime.sql.plain.totals import sortable, total
+from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import quoted
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 NUMBER, STATE, LATEST, SEQ, NEXT = (f"{PREFIX}{name}" for name in ("number", "state_", "latest", "seq", "next"))
 
 
-def plainly(call: Bound, changing: Changing) -> DataFrame | None:
-    """The changes of a call in batch, or its final rows. None: an aggregate that only a kernel adds up."""
+def plainly(call: Bound, changing: Changing) -> DataFrame:
+    """The changes of a call in batch, or its final rows. Raises Unplain: an aggregate that only a kernel adds up."""
     frame, size, slide = changing.frame, call["size"], call["slide"] or call["size"]
     takes_part = frame.has_time & frame.has_key
     frame, stream_time = clocked(frame, takes_part)
@@ -47,10 +47,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
     each = Window.partitionBy(*keys, named(START)).orderBy(named(NUMBER))
     place = F.struct(rows.time.column.alias("at"), named(NUMBER).alias("number"))
     aggregates = [one for one, _ in changing.updates.layout.aggregates]
-    added = states(rows.df, changing, aggregates, place, each.rowsBetween(Window.unboundedPreceding, 0))
-    if added is None:
-        return None
-    made, results = added
+    made, results = states(rows.df, changing, aggregates, place, each.rowsBetween(Window.unboundedPreceding, 0))
     final = call["emit"] == "final"
     same = [named(NUMBER)] if final else shared(rows, changing)  # a final row's number is among the changes of one row
     seq = F.row_number().over(Window.partitionBy(*keys, *same).orderBy(named(NUMBER), named(START))).cast("bigint") - 1
@@ -64,8 +61,8 @@ def plainly(call: Bound, changing: Changing) -> DataFrame | None:
 
 def states(
     rows: DataFrame, changing: Changing, aggregates: Sequence[Aggregate], place: Column, so_far: WindowSpec, by_time: bool = False
-) -> tuple[dict[str, Column], dict[str, str]] | None:
-    """Of each aggregate the column in which it is added up, and SQL text for its result. None: one that only a kernel adds up.
+) -> tuple[dict[str, Column], dict[str, str]]:
+    """Of each aggregate the column in which it is added up, and SQL text for its result. Raises Unplain: one that only a kernel adds up.
 
     `place` is a row's event time and number, null where it is in no window. DOUBLEs are added up in the order of numbers; with `by_time`,
     those of one time first, and then what they come to.
@@ -78,17 +75,14 @@ def states(
         value, text = named(one.column), quoted(state)
         sums_by_time = by_time and one.function in ("sum", "avg") and isinstance(kind, T.DoubleType)
         if sums_by_time or one.function == "collect_list":
-            if not orderable(kind) or has_collation(kind):
-                return None
+            sortable(one, kind)
             made[state] = F.collect_list(F.when(value.isNotNull(), F.struct(place.alias("place"), value.alias("value")))).over(so_far)
             results[one.name] = _sum_by_time(text, one.function) if sums_by_time else f"transform(array_sort({text}), y -> y.value)"
         elif one.function in ("first", "last"):  # a null is first or last like any other value
             made[state], results[one.name] = (F.min_by if one.function == "first" else F.max_by)(value, place).over(so_far), text
         else:
-            added = total(state, one, kind, kinds[one.name], rising=True)
-            if added is None:
-                return None
-            made[state], results[one.name] = added[0].running(so_far), added[1]
+            running, results[one.name] = total(state, one, kind, kinds[one.name], rising=True)
+            made[state] = running.running(so_far)
     return made, results
 
 

@@ -1,8 +1,9 @@
 """Many clients at once on one `streamtime serve`, over both doors: `python3 run.py benchmark load --clients 16 --seconds 60`.
 
 Each client opens a session, runs every example of the reference pages, compares each answer with the page's, closes the session, and starts
-again, until the time is over. Half of them are Spark Connect's, most others PyHive's, and some are beeline's. Before, after, and after as
-much again: what the server holds, its memory after a garbage collection. Exit code 1 for a wrong answer, or a session that is left.
+again while the time is not over: a round that has begun is ended, so a block lasts longer where one round does. Half of them are Spark
+Connect's, most others PyHive's, and some are beeline's. Before the blocks and after each: what the server holds, its memory after a garbage
+collection. Exit code 1 for a wrong answer, a session that is left, or more held than `contestants/growth.py` allows.
 Writes load.json beside this file.
 """
 
@@ -32,6 +33,7 @@ from pyspark.sql import SparkSession
 from tabulate import tabulate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from contestants.growth import IDLE, beyond
 from ready import cpu
 from support.served import Served, serving
 
@@ -40,7 +42,6 @@ from streamtime.shelf import FUNCTIONS
 
 HERE = Path(__file__).parent
 Found = dict[str, list[Table]]
-IDLE = 75  # seconds after which Spark's pools let go of threads that had nothing to do
 MARK, BETWEEN = "end of statement", "\x01"
 
 
@@ -231,7 +232,8 @@ def main() -> int:
     asked = sum(clients.rounds.values()) * sum(len(tables) for tables in results().values())
     print(tabulate(table, headers="keys"))
     print(f"{dict(clients.rounds)} rounds, {asked:,} answers in {seconds:.0f} s, {len(clients.wrong)} wrong")
-    print(*clients.wrong[:20], sep="\n")
+    over = beyond(lines)
+    print(*clients.wrong[:20], *over, sep="\n")
     written = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
@@ -243,7 +245,7 @@ def main() -> int:
         "held": lines,
     }
     (HERE / "load.json").write_text(json.dumps(written, indent=1) + "\n")
-    return 1 if clients.wrong or lines[f"after {options.blocks}"]["sessions"] else 0
+    return 1 if clients.wrong or over else 0
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Plain SQL against the calls that it was compiled from, and bare shuffle + sort: `python3 run.py benchmark plain`.
 
 Same data, noop sink and interleaved rounds as the benchmark of DEDUPLICATE. Each call is a contestant, and so is what `streamtime.compile`
-makes of it, which is measured by the call: in seconds of CPU, of the JVM and of its Python workers together, which a busy machine does not
-change much. Compiling is not counted; the seconds that it took are in the results. They are stored in plain.json beside this file, those of
-`--only` where the number of rows is the same; docs/plain.md has the table.
+makes of it. They are compared in seconds of CPU, of the JVM and of its Python workers together, which a busy machine does not change much,
+and by the clock. Compiling is not counted, but measured: the first time, and the median of three more, of which also the CPU.
 
-With `--one-key` no speed is compared: all rows have one key, and plain SQL gets through them in a driver with 2 GB, or it does not.
+What is found is stored in plain.json beside this file, call by call: what was not run this time stays. docs/plain.md has the table.
+
+With `--one-key` no speed is compared: all rows have one key, and plain SQL gets through them in a driver with 2 GB, or it does not. Each
+call has a process of its own, so that the others go on; plain_one_key.json has what became of them.
 """
 
 from __future__ import annotations
@@ -16,23 +18,26 @@ import os
 import platform
 import re
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from contestants.tables import PLAIN, plain
+from contestants.tables import PLAIN, plain, plain_one_key
 from deduplicate import MILLION, WITHIN, Memory, data, seconds
 from pyspark.sql import DataFrame, SparkSession
 
 import streamtime
 
 HERE = Path(__file__).parent
-STORED = HERE / "plain.json"
+STORED, ONE_STORED = HERE / "plain.json", HERE / "plain_one_key.json"
 Times = dict[str, list[float]]
-FLOOR = "shuffle + sort"
+FLOOR, HEAP = "shuffle + sort", "2g"
 TICKS = os.sysconf("SC_CLK_TCK")
 EVENT, ARRIVAL = "TABLE({0}) PARTITION BY k ORDER BY ts", "TABLE({0}) PARTITION BY k ORDER BY off, time => 'ts'"
 GAP, HOUR, GRACE = "gap => INTERVAL 30 MINUTES", "size => INTERVAL 1 HOUR", "grace => INTERVAL 20 MINUTES"
@@ -46,7 +51,7 @@ CALLS = {
     "DISTINCT_IN_WINDOW, arrival order": f"DISTINCT_IN_WINDOW({ARRIVAL}, {HOUR}, {GRACE})",
     "WINDOW_UPDATES, final": f"WINDOW_UPDATES({EVENT}, {HOUR}, aggregates => 'count(*) AS n, sum(off) AS total', emit => 'final')",
 }
-ONE_KEY = {name: text for name, text in CALLS.items() if not name.startswith(("AS_OF", "DISTINCT"))} | {
+ONE_KEY = CALLS | {
     "DEDUPLICATE for ever": f"DEDUPLICATE({EVENT})",
     "WINDOW_UPDATES": f"WINDOW_UPDATES({EVENT}, {HOUR}, aggregates => 'count(*) AS n, sum(off) AS total')",
 }
@@ -58,48 +63,65 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--shapes", default="500k keys,50 keys,one hot key")
-    parser.add_argument("--only", default="", help="calls whose names begin so, a regular expression")
+    parser.add_argument("--only", default="", help="calls whose names match this regular expression from the beginning")
     parser.add_argument("--one-key", action="store_true", help="all rows of one key, in 2 GB")
+    parser.add_argument("--in-folder", help=argparse.SUPPRESS)  # the process of one call, over these rows
     options = parser.parse_args()
     options.rows = options.rows or (10 if options.one_key else 5) * MILLION
-    if options.one_key:
-        of_one_key(options.rows, options.cores, options.only)
-        return
+    if options.in_folder:
+        print(json.dumps(gone_through(options.only, Path(options.in_folder), options.cores)))
+    elif options.one_key:
+        of_one_key(options)
+    else:
+        compared(options)
+
+
+def compared(options: argparse.Namespace) -> None:
     spark = streamtime.session(cores=options.cores, memory="6g")
-    results, compiling = dict[str, Times](), dict[str, float]()
     with tempfile.TemporaryDirectory() as name:
         for shape in options.shapes.split(","):
             view = shape.replace(" ", "_")
             print(f"[{shape}: {options.rows:,} rows, {options.rounds} rounds ..]", flush=True)
             data(spark, Path(name), view, options.rows, 50 if shape == "50 keys" else 500_000, shape == "one hot key")
-            texts = dict[str, str]()
+            texts, compiling = dict[str, str](), dict[str, dict[str, float]]()
             for call, text in CALLS.items():
                 if re.match(options.only, call):
                     texts[call] = f"SELECT * FROM {text.format(view)}"
-                    start = time.monotonic()
-                    texts[call + PLAIN] = streamtime.compile(spark, texts[call])
-                    compiling[call] = time.monotonic() - start
+                    texts[call + PLAIN], compiling[call] = compiled(spark, texts[call])
             floor = {FLOOR: lambda view=view: sorted_by_key(spark, view)}  # type: ignore[misc]
             runs = floor | {call: (lambda text=text: spark.sql(text)) for call, text in texts.items()}  # type: ignore[misc]
-            results[shape] = measured(runs, options.rounds)
-            shown(shape, results[shape])
-    store(options, results, compiling)
+            cpu, clock = measured(runs, options.rounds)
+            shown(shape, cpu, clock)
+            store(options, shape, cpu, clock, compiling)
     print(plain(json.loads(STORED.read_text())))
     spark.stop()
 
 
-def measured(runs: dict[str, Callable[[], DataFrame]], rounds: int) -> Times:
-    """Seconds of CPU of each, in interleaved rounds, the first of which is not counted."""
-    found: Times = {name: [] for name in runs}
+def compiled(spark: SparkSession, text: str) -> tuple[str, dict[str, float]]:
+    """Plain SQL, and the seconds that it took to make it the first time, and thereafter; of these also the seconds of CPU."""
+    took, used = list[tuple[float, float]](), Processor()
+    for _ in range(4):
+        start, before = time.monotonic(), used.seconds()
+        made = streamtime.compile(spark, text)
+        took.append((time.monotonic() - start, used.seconds() - before))
+    used.stop.set()
+    later, cpu = (round(statistics.median(of), 2) for of in zip(*took[1:], strict=True))
+    return made, {"first": round(took[0][0], 2), "median of three": later, "CPU of these": cpu}
+
+
+def measured(runs: dict[str, Callable[[], DataFrame]], rounds: int) -> tuple[Times, Times]:
+    """Seconds of CPU of each, and of the clock, in interleaved rounds, the first of which is not counted."""
+    cpu, clock = Times({name: [] for name in runs}), Times({name: [] for name in runs})
     used = Processor()
     for number in range(rounds + 1):
         for name, make in runs.items():
             before = used.seconds()
-            seconds(make)
+            took = seconds(make)
             if number:
-                found[name].append(round(used.seconds() - before, 2))
+                cpu[name].append(round(used.seconds() - before, 2))
+                clock[name].append(round(took, 2))
     used.stop.set()
-    return found
+    return cpu, clock
 
 
 class Processor:
@@ -134,44 +156,67 @@ class Processor:
         self.known |= {(process, found[process][1]): found[process][2] for process in tree if process in found}
 
 
-def store(options: argparse.Namespace, results: dict[str, Times], compiling: dict[str, float]) -> None:
-    """What was measured, beside what was before with as many rows."""
-    known = json.loads(STORED.read_text()) if STORED.exists() else {"rows": 0}
-    if known["rows"] != options.rows:
-        known = {"cpu_seconds": {}, "compile_seconds": {}}
-    for shape, times in results.items():
-        known["cpu_seconds"][shape] = known["cpu_seconds"].get(shape, {}) | times
-    about = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
-        "cores": options.cores,
-        "rows": options.rows,
-        "rounds": options.rounds,
-        "load_average": os.getloadavg()[1],
-        "compile_seconds": known["compile_seconds"] | {call: round(took, 2) for call, took in compiling.items()},
-        "cpu_seconds": known["cpu_seconds"],
-    }
+def today(options: argparse.Namespace) -> dict[str, Any]:
+    """Where and when something was measured."""
+    machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    about = {"rows": options.rows, "cores": options.cores, "load_average": round(os.getloadavg()[1]), "machine": machine}
+    return {"date": datetime.now(UTC).date().isoformat()} | about
+
+
+def before(stored: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(stored.read_text()) if stored.exists() else {}
+    return found
+
+
+def store(options: argparse.Namespace, shape: str, cpu: Times, clock: Times, compiling: dict[str, dict[str, float]]) -> None:
+    """The calls that were run with this shape, beside what was there."""
+    about = before(STORED)
+    about.setdefault("compile_seconds", {}).update(compiling)
+    for call in compiling:
+        of_each = [{"call": times[call], "plain": times[call + PLAIN], FLOOR: times[FLOOR]} for times in (cpu, clock)]
+        found = today(options) | {"cpu_seconds": of_each[0], "seconds": of_each[1]}
+        about.setdefault("shapes", {}).setdefault(shape, {})[call] = found
     STORED.write_text(json.dumps(about, indent=1) + "\n")
 
 
-def of_one_key(rows: int, cores: int, only: str) -> None:
-    """Seconds, and the largest resident size of the JVM, whose heap has 2 GB. A call that runs out of memory ends the run."""
-    memory, found = Memory(), dict[str, dict[str, float]]()
+def of_one_key(options: argparse.Namespace) -> None:
+    """Each call in a process of its own, which may end in any way."""
     with tempfile.TemporaryDirectory() as name:
-        spark = streamtime.session(cores=cores, memory="2g")
-        data(spark, Path(name), "one_key", rows, 1)
-        for call, text in ONE_KEY.items():
-            if re.match(only, call):
-                plain = streamtime.compile(spark, f"SELECT * FROM {text.format('one_key')}")
-                memory.reset()
-                took = seconds(lambda plain=plain: spark.sql(plain))  # type: ignore[misc]
-                found[call] = {"seconds": took, "jvm_mb": memory.jvm}
-                print(f"{call:44} {took:8.1f} s  {memory.jvm:8.0f} MB", flush=True)
+        spark = streamtime.session(cores=options.cores, memory=HEAP)
+        data(spark, Path(name), "one_key", options.rows, 1)
         spark.stop()
+        for call in (c for c in ONE_KEY if re.match(options.only, c)):
+            command = [sys.executable, __file__, "--one-key", "--cores", str(options.cores), "--only", call, "--in-folder", name]
+            ended = subprocess.run(command, capture_output=True, text=True)
+            said = ended.stdout.strip().rpartition("\n")[2]
+            found = json.loads(said) if ended.returncode == 0 else {"failed": why(ended.stderr)}
+            about = before(ONE_STORED) | {"heap": HEAP}
+            about.setdefault("plain SQL", {})[call] = today(options) | found
+            ONE_STORED.write_text(json.dumps(about, indent=1) + "\n")
+            print(f"{call:44} {found}", flush=True)
+    print(plain_one_key(json.loads(ONE_STORED.read_text())))
+
+
+def gone_through(call: str, folder: Path, cores: int) -> dict[str, float]:
+    """Seconds, seconds of CPU, and the largest resident size of the JVM, whose heap has 2 GB."""
+    spark = streamtime.session(cores=cores, memory=HEAP)
+    spark.read.parquet(str(folder / "one_key")).createOrReplaceTempView("one_key")
+    text = streamtime.compile(spark, f"SELECT * FROM {ONE_KEY[call].format('one_key')}")
+    memory, used = Memory(), Processor()
+    before = used.seconds()
+    took = seconds(lambda: spark.sql(text))
+    found = {"seconds": round(took, 1), "cpu_seconds": round(used.seconds() - before, 1), "jvm_mb": round(memory.jvm)}
     memory.stop.set()
-    written = {"date": datetime.now(UTC).date().isoformat(), "rows": rows, "cores": cores, "heap": "2g"}
-    written |= {"load_average": os.getloadavg()[1], "plain SQL": found}
-    (HERE / "plain_one_key.json").write_text(json.dumps(written, indent=1) + "\n")
+    used.stop.set()
+    spark.stop()
+    return found
+
+
+def why(log: str) -> str:
+    """What a process ended by."""
+    errors = re.findall(r"[\w.]*(?:OutOfMemory|Exception|Error)[^\n]*", log)
+    memory = [error for error in errors if "OutOfMemory" in error]
+    return [*memory, *errors, "it ended without a word"][0][:200]
 
 
 def sorted_by_key(spark: SparkSession, view: str) -> DataFrame:
@@ -179,14 +224,17 @@ def sorted_by_key(spark: SparkSession, view: str) -> DataFrame:
     return spark.table(view).repartition("k").sortWithinPartitions("k", "ts")
 
 
-def shown(shape: str, times: Times) -> None:
+def shown(shape: str, cpu: Times, clock: Times) -> None:
     """A table of medians, and of their ratios to the floor; of plain SQL also to the call."""
-    medians = {name: statistics.median(found) for name, found in times.items()}
     print(shape)
-    for name, took in medians.items():
-        call = medians.get(name.removesuffix(PLAIN), took)
-        of_call = f"{took / call:6.2f}x the call" if name.endswith(PLAIN) else ""
-        print(f"  {name:44} {took:8.2f} s of CPU  {took / medians[FLOOR]:6.2f}x {FLOOR}  {of_call}", flush=True)
+    medians = [{name: statistics.median(found) for name, found in times.items()} for times in (cpu, clock)]
+    for name in cpu:
+        line = f"  {name:44}"
+        for unit, of in zip(("s of CPU", "s"), medians, strict=True):
+            call = of.get(name.removesuffix(PLAIN), of[name])
+            line += f" {of[name]:8.2f} {unit} {of[name] / of[FLOOR]:6.2f}x {FLOOR}"
+            line += f" {of[name] / call:6.2f}x the call" if name.endswith(PLAIN) else " " * 16
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

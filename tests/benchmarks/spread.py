@@ -9,7 +9,8 @@ and a shuffle has P. Evaluations: how many rows a Python function in the TABLE a
     --only SUPPRESS               calls whose name has this in it
     --output                      every output of each function, not only 'rows'
 
-The results are stored in spread.json beside this file, those of --only where rows and partitions are the same; docs/scale.md has the table.
+The results are stored in spread.json beside this file, each with its date, those of --only where rows and partitions are the same;
+docs/scale.md has the table.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ JOIN = (
 )
 APPLIED = Applied("nowhere", "gone", "{t}", ("k", "n", "ts", "v"), ("k",), ("n",), ("ts", "v"), deleted="v = 7")
 REPORTS = ("dropped", "all", "metrics")
+IN_ORDER = "TABLE({t}) PARTITION BY k ORDER BY ts"
 CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "DEDUPLICATE, event order": ("DEDUPLICATE(TABLE({t}) PARTITION BY k ORDER BY ts, within => INTERVAL 6 HOURS{o})", REPORTS),
     "DEDUPLICATE, arrival order": ("DEDUPLICATE(" + FIELDS + ", within => INTERVAL 6 HOURS{o})", REPORTS),
@@ -52,6 +54,13 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "WINDOW_UPDATES, final": (WINDOWS.replace("{o}", ", emit => 'final'{o}"), ()),
     "SESSION_UPDATES": (SESSIONS, (*REPORTS, "explain")),
     "SESSION_UPDATES, final": (SESSIONS.replace("{o}", ", emit => 'final'{o}"), ()),
+    "WINDOW_UPDATES, hopping": (WINDOWS.replace("{o}", ", slide => INTERVAL 20 MINUTES{o}"), ()),
+    "WINDOW_UPDATES, hopping, final": (WINDOWS.replace("{o}", ", slide => INTERVAL 20 MINUTES, emit => 'final'{o}"), ()),
+    "WINDOW_UPDATES, sliding": (WINDOWS.replace("size => INTERVAL 1 HOUR", "difference => INTERVAL 1 MINUTE"), ()),
+    "WINDOW_UPDATES, final, event order": (WINDOWS.replace(FIELDS, IN_ORDER).replace("{o}", ", emit => 'final'{o}"), ()),
+    "SESSION_UPDATES, final, event order": (SESSIONS.replace(FIELDS, IN_ORDER).replace("{o}", ", emit => 'final'{o}"), ()),
+    "DISTINCT_IN_WINDOW, event order": (f"DISTINCT_IN_WINDOW({IN_ORDER}, size => INTERVAL 1 HOUR{{o}})", REPORTS),
+    "DISTINCT_IN_WINDOW, gap": (f"DISTINCT_IN_WINDOW({FIELDS}, gap => INTERVAL 1 HOUR, grace => INTERVAL 10 MINUTES{{o}})", REPORTS),
     "SUPPRESS_UNTIL_CLOSE of WINDOW_UPDATES": (
         f"SUPPRESS_UNTIL_CLOSE(TABLE(SELECT * FROM {WINDOWS.replace('{o}', '')}) PARTITION BY (k, window_start) "
         "ORDER BY (n, change_seq), time => 'change_time'{o})",
@@ -121,7 +130,7 @@ def main() -> int:
                 found[said] = spread_of(spark, call.format(t="t", o=option))
                 seen.value = 0
                 run(spark, call.format(t="dear", o=option))
-                found[said]["evaluations"] = round(seen.value / rows, 2)
+                found[said] |= {"evaluations": round(seen.value / rows, 2), "when": datetime.now(UTC).date().isoformat()}
                 one = found[said]
                 print(
                     f"{said:52}{one['stages']:8}{one['widest']:7}{one['largest']:9.3f}{one['limit']:16.1f}{one['evaluations']:13.2f}",
@@ -131,8 +140,7 @@ def main() -> int:
     if not asked.only or (known["rows"], known["partitions"]) == (rows, partitions):
         found = known.get("calls", {}) | found
         about = {"rows": rows, "partitions": partitions, "pyspark": spark.version, "python": platform.python_version()}
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        (HERE / "spread.json").write_text(json.dumps({"when": when, **about, "calls": found}, indent=1) + "\n")
+        (HERE / "spread.json").write_text(json.dumps({**about, "calls": found}, indent=1) + "\n")
     return 0
 
 

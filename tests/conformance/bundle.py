@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import re
+import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import rows
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 from support import TESTS, nasty
 from support.plain_calls import CALLS, STATEMENTS
 
 import streamtime
+from streamtime.plain.compiling import SETTINGS
 from streamtime.shelf import FUNCTIONS
+from streamtime.sql.call.names import parts
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Source
 from streamtime.statements.calls import spoken
 
 CONVERSATIONS = ("deduplicate", "distinct_in_window", "sessionize", "suppress", "updates", "versions", "as_of", "changes")
 NAMES = {spec.name for spec in FUNCTIONS}
-DOTTED = re.compile(r"\b[a-z_]\w*\.[a-z_]\w*\b")
+COMMITTED = "_delta_log"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A statement of one function. `tables` are names and the folders in which their rows lie."""
+    """A statement of one function. `tables` are names and the folders in which their rows lie; `settings` those of the session that are
+    not the usual ones."""
 
     function: str
     name: str
@@ -36,66 +40,116 @@ class Case:
     text: str
     tables: dict[str, str]
     columns: str
-    rows: list[list[str | None]]
+    rows: list[list[str | None]] | None  # None: the call fails when it runs, and so should its plain SQL
+    settings: dict[str, str] = field(default_factory=dict)
 
 
 class Bundle:
     """Collects cases, and writes the tables that they need into a folder."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, *, anywhere: bool = True) -> None:
         self.spark, self.folder = spark, folder
+        self.anywhere = anywhere  # where there is no Delta, and no Parquet: tables as SQL text, too
         self.cases: list[Case] = []
-        self.refused: dict[str, list[str]] = {}  # by function: statements that have no plain SQL
-        self.saved: dict[str, str] = {}  # of each view the folder that it is in
+        self.refused: list[dict[str, str]] = []  # statements that have no plain SQL: their function, where they are from, what they are
+        self.saved: dict[tuple[str, object], str] = {}  # of each table, as it was: the folder that it is in
+        self.known: set[tuple[str, ...]] = set()  # texts, with the tables that they read
+        (folder / "tables").mkdir(parents=True, exist_ok=True)
 
     def add(self, origin: str, statement: str) -> None:
-        """A statement over the views that there are now."""
-        function = next((t.word for t in Source(statement).tokens if t.word in NAMES), "AS_OF_JOIN")
+        """A statement over the tables and views that there are now. Its rows are those of the call."""
+        function = function_of(statement)
         try:
             text = streamtime.compile(self.spark, statement)
         except AnalysisException as error:
             if "has no plain SQL" in str(error):
-                self.refused.setdefault(function, []).append(statement)
+                self.refused.append({"function": function, "origin": origin, "statement": statement, "why": str(error)})
             return
-        if text == statement or any(self.spark.catalog.tableExists(name) for name in DOTTED.findall(statement)):
-            return  # no call, or a table that other engines do not have
+        if text == statement:
+            return  # no call
+        tables = self._tables(text)
+        if self.anywhere and any((self.folder / "tables" / place / COMMITTED).exists() for place in tables.values()):
+            return
+        settings = {name: now for name, usual in SETTINGS.items() if (now := self.spark.conf.get(name)) != usual}
+        key = (text, *map(str, sorted((tables | settings).items())))
+        if key in self.known:
+            return
+        self.known.add(key)
         df = self.spark.sql(statement)
-        expected = rows.of_table(df.toDF(*[f"c{i}" for i in range(len(df.columns))]).toArrow())
+        expected: list[list[str | None]] | None
+        try:
+            expected = rows.of_table(df.toDF(*[f"c{i}" for i in range(len(df.columns))]).toArrow())
+        except PySparkException:
+            expected = None
         name = f"{origin} {len(self.cases) + 1}"
-        self.cases.append(Case(function, name, statement, text, self._tables(statement), df.schema.simpleString(), expected))
-
-    def forget(self, view: str) -> None:
-        """It may have other rows now."""
-        self.saved.pop(view.lower(), None)
+        self.cases.append(Case(function, name, statement, text, tables, df.schema.simpleString(), expected, settings))
 
     def write(self) -> None:
-        """The cases, beside their tables; and how many statements of each function have no plain SQL."""
+        """The cases, beside their tables; and the statements that have no plain SQL."""
         (self.folder / "cases.json").write_text(json.dumps([asdict(case) for case in self.cases], indent=1), encoding="utf-8")
-        counts = {function: len(statements) for function, statements in self.refused.items()}
-        (self.folder / "refused.json").write_text(json.dumps(counts, indent=1), encoding="utf-8")
+        (self.folder / "refused.json").write_text(json.dumps(self.refused, indent=1), encoding="utf-8")
 
-    def _tables(self, statement: str) -> dict[str, str]:
-        names = set(read(Source(statement)))
-        return {t.name: self._saved(t.name) for t in self.spark.catalog.listTables() if t.isTemporary and t.name in names}
+    def _tables(self, text: str) -> dict[str, str]:
+        """What a text reads, and where it is saved."""
+        catalog, found = self.spark._jsparkSession.sessionState().catalog(), {}
+        for names in dict.fromkeys(read(Source(text))):
+            table = ".".join(map(quoted, names))
+            if len(names) == 1 and catalog.getTempView(names[0]).isDefined():
+                found[table] = self._saved(table)
+            elif self.spark.catalog.tableExists(table):
+                location = self._location(table)
+                found[table] = self._copied(table, location) if location is not None else self._saved(table)
+        return found
 
-    def _saved(self, view: str) -> str:
-        if view not in self.saved:
-            self.saved[view] = place = f"{view}_{sum(1 for _ in (self.folder / 'tables').glob('*')) + 1}"
+    def _location(self, table: str) -> Path | None:
+        """Of a Delta table."""
+        said = {row.col_name: row.data_type for row in self.spark.sql(f"DESCRIBE EXTENDED {table}").collect()}
+        place = said.get("Location", "").removeprefix("file:")
+        return Path(place) if (Path(place) / COMMITTED).exists() and place else None
+
+    def _place(self, table: str) -> str:
+        last = "".join(c if c.isascii() and c.isalnum() else "_" for c in parts(table)[-1])
+        return f"{last}_{len(self.saved) + 1}"
+
+    def _copied(self, table: str, location: Path) -> str:
+        """A Delta table with its commits, and the times at which they were made."""
+        key = (table, tuple(sorted(commit.name for commit in (location / COMMITTED).glob("*.json"))), str(location))
+        if key not in self.saved:
+            place = self._place(table)
+            shutil.copytree(location, self.folder / "tables" / place)
+            self.saved[key] = place
+        return self.saved[key]
+
+    def _saved(self, table: str) -> str:
+        """The rows of a view. Two that have the same plan have the same rows."""
+        df = self.spark.table(table)
+        key = (table, df.semanticHash())
+        if key not in self.saved:
+            place = self._place(table)
             folder = self.folder / "tables" / place
-            self.spark.table(view).coalesce(1).write.parquet(str(folder))
-            fields = self.spark.table(view).schema.fields
-            ddl = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in fields)
+            df.coalesce(1).write.parquet(str(folder))
+            ddl = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in df.schema.fields)
             folder.with_suffix(".ddl").write_text(ddl, encoding="utf-8")
-            folder.with_suffix(".sql").write_text(values(self.spark, view), encoding="utf-8")
-        return self.saved[view]
+            if self.anywhere:
+                folder.with_suffix(".sql").write_text(values(self.spark, table), encoding="utf-8")
+            self.saved[key] = place
+        return self.saved[key]
 
 
-def read(source: Source) -> Iterator[str | None]:
-    """The names that stand where a table does."""
+def function_of(statement: str) -> str:
+    """The function that a statement calls first; or a join AS OF, by its words."""
+    words = [t.word for t in Source(statement).tokens]
+    return next((word for word in words if word in NAMES), "AS_OF_JOIN" if "ASOF" in words else "AS OF")
+
+
+def read(source: Source) -> Iterator[tuple[str, ...]]:
+    """The names that stand where a table does, and those in TABLE_CHANGES('name', ..)."""
     for i, token in enumerate(source.tokens):
         before = source.word(i - 1)
-        if before in ("FROM", "JOIN", "TABLE") or (before == "(" and source.word(i - 2) == "TABLE"):
-            yield token.name
+        if token.kind == "string" and before == "(" and source.word(i - 2) == "TABLE_CHANGES":
+            yield tuple(parts(token.text[1:-1]))
+        elif token.name is not None and (before in ("FROM", "JOIN", "TABLE") or (before == "(" and source.word(i - 2) == "TABLE")):
+            yield tuple(t.spelled or "" for t in source.tokens[i : source.name_end(i) : 2])
 
 
 def values(spark: SparkSession, view: str) -> str:
@@ -149,14 +203,7 @@ def _spoken(bundle: Bundle, conversation: str, statement: str, only: str) -> Non
         return
     if words[0] in ("SELECT", "WITH", "FROM"):
         if only in statement:
-            try:
-                bundle.add(conversation, statement)
-            except Exception as error:  # a conversation also shows what fails when it runs
-                print(f"[{conversation}: left out, since it fails: {statement[:80]!r}: {str(error)[:80]!r}]", flush=True)
+            bundle.add(conversation, statement)
         return
-    try:
+    with contextlib.suppress(AnalysisException):
         bundle.spark.sql(statement)
-    except AnalysisException:
-        return
-    if "VIEW" in words:
-        bundle.forget(Source(statement).tokens[words.index("VIEW") + 1].name or "")

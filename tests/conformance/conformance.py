@@ -8,6 +8,9 @@ of functions and engines, and what an engine could not do. `--write` puts it int
 --only DEDUPLICATE                          statements with this text alone
 --bundle FOLDER                             keep cases, tables and results there, to run them elsewhere
 --again                                     run the cases in that folder that have no answer there, and compile none
+--cases                                     instead, what the functions' own tests ask (--cases FILE .. for some of them): their statements, kept
+                                            with the tables and the rows that the tests compare with their rules; on Spark 4.2 and 4.0.
+                                            `--write` counts them in tests/conformance/cases.json, file by file, and in the page
 --patience SECONDS                          for a case, 30 without it: more on a busy machine
 """
 
@@ -15,11 +18,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 import venv
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,13 +34,31 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SAIL = ("pysail==0.7.2", "pyspark[connect]==4.1.1", "pandas>=2.2,<3", "pyarrow>=18")
 PATIENCE = 30  # seconds for a case
-STARTING = 300  # for an engine to begin
+STARTING = 300  # for an engine to begin, and longer with more patience
 ENGINES = ("spark-4.2", "spark-4.0", "sail", "duckdb")
+SPARKS = ENGINES[:2]
+COUNTED = HERE / "cases.json"  # how many cases of each file of tests passed
+PAGE = ROOT / "docs" / "conformance.md"
+TESTS = (  # whose statements are cases
+    "tests/catalog/plain/test_compiling.py",
+    "tests/sql/as_of",
+    "tests/sql/call/test_names.py",
+    "tests/sql/call/test_name_case.py",
+    "tests/sql/functions",
+    "tests/sql/rows",
+    "tests/sql/suppress",
+    "tests/sql/syntax/test_as_of_syntax.py",
+    "tests/sql/tables",
+    "tests/sql/windows",
+    "tests/whole/test_golden.py",
+)
+HEADING = "## What the functions' own tests ask"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="run.py conformance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--engines", default="")
+    parser.add_argument("--cases", nargs="*")
     parser.add_argument("--connect", default="")
     parser.add_argument("--only", default="")
     parser.add_argument("--bundle", default="")
@@ -46,23 +69,89 @@ def main() -> int:
     if options.again and not options.bundle:
         print("--again needs --bundle: the folder that has the cases.", file=sys.stderr)
         return 2
-    engines = [e for e in options.engines.split(",") if e]
+    of_tests = options.cases is not None
+    engines = [e for e in options.engines.split(",") if e] or list(SPARKS if of_tests else ENGINES)
     if unknown := [e for e in engines if e not in ENGINES]:
         print(f"There is no engine {unknown[0]}; there are {', '.join(ENGINES)}, and --connect for yours.", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.bundle or temporary).resolve()
-        if not options.again:
+        if not options.again and of_tests:
+            kept(folder, options.cases or list(TESTS))
+        elif not options.again:
             bundled(folder, options.only)
         cases, refused = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("cases", "refused"))
         certificates = [certificate(cases, ran(engine, folder, "", options.patience, options.again)) for engine in engines]
         if options.connect:
             certificates.append(certificate(cases, ran("own", folder, options.connect, options.patience, options.again)))
-    text = report(cases, refused, certificates)
+    if of_tests:
+        found = counted(cases, refused, certificates)
+        print(of_files(found), *failures(certificates), sep="\n")
+        if options.write:
+            known = json.loads(COUNTED.read_text(encoding="utf-8")) if COUNTED.exists() else {}
+            COUNTED.write_text(json.dumps(dict(sorted((known | found).items())), indent=1) + "\n", encoding="utf-8")
+            PAGE.write_text(PAGE.read_text(encoding="utf-8").partition(HEADING)[0] + of_files(known | found), encoding="utf-8")
+        return int(any(c["failed"] for c in certificates))
+    text = report(cases, Counter(one["function"] for one in refused), certificates)
     print(text)
     if options.write:
-        (ROOT / "docs" / "conformance.md").write_text(text, encoding="utf-8")
+        known = json.loads(COUNTED.read_text(encoding="utf-8")) if COUNTED.exists() else {}
+        PAGE.write_text(text + ("\n" + of_files(known) if known else ""), encoding="utf-8")
     return 0
+
+
+def kept(folder: Path, files: Sequence[str]) -> None:
+    """Runs tests, and keeps in a folder what they ask. A test that fails is no reason to stop: its rows are compared all the same."""
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "--plain-bundle", str(folder), *files], cwd=ROOT, check=False, stdout=sys.stderr)
+
+
+def counted(
+    cases: Sequence[Mapping[str, Any]], refused: Sequence[Mapping[str, str]], certificates: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """By file of tests and function: how many cases there are, how many each engine passed, how many statements have no plain SQL."""
+    found: dict[str, Any] = {}
+
+    def of(file: str, function: str) -> Counter[str]:
+        return found.setdefault(file, {"date": f"{datetime.now(UTC):%Y-%m-%d}"}).setdefault(function, Counter())  # type: ignore[no-any-return]
+
+    for case in cases:
+        counts = of(case["name"].rpartition(" ")[0], case["function"])
+        counts["cases"] += 1
+        for one in certificates:
+            counts[one["engine"]] += case["name"] not in one["failed"]
+    for one in refused:
+        of(one["origin"], one["function"])["refused"] += 1
+    return found
+
+
+def of_files(found: Mapping[str, Any]) -> str:
+    """A part of the page: by function, how many cases each engine passed."""
+    functions: dict[str, Counter[str]] = {}
+    engines: dict[str, None] = {}
+    for file in found.values():
+        for function, counts in file.items():
+            if function != "date":
+                functions.setdefault(function, Counter()).update(counts)
+                engines |= dict.fromkeys(name for name in counts if name not in ("cases", "refused"))
+    dates = sorted(file["date"] for file in found.values())
+    lines = [
+        HEADING,
+        "",
+        "Made by `python3 run.py conformance --cases --write`: the statements of the functions' tests, which compare a call's rows with slow",
+        "definitions, with Kafka's own cases, or with a conversation. Each was kept with its tables, Delta tables among them, and with the call's",
+        "rows and columns; its plain SQL ran on each Spark, in a process without the pack, under the settings of the session that asked.",
+        "",
+        f"{sum(c['cases'] for c in functions.values())} cases of {len(found)} files, {dates[0]} to {dates[-1]}.",
+        "",
+        "| function | " + " | ".join(engines) + " | has no plain SQL |",
+        "|---" * (len(engines) + 2) + "|",
+    ]
+    for function, counts in sorted(functions.items()):
+        passed = [f"{counts[engine]} of {counts['cases']}" for engine in engines]
+        lines.append(f"| `{function}` | " + " | ".join(passed) + f" | {counts['refused'] or ''} |")
+    lines += ["", "The files: " + ", ".join(f"`{name.removeprefix('tests/')}`" for name in sorted(found)) + "."]
+    return "\n".join(lines) + "\n"
 
 
 def bundled(folder: Path, only: str) -> None:
@@ -84,6 +173,10 @@ def ran(engine: str, folder: Path, connect: str = "", patience: int = PATIENCE, 
     if not again:
         results.unlink(missing_ok=True)
     names = [case["name"] for case in json.loads((folder / "cases.json").read_text(encoding="utf-8"))]
+    if again and results.exists():
+        known = json.loads(results.read_text(encoding="utf-8"))
+        if known["found"].keys() >= set(names):
+            return dict(known)
     command = [
         str(python(engine)),
         str(HERE / "engine.py"),
@@ -92,7 +185,10 @@ def ran(engine: str, folder: Path, connect: str = "", patience: int = PATIENCE, 
         str(results),
         *([connect] if connect else []),
     ]
-    while not answered(engine, subprocess.Popen(command, stdout=sys.stderr), results, patience):
+    environment = dict(os.environ)
+    if engine.startswith("spark-"):
+        environment["DELTA_JARS"] = jars(command[0])
+    while not answered(engine, subprocess.Popen(command, stdout=sys.stderr, env=environment), results, patience):
         known = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {"engine": engine, "found": {}}
         stuck = next((name for name in names if name not in known["found"]), None)
         if stuck is None:  # it only did not end
@@ -105,21 +201,28 @@ def ran(engine: str, folder: Path, connect: str = "", patience: int = PATIENCE, 
 def answered(engine: str, process: subprocess.Popen[bytes], results: Path, patience: int) -> bool:
     """Waits for an engine to end. False: it had nothing new for too long, and was stopped. It writes its results when it begins, too."""
     begun = before = changed(results)
+    starting = max(STARTING, 10 * (patience - PATIENCE))
     since = time.monotonic()
     while process.poll() is None:
         time.sleep(1)
         now = changed(results)
         if now != before:
             before, since = now, time.monotonic()
-        if time.monotonic() - since > (STARTING if now == begun else patience):
+        if time.monotonic() - since > (starting if now == begun else patience):
             process.kill()
             process.wait()
             if now == begun:
-                raise RuntimeError(f"{engine} did not begin within {STARTING} s")
+                raise RuntimeError(f"{engine} did not begin within {starting} s")
             return False
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, process.args)
     return True
+
+
+def jars(python: str) -> str:
+    """Where the jars of Delta are that go with the Spark of a Python."""
+    asked = "import os; from streamtime.session import delta_jars; print(os.pathsep.join(map(str, delta_jars())))"
+    return subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def changed(results: Path) -> float | None:
@@ -150,7 +253,12 @@ def certificate(cases: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) 
     failed = {}
     for case in cases:
         found = results["found"].get(case["name"], {"error": "did not run"})
-        if "error" in found:
+        if case["rows"] is None:
+            if "columns" not in found or "error" not in found:
+                failed[case["name"]] = found.get("error", "the call fails when it runs, and this does not")
+            elif found["columns"] != case["columns"]:
+                failed[case["name"]] = f"other columns: {found['columns']}"
+        elif "error" in found:
             failed[case["name"]] = found["error"]
         elif found["columns"] and found["columns"] != case["columns"]:
             failed[case["name"]] = f"other columns: {found['columns']}"
@@ -186,6 +294,12 @@ def report(cases: Sequence[Mapping[str, Any]], refused: Mapping[str, int], certi
         mine = [case["name"] for case in cases if case["function"] == function]
         passed = [f"{sum(name not in c['failed'] for name in mine)} of {len(mine)}" for c in certificates]
         lines.append(f"| `{function}` | " + " | ".join(passed) + f" | {refused.get(function, 0) or ''} |")
+    return "\n".join([*lines, *failures(certificates)]) + "\n"
+
+
+def failures(certificates: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What failed on each engine, and why."""
+    lines: list[str] = []
     for one in certificates:
         reasons: dict[str, list[str]] = {}
         for name, reason in one["failed"].items():
@@ -195,7 +309,7 @@ def report(cases: Sequence[Mapping[str, Any]], refused: Mapping[str, int], certi
             lines += [
                 f"| {len(names)}, e.g. {names[0]} | {reason} |" for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1]))
             ]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def shortened(reason: str) -> str:

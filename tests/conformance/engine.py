@@ -1,6 +1,7 @@
 """Runs the texts of a bundle on one engine, which has neither the pack nor its tests: `engine.py NAME BUNDLE RESULTS [module:function]`.
 
-Results are the columns of each case, and its rows where they are not those of the call; or the first line of the error.
+Results are the columns of each case, and its rows where they are not those of the call; or the first line of the error. For Spark,
+DELTA_JARS has the paths of Delta's jars.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import importlib
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +19,10 @@ from typing import Any
 import rows
 
 Rows = list[list[str | None]]
+Settings = dict[str, str]
 Run = Callable[[str], tuple[str, Rows]]  # a text to the columns and the rows of its result
-Engine = tuple[str, Run, Callable[[str, Path], None]]  # its name and version, how it runs a text, how a table becomes known by a name
+Known = Callable[[str, Path], None]  # a table becomes known by a name
+Engine = tuple[str, Run, Known, Callable[[Settings], None]]  # its name and version, how it does these, and how its session is set
 
 
 MACROS = (  # what sqlglot leaves to DuckDB as it is, in its own words
@@ -55,8 +59,11 @@ def spark(_: str) -> Iterator[Engine]:
     builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.sql.adaptive.enabled", "false")
     # rows are few and plans large: to compile Java takes longer than to run
     builder = builder.config("spark.sql.codegen.wholeStage", "false").config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    session = builder.getOrCreate()
-    yield f"Spark {session.version}", _through(session), _views(session)
+    builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+    builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+    builder = builder.config("spark.databricks.delta.snapshotPartitions", "1").config("spark.sql.warehouse.dir", tempfile.mkdtemp())
+    session = builder.config("spark.driver.extraClassPath", os.environ["DELTA_JARS"]).getOrCreate()
+    yield f"Spark {session.version}", _through(session), _views(session), _settings(session)
     session.stop()
 
 
@@ -72,7 +79,7 @@ def sail(_: str) -> Iterator[Engine]:
     server.start(background=True)
     session = SparkSession.builder.remote(f"sc://127.0.0.1:{server.listening_address[1]}").getOrCreate()
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    yield f"Sail {version('pysail')}", _through(session), _views(session)
+    yield f"Sail {version('pysail')}", _through(session), _views(session), _settings(session)
     session.stop()
     server.stop()
 
@@ -107,10 +114,10 @@ def duckdb(_: str) -> Iterator[Engine]:
             raise
 
     def known(name: str, path: Path) -> None:
-        views[name] = f"CREATE OR REPLACE TEMP VIEW \"{name}\" AS SELECT * FROM read_parquet('{path}/*.parquet')"
+        views[name] = f"CREATE OR REPLACE TEMP VIEW \"{name.strip('`')}\" AS SELECT * FROM read_parquet('{path}/*.parquet')"
         connections[0].execute(views[name])
 
-    yield f"DuckDB {engine.__version__}", run, known
+    yield f"DuckDB {engine.__version__}", run, known, as_it_is
 
 
 @contextmanager
@@ -129,25 +136,67 @@ def own(connect: str) -> Iterator[Engine]:
 
     def known(name: str, path: Path) -> None:
         cursor = connection.cursor()
-        cursor.execute(f"CREATE OR REPLACE TEMPORARY VIEW `{name}` AS {path.with_suffix('.sql').read_text(encoding='utf-8')}")
+        cursor.execute(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {path.with_suffix('.sql').read_text(encoding='utf-8')}")
         cursor.close()
 
-    yield connect, run, known
+    yield connect, run, known, as_it_is
     connection.close()
+
+
+class FailedAsItRan(Exception):
+    """A text that was right, and had these columns."""
+
+    def __init__(self, columns: str, error: Exception) -> None:
+        super().__init__(columns)
+        self.columns, self.error = columns, error
 
 
 def _through(session: Any) -> Run:
     def run(text: str) -> tuple[str, Rows]:
         df = session.sql(text)
-        return df.schema.simpleString(), rows.of_table(df.toDF(*[f"c{i}" for i in range(len(df.columns))]).toArrow())
+        columns = df.schema.simpleString()
+        try:
+            return columns, rows.of_table(df.toDF(*[f"c{i}" for i in range(len(df.columns))]).toArrow())
+        except Exception as error:  # whatever Spark has
+            raise FailedAsItRan(columns, error) from error
 
     return run
 
 
+def _settings(session: Any) -> Callable[[Settings], None]:
+    usual: Settings = {}
+
+    def settle(settings: Settings) -> None:
+        for name in settings.keys() - usual.keys():
+            usual[name] = session.conf.get(name)
+        for name, value in usual.items():
+            session.conf.set(name, settings.get(name, value))
+
+    return settle
+
+
+def as_it_is(settings: Settings) -> None:
+    """For an engine whose settings are other ones."""
+    if settings:
+        raise ValueError(f"it would take {settings}")
+
+
 def _views(session: Any) -> Callable[[str, Path], None]:
     def known(name: str, path: Path) -> None:
+        in_schema, plain = "`.`" in name, name.strip("`")
+        if in_schema:
+            session.sql(f"CREATE SCHEMA IF NOT EXISTS {name.rpartition('.')[0]}")
+        if (path / "_delta_log").exists():
+            session.catalog.dropTempView(plain)  # another case's, which would stand in front of it
+            session.sql(f"DROP TABLE IF EXISTS {name}")
+            session.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
+            return
         columns = path.with_suffix(".ddl").read_text(encoding="utf-8")
-        session.read.schema(columns).parquet(str(path)).createOrReplaceTempView(name)
+        if in_schema:
+            session.sql(f"DROP TABLE IF EXISTS {name}")
+            session.sql(f"CREATE TABLE {name} ({columns}) USING parquet LOCATION '{path}'")
+        else:
+            session.read.schema(columns).parquet(str(path)).createOrReplaceTempView(plain if plain.isidentifier() else name)
 
     return known
 
@@ -175,19 +224,22 @@ def main(kind: str, bundle: Path, results: Path, connect: str = "") -> None:
     """Runs what is not in the results yet: who started this may have stopped an engine that gave no answer."""
     found: dict[str, Any] = json.loads(results.read_text(encoding="utf-8"))["found"] if results.exists() else {}
     cases = json.loads((bundle / "cases.json").read_text(encoding="utf-8"))
-    with ENGINES[kind](connect) as (name, run, known):
+    with ENGINES[kind](connect) as (name, run, known, settle):
         keep(results, name, found)  # it has begun
         places: dict[str, str] = {}
         for case in cases:
             if case["name"] in found:
                 continue
             try:
+                settle(case.get("settings", {}))
                 for table, place in case["tables"].items():
                     if places.get(table) != place:
                         known(table, bundle / "tables" / place)
                         places[table] = place
                 columns, its = run(case["text"])
                 found[case["name"]] = {"columns": columns} | ({} if its == case["rows"] else {"rows": its})
+            except FailedAsItRan as failed:
+                found[case["name"]] = {"columns": failed.columns, "error": gist(failed.error)}
             except Exception as error:  # whatever the engine has
                 found[case["name"]] = {"error": gist(error)}
             keep(results, name, found)

@@ -1,4 +1,4 @@
--- JOIN_CHANGES and AGGREGATE_CHANGES, as a conversation. First KIP-914: A and B are changelogs of one key, `n` is when a change came, `ts` its time
+-- JOIN_CHANGES, AGGREGATE_CHANGES and FILTER_CHANGES, as a conversation. First KIP-914: A and B are changelogs of one key, `n` is when a change came, `ts` its time
 CREATE OR REPLACE TEMP VIEW a AS SELECT n, 'k' AS k, timestamp_seconds(s) AS ts, a FROM VALUES (1, 0, 'a0'), (2, 4, 'a4') AS t(n, s, a);
 CREATE OR REPLACE TEMP VIEW b AS SELECT n, 'k' AS k, timestamp_seconds(s) AS ts, b FROM VALUES (3, 2, 'b2'), (4, 1, 'b1') AS t(n, s, b);
 -- as they come: the old b1 takes the place of b2
@@ -23,6 +23,13 @@ SELECT n, outcome, explanation FROM AGGREGATE_CHANGES(TABLE(v) PARTITION BY k OR
 -- a filter: what fails it is a deletion (V8); a WHERE would keep v1
 SELECT n, rows, change_type FROM AGGREGATE_CHANGES(TABLE(SELECT *, 'all' AS every FROM v) PARTITION BY k ORDER BY n, time => 'ts', group_by => ARRAY('every'), aggregates => 'count(*) AS rows', deleted => 'NOT (v = "v1")') ORDER BY n, change_seq;
 SELECT n, rows, change_type FROM AGGREGATE_CHANGES(TABLE(SELECT *, 'all' AS every FROM v WHERE v = 'v1') PARTITION BY k ORDER BY n, time => 'ts', group_by => ARRAY('every'), aggregates => 'count(*) AS rows') ORDER BY n, change_seq;
+-- KIP-914's filter: as they come, the second deletion is left out, and who takes the newest time sees v2, which was over by then
+CREATE OR REPLACE TEMP VIEW f AS SELECT n, 'k' AS k, timestamp_seconds(s) AS ts, v FROM VALUES (1, 1, 'v1'), (2, 2, 'x'), (3, 4, 'x'), (4, 3, 'v2') AS t(n, s, v);
+SELECT n, v, change_type, change_time FROM FILTER_CHANGES(TABLE(f) PARTITION BY k ORDER BY n, time => 'ts', condition => 'v LIKE "v%"') ORDER BY n;
+SELECT max_by(change_type, change_time) AS newest FROM FILTER_CHANGES(TABLE(f) PARTITION BY k ORDER BY n, time => 'ts', condition => 'v LIKE "v%"');
+-- versioned: no deletion is left out
+SELECT n, v, change_type, change_time FROM FILTER_CHANGES(TABLE(f) PARTITION BY k ORDER BY n, time => 'ts', condition => 'v LIKE "v%"', versioned => true) ORDER BY n;
+SELECT max_by(change_type, change_time) AS newest FROM FILTER_CHANGES(TABLE(f) PARTITION BY k ORDER BY n, time => 'ts', condition => 'v LIKE "v%"', versioned => true);
 -- a report: how many people buy in each town, and for how much, kept as orders and moves come in
 CREATE OR REPLACE TEMP VIEW orders AS SELECT offset, name, timestamp_seconds(s) AS ts, amount FROM VALUES (1, 'ann', 10, 12), (2, 'bob', 20, 30), (5, 'ann', 50, 20), (7, 'bob', 70, NULL) AS t(offset, name, s, amount);
 CREATE OR REPLACE TEMP VIEW towns AS SELECT offset, name, timestamp_seconds(s) AS ts, town FROM VALUES (3, 'ann', 5, 'Rome'), (4, 'bob', 5, 'Rome'), (6, 'ann', 60, 'Oslo') AS t(offset, name, s, town);

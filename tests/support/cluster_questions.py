@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 import streamtime
+from streamtime.shelf import FUNCTIONS
+from streamtime.shell import script
+from streamtime.sql.call.spec import Spec
 
 # 60 rows that arrive out of order, of five keys, one of them NULL, with times of which one is NULL
 ROWS = """CREATE OR REPLACE TEMP VIEW rows AS SELECT nullif('k' || id % 5, 'k4') AS k, id AS off, id % 7 AS n,
@@ -100,6 +104,21 @@ STREAMS = {
     "PARTITION BY (k, w) ORDER BY id, time => 'ts', window_end => 'w + INTERVAL 1 MINUTE')",
 }
 Ask = Callable[[SparkSession, Path], list[str]]
+CLAUSES = re.compile(r"\) PARTITION BY \(?([\w, ]+?)\)? ORDER BY (\w+)(?=[,)])")
+
+
+def by_options(text: str) -> str:
+    """A call with keys and order as options, as a Python UDTF takes them: given by clauses, Spark would divide the rows by key."""
+
+    def array(names: str) -> str:
+        return f"ARRAY({', '.join(repr(name.strip()) for name in names.split(','))})"
+
+    return CLAUSES.sub(lambda m: f"), keys => {array(m[1])}, order_by => {array(m[2])}", text)
+
+
+def statements(spec: Spec) -> tuple[str, ...]:
+    """What is asked of a function: what stands above, or else the examples of its page."""
+    return STATEMENTS.get(spec.name) or tuple(example.query for example in spec.examples)
 
 
 def shown(rows: list[Any]) -> list[str]:
@@ -113,9 +132,9 @@ def questions() -> Iterator[tuple[str, Ask]]:
         return lambda spark, _: shown(spark.sql(text).collect())
 
     yield "the workers", workers
-    for name, texts in STATEMENTS.items():
-        for number, text in enumerate(texts):
-            yield f"{name} {number}", statement(text)
+    for spec in FUNCTIONS:
+        for number, text in enumerate(statements(spec)):
+            yield f"{spec.name} {number}", statement(text)
     yield "a versioned table", versioned
     for how, text in AS_OF.items():
         yield f"as of {how}", statement(text)
@@ -125,7 +144,8 @@ def questions() -> Iterator[tuple[str, Ask]]:
 
 def prepare(spark: SparkSession) -> None:
     """The input, in the session and in its current schema."""
-    for text in (ROWS, ORDERS, *FED):
+    of_pages = [cut.sql for spec in FUNCTIONS if spec.name not in STATEMENTS for e in spec.examples for cut in script.statements(e.setup)]
+    for text in (ROWS, ORDERS, *FED, *of_pages):
         spark.sql(text)
 
 

@@ -104,6 +104,7 @@ def look(spark: SparkSession) -> dict[str, Any]:
         lambda text: streamtime.query(spark, text, {"k": 1, "w": within}),
         "SELECT v FROM DEDUPLICATE(TABLE(SELECT * FROM events WHERE k = :k) PARTITION BY k ORDER BY ts, within => :w) WHERE k = :k",
     )
+    seen["cells"] = cells(spark)
     seen["picture"] = sketched(spark, f"SELECT * FROM {CALL}", 60).lines
     seen["in the server"] = answer(spark.sql, f"SELECT v FROM {CALL}")
     seen["stream"] = streamed(spark)
@@ -113,6 +114,28 @@ def look(spark: SparkSession) -> dict[str, Any]:
     streamtime.unregister(spark)
     seen["udtf gone"] = answer(spark.sql, f"SELECT v FROM {as_options}")
     return seen
+
+
+def cells(spark: SparkSession) -> list[str]:
+    """What stands below cells of a notebook whose session this is."""
+    from notebook import Notebook
+
+    notebook = Notebook(spark=spark, k=1)
+    notebook.run("%load_ext streamtime")
+    try:
+        return [
+            notebook.shown(cell)
+            for cell in (
+                f"%sql SELECT v FROM {CALL} ORDER BY v",
+                f"%%sql\nCREATE OR REPLACE TEMP VIEW once AS SELECT * FROM {CALL};\nSELECT v FROM once WHERE k = :k ORDER BY v",
+                f"%%sql mine <<\nSELECT * FROM {CALL}",
+                "mine.count()",
+                f"%sql SELECT v FROM {CALL.replace('within', 'withn')}",
+            )
+        ]
+    finally:
+        notebook.close()
+        spark.sql("DROP VIEW IF EXISTS once")
 
 
 def pages(spark: SparkSession) -> list[str]:

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import re
 
-FREE = (
-    "DEDUPLICATE",
-    "DISTINCT_IN_WINDOW",
-    "SESSIONIZE",
-    "SESSION_UPDATES",
-    "WINDOW_UPDATES",
-    "SUPPRESS_UNTIL_CLOSE",
-    "SUPPRESS_UNTIL_TIME_LIMIT",
-    "FUNCTION_CATALOG",
-    "VERSIONS",
-    "TABLE_HISTORY",
-    "AS_OF_JOIN",
-    "ASSIGN_TASKS",
-)
+from streamtime.shelf import FUNCTIONS
+
+FREE = tuple(spec.name for spec in FUNCTIONS)  # what our errors begin with
 
 
 def of_any_spark(text: str) -> str:

@@ -125,6 +125,20 @@ DECLARED = (  # a versioned table
     "INSERT INTO declared SELECT s, k, t, v, gone FROM nasty WHERE id % 2 = 0",
     "ALTER TABLE declared RENAME COLUMN cost TO price",
 )
+VISITED = (  # a table that gets a column, and views over it, of which one is made anew
+    "CREATE TABLE visited (who STRING, at TIMESTAMP) USING delta LOCATION '{}'",
+    "INSERT INTO visited SELECT k, t FROM nasty",
+    "SET streamtime.views = plain",
+    "CREATE VIEW as_it_was AS SELECT * FROM DEDUPLICATE(TABLE(visited) PARTITION BY who ORDER BY at)",
+    "CREATE VIEW refreshed AS SELECT * FROM DEDUPLICATE(TABLE(visited) PARTITION BY who ORDER BY at)",
+    "ALTER TABLE visited ADD COLUMN page STRING",
+    "INSERT INTO visited SELECT DISTINCT 'another', t, k FROM nasty",
+    "CREATE OR REPLACE VIEW refreshed AS SELECT * FROM DEDUPLICATE(TABLE(visited) PARTITION BY who ORDER BY at)",
+)
+VIEWS = {  # and what each gives
+    "as_it_was": "SELECT who, at FROM DEDUPLICATE(TABLE(SELECT who, at FROM visited) PARTITION BY who ORDER BY at)",
+    "refreshed": "SELECT * FROM DEDUPLICATE(TABLE(visited) PARTITION BY who ORDER BY at)",
+}
 WINDOWS = [
     f"WINDOW_UPDATES({EVENT}, {HOUR}, {SUMS})",
     f"WINDOW_UPDATES({ARRIVAL}, {HOPPING}, {SUMS}{CLOCKS})",
@@ -196,6 +210,12 @@ SUPPRESS += [  # how full it was, with several clocks and with one
 LEFT = "TABLE(SELECT s, k, off, t, v, gone FROM nasty WHERE id % 3 > 0) PARTITION BY (s, k) ORDER BY off"
 OTHER = "TABLE(SELECT s, k, off, t, d, id, gone FROM nasty WHERE id % 3 = 0) PARTITION BY (s, k) ORDER BY off"
 VERSIONED = "versioned => ARRAY('left', 'right'), retention => INTERVAL 3 SECONDS, clock_by => ARRAY('s')"
+BOUNDED = "max_records => 2, when_full => 'spill'"  # which is as no bound, where nothing lies in memory
+SUPPRESS += [
+    f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 3 SECONDS, {BOUNDED}, output => 'all')",
+    f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, {BOUNDED}, output => 'all')",
+    f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS{CLOCKS}, {BOUNDED}, output => 'metrics')",
+]
 GROUPED = "group_by => ARRAY('s', 'd'), aggregates => 'count(*) AS n_rows, count(v) AS present, sum(v) AS total, avg(v) AS mean'"
 CHANGELOGS = [
     *(f"JOIN_CHANGES({LEFT}, {OTHER}, time => 't', deleted => 'gone', join_type => '{j}')" for j in ("inner", "outer")),
@@ -297,6 +317,8 @@ OVER_DELTA = {
     "what one commit did": "SELECT * FROM TABLE_HISTORY('stock', from => 2, to => 2)",
     "AS OF commits": "SELECT e.id, e.t, p.n FROM nasty e LEFT JOIN stock FOR SYSTEM_TIME AS OF e.t p ON e.k = p.k AND p.n > e.v",
     "AS OF numbers of commits": "SELECT e.id, p.* FROM nasty e JOIN stock VERSION AS OF e.v p ON e.k = p.k",
+    "TIMESTAMP AS OF": "SELECT e.id, p.price FROM nasty e LEFT JOIN declared TIMESTAMP AS OF e.t p ON e.s = p.s AND e.k = p.k AND p.price > 1",
+    "AS OF, USING": "SELECT id, s, k, price FROM nasty e JOIN declared FOR SYSTEM_TIME AS OF e.t p USING (s, k)",
     "AS OF a versioned table": "SELECT e.id, p.price FROM nasty e JOIN declared FOR SYSTEM_TIME AS OF e.t p ON e.s = p.s AND e.k = p.k",
     "its deletions": f"SELECT id, price FROM AS_OF_JOIN({EVENT}, TABLE(SELECT * FROM declared WHERE s > 0) PARTITION BY (s, k) ORDER BY t)",
 }

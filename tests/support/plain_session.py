@@ -1,4 +1,4 @@
-"""A session of plain PySpark, in a process that cannot import the pack: runs texts over Parquet files and keeps what they give."""
+"""A session of plain PySpark, in a process that cannot import the pack: runs texts over Parquet files, and a notebook, and keeps what they give."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import pickle
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook" / "databricks_plain.py"
+Rows = list[list[str | None]]
 
 
 class Blocked:
@@ -55,6 +59,31 @@ def as_numbers(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def cells(notebook: str) -> Iterator[tuple[str, str]]:
+    """The cells of a Databricks notebook's source, each with its language."""
+    for cell in notebook.removeprefix("# Databricks notebook source\n").split("\n# COMMAND ----------\n"):
+        lines = cell.strip().splitlines()
+        magic = [line.removeprefix("# MAGIC").removeprefix(" ") for line in lines]
+        yield (magic[0].removeprefix("%"), "\n".join(magic[1:])) if lines[0].startswith("# MAGIC %") else ("python", cell)
+
+
+def shown(spark: SparkSession, notebook: str) -> list[Rows]:
+    """What a notebook shows, run from its first cell to its last: of each table the columns and the rows, as text."""
+    found: list[Rows] = []
+
+    def display(df: DataFrame) -> None:
+        rows = df.select([df[column].cast("string") for column in df.columns]).collect()
+        found.append([list(df.columns), *map(list, rows)])
+
+    names = {"spark": spark, "display": display}
+    for language, text in cells(notebook):
+        if language == "python":
+            exec(text, names)
+        elif language == "sql" and (df := spark.sql(text)).columns:
+            display(df)
+    return found
+
+
 def main(folder: Path, jars: str) -> None:
     sys.meta_path.insert(0, Blocked())  # type: ignore[arg-type]
     settings = {
@@ -81,14 +110,17 @@ def main(folder: Path, jars: str) -> None:
     spark = builder.getOrCreate()
     for table in (folder / "tables").iterdir():
         reopened(spark, table)
+    for statement in pickle.loads((folder / "views").read_bytes()):  # as the other session's catalog has them
+        spark.sql(statement)
     texts = pickle.loads((folder / "texts").read_bytes())
     found = {}
     for name, text in texts.items():
         df = spark.sql(text)
         found[name] = (*said(df), scans(df))
+    notebook = shown(spark.newSession(), NOTEBOOK.read_text())
     spark.stop()
     assert "streamtime" not in sys.modules
-    (folder / "found").write_bytes(pickle.dumps(found))
+    (folder / "found").write_bytes(pickle.dumps((found, notebook)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,33 @@ class Source:
             finally:
                 self.progress += query.recentProgress
         return [row for rows in self.found.values() for row in rows]
+
+
+def on_the_wall(source: Source, text: str, rows: int) -> list[Any]:
+    """What a query by the clock on the wall puts out until so many rows are there. It never ends by itself: time always passes."""
+    source.stream().createOrReplaceTempView("events")
+    found: dict[int, list[Any]] = {}
+    commits = source.folder / "checkpoint" / "commits"  # a micro-batch that is not there runs again, by another clock
+
+    def write(df: DataFrame, batch: int) -> None:
+        found[batch] = df.collect()
+
+    writer = source.spark.sql(text).writeStream.foreachBatch(write).option("checkpointLocation", str(source.folder / "checkpoint"))
+    until = time.monotonic() + 900
+    for left in reversed(range(10)):
+        query = writer.trigger(processingTime="500 milliseconds").start()
+        try:
+            while time.monotonic() < until and query.isActive:
+                if sum(map(len, found.values())) >= rows and (commits / str(max(found))).exists():
+                    break
+                time.sleep(0.2)
+            problem = query.exception()  # afterwards there may be one that says no more than that it was stopped
+        finally:
+            query.stop()
+        if left == 0 or "Python worker failed to connect back" not in str(problem):  # as in `Source.run`
+            break
+    assert problem is None
+    return [row for some in found.values() for row in some]
 
 
 def at(seconds: float) -> datetime.datetime:

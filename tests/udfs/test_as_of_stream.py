@@ -157,6 +157,18 @@ def test_state_keeps_the_newest_version_and_no_deletion() -> None:
     assert (stream.counts["right_too_old_total"], stream.held()) == (1, False)
 
 
+def test_the_clock_on_the_wall_lets_rows_go_and_stream_time_never_goes_back() -> None:
+    stream = MeetingStream(Meeting("F", meetings(grace=5 * STEP, retention=50 * STEP), KEYS, {}, "t", wall=True))
+    right = {"k": "a", "t": 100 * STEP, "right": True, "l": None, "r": 1, "gone": False, "version": 0}
+    left = right | {"right": False, "l": 2, "r": None}
+    assert stream.run(table([right, left]), 104 * STEP) == []  # the clock says 104
+    assert [(r["l"], r["r"]) for r in stream.run(table([]), 105 * STEP)] == [(2, 1)]
+    assert [r["l"] for r in stream.run(table([left | {"l": 3}]), 90 * STEP)] == [3]  # set back: it is 105 still
+    assert stream.run(table([left | {"l": 4, "t": 101 * STEP}]), 90 * STEP) == []
+    assert stream.run(table([]), 105 * STEP) == []
+    assert [r["l"] for r in stream.run(table([]), 106 * STEP)] == [4]
+
+
 def test_moments_are_micros() -> None:
     """The reference and the kernel speak of the same times, also before 1970."""
     assert (

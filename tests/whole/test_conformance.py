@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from support import ROOT, nasty
+from support import ROOT, as_plain, nasty
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +57,12 @@ def test_an_engine_of_ones_own_gets_a_certificate(
     made.add("mine", "SELECT * FROM VERSIONS(TABLE(nasty) PARTITION BY (s, k) ORDER BY t)")
     made.add("mine", "SELECT * FROM nasty")
     made.add(
-        "mine", "SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(nasty) PARTITION BY s ORDER BY t, max_records => 2, when_full => 'spill')"
+        "mine",
+        "SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT(TABLE(nasty) PARTITION BY s ORDER BY t, max_records => 2, when_full => 'emit_early')",
     )
     made.write()
     assert [case.function for case in made.cases] == ["DEDUPLICATE", "VERSIONS"]
-    assert len(made.refused["SUPPRESS_UNTIL_TIME_LIMIT"]) == 1
+    assert [one["function"] for one in made.refused] == ["SUPPRESS_UNTIL_TIME_LIMIT"]
     cases = json.loads((tmp_path / "cases.json").read_text())
     assert len(cases[0]["rows"]) > 30
     spark.catalog.dropTempView("nasty")
@@ -80,6 +81,59 @@ def test_an_engine_of_ones_own_gets_a_certificate(
         assert "| `SESSIONIZE` | 0 of 0 | 3 |" in text
         assert ("What my_engine:connect lacks" in text) is wrong
     spark.catalog.dropTempView("nasty")
+
+
+ROWS = "SELECT id, id % 3 AS k, timestamp_seconds(1e9 + id * 7 % 5) AS t FROM range({})"
+OF_ROWS = "TABLE(kept) PARTITION BY k ORDER BY id, time => 't'"
+
+
+def ask_as_tests_do(spark: SparkSession, schema: str) -> None:
+    """Rows, other rows of that name, Delta tables as they were, settings of a session, what fails when it runs, what is no plain SQL."""
+    for count in (9, 20):
+        spark.sql(ROWS.format(count)).createOrReplaceTempView("kept")
+        for _ in range(2):
+            spark.sql(f"SELECT id, reason, t::STRING FROM DEDUPLICATE({OF_ROWS}, output => 'all')")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    spark.sql(f"SELECT id, t::STRING, ('x' || id)::INT AS none FROM DEDUPLICATE({OF_ROWS})")
+    spark.conf.unset("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.sql(f"CREATE TABLE {schema}.stock USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true) AS SELECT 1L AS k, 10 AS amount")
+    for amount in (20, 30):
+        spark.sql(f"SELECT e.id, s.amount FROM kept e JOIN {schema}.stock VERSION AS OF e.id s ON s.k = e.k")
+        spark.sql(f"UPDATE {schema}.stock SET amount = {amount}")
+    spark.sql(f"SELECT * FROM DEDUPLICATE({OF_ROWS.replace('kept', 'SELECT *, 1 DIV (id - 3) AS x FROM kept')})")
+    spark.sql(f"SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT({OF_ROWS}, max_records => 2, when_full => 'emit_early')")
+    spark.sql("SELECT count(*) FROM kept")
+
+
+def test_what_tests_ask_is_kept_and_runs_in_a_process_without_the_pack(
+    spark: SparkSession, tools: types.SimpleNamespace, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = as_plain.Kept(spark, tmp_path)
+    try:
+        ask_as_tests_do(spark, schema)
+    finally:
+        kept.stop()
+    kept.write()
+    spark.catalog.dropTempView("kept")
+    cases, refused = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("cases", "refused"))
+    assert [case["function"] for case in cases] == ["DEDUPLICATE", "DEDUPLICATE", "DEDUPLICATE", "AS OF", "AS OF", "DEDUPLICATE"]
+    assert [one["function"] for one in refused] == ["SUPPRESS_UNTIL_TIME_LIMIT"]
+    assert [None if case["rows"] is None else len(case["rows"]) for case in cases] == [9, 20, 3, 7, 7, None]
+    monkeypatch.setattr(tools.conformance, "python", lambda _: sys.executable)
+    results = tools.conformance.ran("spark-4.2", tmp_path, patience=120)
+    assert results["engine"].startswith("Spark 4.")
+    certificate = tools.conformance.certificate(cases, results)
+    assert certificate["failed"] == {}
+    found = tools.conformance.counted(cases, refused, [certificate])
+    file = "tests/whole/test_conformance.py"
+    assert found[file]["DEDUPLICATE"] == {"cases": 4, results["engine"]: 4}
+    assert found[file]["SUPPRESS_UNTIL_TIME_LIMIT"] == {"refused": 1}
+    assert "| `AS OF` | 2 of 2 |  |" in tools.conformance.of_files(found)
+    for case in cases:  # each is compared
+        case["rows"] = None if case["rows"] else []
+    assert len(tools.conformance.certificate(cases, results)["failed"]) == len(cases)
 
 
 def test_an_engine_that_hangs_is_stopped_and_goes_on(tools: types.SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

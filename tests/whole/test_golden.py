@@ -8,19 +8,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import nullcontext
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from support import TESTS
 from support.golden import FREE, of_any_spark
+from support.jvm import compiled
 
 from streamtime.shell.script import statements
 
-pytestmark = pytest.mark.usefixtures("as_users")
-
 GOLDEN = TESTS / "golden"
 WRONG = "wrong_calls"  # whose answers are all errors, of which more must hold than their words
+COMPILED = ("as_of", "suppress")  # conversations whose plans Spark compiles, as for users; scenarios of all functions are compiled, too
 
 
 def answer(spark: SparkSession, statement: str) -> str | AnalysisException:
@@ -61,7 +62,8 @@ def compare(spark: SparkSession, name: str, spoken: Iterable[tuple[str, str | An
 
 @pytest.mark.parametrize("name", sorted({p.stem for p in GOLDEN.glob("*.sql")} - {WRONG}))
 def test_conversation(spark: SparkSession, name: str) -> None:
-    compare(spark, name, [(asked, answer(spark, asked)) for asked in asked_of(name)])
+    with compiled(spark) if name in COMPILED else nullcontext():
+        compare(spark, name, [(asked, answer(spark, asked)) for asked in asked_of(name)])
 
 
 # A sentence of ours behind Spark's own

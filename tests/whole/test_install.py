@@ -8,15 +8,16 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
 import pytest
 from support import ROOT, TESTS
+from support.documents import blocks
 from support.jvm import talking
 
 from streamtime import java
-from streamtime.shelf import FUNCTIONS
 
 Said = dict[str, tuple[str, str]]
 
@@ -75,25 +76,31 @@ def test_the_workers_example_loses_no_flight_when_a_worker_dies(tmp_path: Path) 
 
 
 def test_each_example_is_run_by_a_test() -> None:
-    """A script by its name, or as a part of one that is; a folder as a whole."""
-    tests = "\n".join(path.read_text() for path in TESTS.rglob("*.py"))
-    scripts = "\n".join(path.read_text() for path in (ROOT / "examples").glob("*.py"))
-    for path in (ROOT / "examples").iterdir():
-        if path.is_dir():
-            assert path.name == "__pycache__" or re.search(rf'"examples" / "{path.name}"|examples/{path.name}\b', tests), path.name
-        else:
-            assert re.search(rf'"{path.stem}"|examples/{path.stem}\b', tests) or f"from {path.stem} import" in scripts, path.name
+    """Each file, by its name, in a test or in a line of a page that a test runs; or as a part of one that is run, which names it."""
+    ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}  # what runs write into these folders
+    left = {path for path in (ROOT / "examples").rglob("*") if path.is_file() and not ignored & {*above(path)}}
+    assert len(left) > 30
+    texts = [path.read_text() for path in TESTS.rglob("*.py")]
+    texts += [block.text for page in (ROOT / "docs").glob("*.md") for block in blocks(page.read_text())]
+    while run := {path for path in left if any(named(path, text) for text in texts)}:
+        texts = [path.read_text() for path in run]
+        left -= run
+    assert not left
 
 
-def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
-    script = TESTS / "support" / "bare_workers.py"
-    said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout.splitlines()
-    found = [line.split(" ", 2) for line in said if line.startswith(("analyzer ", "udtf "))]
-    counts = {door: {name: answer for d, name, answer in found if d == door} for door in ("analyzer", "udtf")}
-    assert list(counts["analyzer"]) == [s.name for s in FUNCTIONS if s.tables]
-    assert list(counts["udtf"]) == [s.name for s in FUNCTIONS if s.local is not None]
-    assert counts["udtf"].items() <= counts["analyzer"].items()
-    assert all(answer.isdigit() for answer in counts["analyzer"].values()), found
+def above(path: Path) -> Iterator[str]:
+    """The names of a file and of its folders, and where they are."""
+    inside = path.relative_to(ROOT)
+    yield from inside.parts
+    yield from (folder.as_posix() for folder in (inside, *inside.parents))
+
+
+def named(path: Path, text: str) -> bool:
+    """Whether a text has the file, or what is in it, by name."""
+    stem = re.escape(path.stem)
+    return bool(
+        re.search(rf'["\'/]({re.escape(path.name)}|{stem})["\']|/{re.escape(path.name)}\b|\b{stem}\(\)|(from|import) {stem}\b', text)
+    )
 
 
 def test_the_wheel_holds_the_three_folders_as_one_package(tmp_path: Path) -> None:

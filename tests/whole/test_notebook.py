@@ -14,6 +14,7 @@ import pytest
 import sqlglot
 from pyspark.sql import SparkSession
 from support import ROOT
+from support.plain_session import NOTEBOOK, cells
 
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.syntax.tokens import blank
@@ -65,15 +66,14 @@ def test_the_notebooks_for_databricks_are_made_of_the_same_script(spark: SparkSe
     assert build.INSTALL in (ROOT / "docs" / "install.md").read_text().split("## Databricks")[1]  # the lines that leave out what is there
     assert build.as_databricks(script) == (HERE / "databricks.py").read_text()
     plain = build.as_databricks(script, build.compiling(spark.newSession()))
-    assert plain == (HERE / "databricks_plain.py").read_text()
+    assert plain == NOTEBOOK.read_text()
     for text in (plain, build.as_databricks(script)):
         compile(text.replace("\n%pip", "\n# %pip"), "notebook", "exec")
         assert text.startswith("# Databricks notebook source\n")
         assert "**Not run on Databricks**" in text
-    cells = [cell for cell in plain.split("# COMMAND ----------") if "# MAGIC %sql" in cell]
-    assert len(cells) >= 6
-    for cell in cells:
-        sql = "\n".join(line.removeprefix("# MAGIC").removeprefix(" ") for line in cell.strip().splitlines()[1:])
+    texts = [text for language, text in cells(plain) if language == "sql"]
+    assert len(texts) >= 6
+    for sql in texts:
         assert sqlglot.parse_one(sql, dialect="databricks")
         assert not [spec.name for spec in FUNCTIONS if f"{spec.name}(" in blank(sql)], sql
 

@@ -29,7 +29,9 @@ def test_the_second_run_takes_new_rows_and_knows_the_duplicates_of_the_first(tmp
     install, serve = map(shlex.split, start.splitlines())
     assert (install[:2], serve[:2]) == (["pip", "install"], ["streamtime", "serve"])
     shutil.copytree(ROOT / PROJECT, tmp_path / PROJECT)
-    written = "\n".join(path.read_text().partition("\n")[2] for path in sorted((tmp_path / PROJECT / "transformations").iterdir()))
+    tables = {path.stem: path.read_text().partition("\n")[2] for path in sorted((tmp_path / PROJECT / "transformations").iterdir())}
+    assert [*tables] == ["orders_once", "priced_orders"]
+    written = "\n".join(tables.values())
     assert [*filter(None, statements.splitlines())] == [*filter(None, written.splitlines())]
     spec = tmp_path / PROJECT / "spark-pipeline.yml"
     spec.write_text(spec.read_text().replace("file:///tmp/streamtime-pipelines", (tmp_path / "storage").as_uri()))

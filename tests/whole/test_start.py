@@ -10,9 +10,12 @@ import sys
 import tomllib
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyspark
+import pytest
+from packaging.requirements import Requirement
 from support import ROOT
 
 PAGE = (ROOT / "docs" / "install.md").read_text()
@@ -21,18 +24,31 @@ WANTED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["depend
 THERE = {"pyspark", "delta-spark"}  # with Spark
 ON_DATABRICKS = THERE | {"numpy", "pyarrow", "protobuf"}
 PROBE = """
-import importlib.abc, json, sys
+import json, sys
 blocked = set(json.loads(sys.argv[1]))
 
-class Blocked(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] in blocked:
-            raise ModuleNotFoundError(f"{name} is not on the page")
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
 
-sys.meta_path.insert(0, Blocked())
-import streamtime, streamtime.api, streamtime.shell.cli, streamtime.server.serving, streamtime.plain.hosting
-print(streamtime.__version__)
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, *more):
+        return None if name.partition(".")[0] in blocked else self.finder.find_spec(name, *more)
+
+sys.meta_path[:] = map(Without, sys.meta_path)
+exec(sys.argv[2])
+print("imported")
 """
+BASE = "import streamtime, streamtime.api, streamtime.shell.cli, streamtime.server.serving, streamtime.plain.hosting"
+EXTRAS = {  # what each is for
+    "connect": "import pyspark.sql.connect.session",
+    "notebook": "import ipykernel, matplotlib.figure, streamtime.notebook.magic",
+    "pipelines": "import pyspark.pipelines.cli",
+    "expectations": "import streamtime.expectations; streamtime.expectations.no_duplicates_within('k', 'ts')",
+    "dbt": "import streamtime.dbt.adapter, streamtime.dbt.project, pyhive.hive",
+}
 
 
 def block(section: str, language: str) -> str:
@@ -95,28 +111,45 @@ def test_where_spark_is_there_the_page_names_all_else_that_the_pack_needs() -> N
     assert named("Databricks", "%pip install 'sqlglot") == {r for r in WANTED if package(r) not in ON_DATABRICKS}
 
 
+def there(*extras: str) -> set[str]:
+    """The packages that come with what the page names, and with these extras."""
+    return closure([*named("A wheel from a clone", "pip install 'sqlglot"), "pyspark", "delta-spark", f"streamtime[{','.join(extras)}]"])
+
+
+def probed(found: set[str], text: str, missing: Iterable[str] = ()) -> subprocess.CompletedProcess[str]:
+    """These lines, where of all that is installed here only these packages are, and not even those modules."""
+    blocked = {top for top, owners in packages_distributions().items() if not {package(o) for o in owners} & found} | {*missing}
+    return subprocess.run([sys.executable, "-c", PROBE, json.dumps(sorted(blocked)), text], capture_output=True, text=True, check=False)
+
+
 def test_with_what_the_page_names_and_nothing_else_the_pack_is_imported() -> None:
-    there = closure([*named("A wheel from a clone", "pip install 'sqlglot"), "pyspark", "delta-spark", "streamtime"])
-    tops = packages_distributions()
-    blocked = {top for top, owners in tops.items() if not {package(o) for o in owners} & there}
-    assert {"matplotlib", "IPython", "dbt_common", "starlette", "great_expectations", "pytest"} <= blocked
-    for missing, fails in ((set[str](), False), ({"jinja2"}, True)):
-        command = [sys.executable, "-c", PROBE, json.dumps(sorted(blocked | missing))]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert bool(done.returncode) == fails, done.stderr[-2000:]
-        assert fails == ("ModuleNotFoundError: jinja2 is not on the page" in done.stderr)
+    assert not {"matplotlib", "ipython", "dbt-core", "starlette", "great-expectations", "pytest"} & there()
+    done = probed(there(), BASE)
+    assert done.stdout == "imported\n", done.stderr[-2000:]
+    assert "No module named 'jinja2'" in probed(there(), BASE, ["jinja2"]).stderr
+
+
+@pytest.mark.parametrize("extra", [extra for extra in EXTRAS if extra != "pipelines" or find_spec("pyspark.pipelines")])
+def test_an_extra_brings_what_its_part_imports(extra: str) -> None:
+    found = there(extra)
+    assert found > there()
+    done = probed(found, EXTRAS[extra])
+    assert done.stdout == "imported\n", done.stderr[-2000:]  # without grpcio, PySpark ends the process, and with 0
 
 
 def closure(requirements: Iterable[str]) -> set[str]:
-    """These packages, and what they ask for; of the pack itself only what it is without Spark."""
-    left, found = [package(r) for r in requirements], set[str]()
+    """These packages, and what they ask for; of the pack itself only its extras."""
+    left, found = [*map(Requirement, requirements)], set[tuple[str, str]]()
     while left:
-        if (name := left.pop()) in found:
-            continue
-        found.add(name)
-        try:
-            asked = [] if name == "streamtime" else requires(name) or []
-        except PackageNotFoundError:
-            continue
-        left += [package(r) for r in asked if "extra ==" not in r]
-    return found
+        asking = left.pop()
+        name = package(asking.name)
+        for extra in {"", *asking.extras} - {extra for known, extra in found if known == name}:
+            found.add((name, extra))
+            try:
+                asked = [*map(Requirement, requires(name) or ())]
+            except PackageNotFoundError:
+                continue
+            if name == "streamtime":
+                asked = [r for r in asked if r.marker is not None]
+            left += [r for r in asked if r.marker is None or r.marker.evaluate({"extra": extra})]
+    return {name for name, _ in found}

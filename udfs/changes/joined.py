@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
-from streamtime.udfs.changes.latest import PLACE, REASONS, SEQ, Latest, Seen, kept, numbered, seen
+from streamtime.udfs.changes.latest import PLACE, REASONS, SEQ, Latest, Seen, kept, numbered, same_group, seen
 from streamtime.udfs.state import Entries, Taken
 
 
@@ -22,6 +22,9 @@ class Report:
     reason: str
     stream_time: str
     only_dropped: bool
+    told: tuple[str, ...] = ()  # also these: whether there was a row, whether there is one, both of one group, and times: of the other
+    # side's row, of the newest change of this side before
+    group_by: tuple[str, ...] = ()  # what tells groups apart
 
 
 @dataclass(frozen=True)
@@ -77,4 +80,16 @@ class JoinedChanges(Latest):
         like = rows.schema.field(self.log.time).type
         clocks = groups.times(np.full(len(wanted), clock), np.full(len(wanted), clock == LOWEST), like)
         words = pa.array(REASONS, pa.string()).take(pa.array(found.reasons[wanted]))
-        return rows.append_column(report.reason, words).append_column(report.stream_time, clocks)
+        rows = rows.append_column(report.reason, words).append_column(report.stream_time, clocks)
+        for name, column in zip(report.told, self._told(found, report.group_by, like) if report.told else (), strict=True):
+            rows = rows.append_column(name, column)
+        return rows
+
+    def _told(self, found: Seen, group_by: tuple[str, ...], like: pa.DataType) -> tuple[pa.Array, ...]:
+        """What each change did, and what it met. Nothing is asked of one that did not apply."""
+        had, has = (self._present(found, last) for last in (found.before, found.now))
+        others = np.stack([np.where(found.mine == side, LOWEST, found.times(last)) for side, last in enumerate(found.now)])
+        before = np.stack([np.where(found.mine == side, last, -1) for side, last in enumerate(found.before)]).max(axis=0)
+        newest = np.where(before >= 0, found.time[before], LOWEST)
+        times = [groups.times(moments, moments == LOWEST, like) for moments in (others.max(axis=0), newest)]
+        return pa.array(had | self.always), pa.array(has), pa.array(had & has & same_group(found, group_by)), *times

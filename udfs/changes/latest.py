@@ -17,8 +17,9 @@ from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import only
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
+from streamtime.udfs.closing import minus
 from streamtime.udfs.state import Entries
-from streamtime.udfs.versions import minus, refused
+from streamtime.udfs.versions import refused
 
 LIVES_BY, SIDE, TIME, ALIVE, PLACE, SEQ = range(6)  # an entry
 WIDTH = 6
@@ -158,6 +159,16 @@ def seen(log: Log, rows: pa.Table, group: Ints, clock: int, owner: Ints, held: E
     both = [carried(group, starts, np.where((reasons == APPLIED) & (mine == s), at, -1), held_of[s]) for s in range(log.sides)]
     whose = np.concatenate((owner, group))
     return Seen(rows, group, reasons, side, time, alive, whose, [now for now, _ in both], [before for _, before in both], held)
+
+
+def same_group(found: Seen, group_by: Sequence[str]) -> Flags:
+    """Whether a change of the only side, and what was there before it, are equal in these columns."""
+    at = len(found.held) + np.arange(len(found.group))
+    same = np.ones(len(at), bool)
+    for column in found.pool(group_by).columns if group_by else ():
+        now, before = (column.take(pa.array(which)).combine_chunks() for which in (at, np.maximum(found.before[0], 0)))
+        same &= ~groups.differs(now, before)
+    return same
 
 
 def _too_old(log: Log, side: int, mine: Ints, moments: Ints, clock: int) -> Flags:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.groups import Flags, Ints
-from streamtime.udfs.changes.latest import Latest, Seen, kept, seen
+from streamtime.udfs.arrays.groups import Ints
+from streamtime.udfs.changes.latest import Latest, kept, same_group, seen
 from streamtime.udfs.state import Entries, Taken
 
 
@@ -27,7 +26,7 @@ class Replaced(Latest):
         found = seen(self.log, rows, group, int(clock[0]), owner, held)
         at = len(owner) + np.arange(len(group))
         has, had = found.applied & found.there(at), found.applied & found.there(found.before[0])
-        same = has & had & self._same(found, at)
+        same = has & had & same_group(found, self.group_by)
         row = np.concatenate((np.flatnonzero(had), np.flatnonzero(has)))
         comes = np.repeat([False, True], [int(had.sum()), int(has.sum())])
         order = np.lexsort((comes, row))
@@ -41,11 +40,3 @@ class Replaced(Latest):
             out = out.append_column(name, pa.array(made))
         nothing = np.zeros(len(group), np.int64)  # numbers are those of the groups' changes
         return Taken(out, *kept(self.log, found, nothing, nothing), self.ignored(found))
-
-    def _same(self, found: Seen, at: Ints) -> Flags:
-        pool = found.pool(self.group_by)
-        same = np.ones(len(at), bool)
-        for column in pool.columns:
-            now, before = (column.take(pa.array(which)).combine_chunks() for which in (at, np.maximum(found.before[0], 0)))
-            same &= ~groups.differs(now, before)
-        return same

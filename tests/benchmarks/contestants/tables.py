@@ -10,15 +10,17 @@ import operator
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from .growth import IDLE, LIMITS, beyond, growth
 from .in_spark import FLOOR, OURS
 
 Stored = dict[str, Any]
 PLAIN = ", plain"
+ABOUT = ("rows", "cores", "date", "load_average")
 SUITES = {
     "batch": "In batch, time as a multiple of the bare shuffle + sort",
     "stream": "On a stream, rows a second, with start and end of the query",
@@ -27,7 +29,7 @@ SUITES = {
 
 def table(*lines: list[str]) -> str:
     head, *rows = ["| " + " | ".join(line) + " |" for line in lines]
-    return "\n".join([head, "|" + "---|" * len(lines[0]), *rows]).replace("|  |", "| |")
+    return "\n".join([head, "|" + "---|" * len(lines[0]), *rows]).replace("|  ", "| ")
 
 
 def peers(stored: Stored) -> str:
@@ -78,31 +80,73 @@ def spread(stored: Stored) -> str:
 
 
 def plain(stored: Stored) -> str:
-    """What `plain.py` found: seconds of CPU of plain SQL over those of the call that it was compiled from, and the bar."""
-    shapes = stored["cpu_seconds"]
-    calls = list(dict.fromkeys(name for found in shapes.values() for name in found if f"{name}{PLAIN}" in found))
-    rows = [[call, *[of_call(found, call) for found in shapes.values()], f"{bar(call):.1f}"] for call in calls]
+    """What `plain.py` found: CPU of plain SQL over that of the call that it was compiled from, and the bar; the same by the clock."""
+    shapes = stored["shapes"]
+    found = [one for calls in shapes.values() for one in calls.values()]
+    calls = list(dict.fromkeys(call for of in shapes.values() for call in of))
+    cpus, rounds = between(one["machine"]["cpus"] for one in found), between(len(one["cpu_seconds"]["call"]) for one in found)
+    rows, cores, date, load = (between(one[what] for one in found) for what in ABOUT)
     how = (
-        f"CPU of plain SQL over CPU of the call: {stored['rows']:,} rows, {stored['cores']} cores, medians of {stored['rounds']} interleaved "
-        f"rounds, {stored['date']}, on a machine with {stored['machine']['cpus']} cores and other work (load {stored['load_average']:.0f}); in parentheses, of single rounds"
+        f"CPU of plain SQL over CPU of the call: {rows} rows, {cores} cores, medians of {rounds} interleaved rounds, {date}, on a machine with "
+        f"{cpus} cores and other work (load {load}); in parentheses, of single rounds"
     )
-    return f"{how}.\n\n" + table(["", *shapes, "bar"], *rows)
+    ratios = [[call, *[of_call(of.get(call), call) for of in shapes.values()], f"{bar(call):.1f}"] for call in calls]
+    clock = [[call, *[by_the_clock(of.get(call)) for of in shapes.values()]] for call in calls]
+    took = [
+        [call, *[f"{of[what]:.2f} s" if what in of else "not stored" for what in ("first", "median of three", "CPU of these")]]
+        for call, of in stored["compile_seconds"].items()
+    ]
+    return "\n\n".join(
+        [
+            f"{how}.",
+            table(["", *shapes, "bar"], *ratios),
+            "The same by the clock, which other work disturbs:",
+            table(["", *shapes], *clock),
+            "To compile it, by the clock; and the CPU of that, JVM and Python together:",
+            table(["", "the first time", "median of three more", "CPU of these"], *took),
+        ]
+    )
+
+
+def between(values: Iterable[Any]) -> str:
+    """The least and the largest."""
+    least, *_, most = sorted(values := list(values)) * 2
+    texts = [f"{value:,}" if isinstance(value, int) else str(value) for value in (least, most)]
+    return " to ".join(dict.fromkeys(texts))
 
 
 def plain_one_key(stored: Stored) -> str:
     """What became of plain SQL with all rows in one key."""
-    how = f"{stored['rows']:,} rows of one key, {stored['heap'].upper()}B for the driver, {stored['date']} (load {stored['load_average']:.0f})"
-    rows = [[call, f"{one['seconds']:.0f} s", f"{one['jvm_mb']:,.0f} MB"] for call, one in stored["plain SQL"].items()]
-    return table([how, "elapsed", "JVM, resident at most"], *rows)
+    calls = stored["plain SQL"]
+    rows, _, date, load = (between(one[what] for one in calls.values()) for what in ABOUT)
+    how = f"{rows} rows of one key, {stored['heap'].upper()}B for the driver, {date} (load {load})"
+    lines = [
+        [call, "failed", "", one["failed"].replace("|", "/")]
+        if "failed" in one
+        else [call, f"{one['seconds']:,.0f} s", stored_seconds(one.get("cpu_seconds")), f"{one['jvm_mb']:,.0f} MB"]
+        for call, one in calls.items()
+    ]
+    return table([how, "elapsed", "CPU", "JVM, resident at most"], *lines)
 
 
-def of_call(found: dict[str, list[float]], call: str) -> str:
-    if f"{call}{PLAIN}" not in found:
+def stored_seconds(seconds: float | None) -> str:
+    return "not stored" if seconds is None else f"{seconds:,.0f} s"
+
+
+def of_call(found: Stored | None, call: str) -> str:
+    if found is None:
         return "not run"
-    plain, called = found[f"{call}{PLAIN}"], found[call]
+    plain, called = (found["cpu_seconds"][who] for who in ("plain", "call"))
     rounds, ratio = sorted(map(operator.truediv, plain, called)), statistics.median(plain) / statistics.median(called)
     text = f"{ratio:.2f}" if ratio <= bar(call) else f"**{ratio:.2f}**"
     return f"{text} ({rounds[0]:.2f} to {rounds[-1]:.2f})"
+
+
+def by_the_clock(found: Stored | None) -> str:
+    if found is None or "seconds" not in found:
+        return "not run" if found is None else "not stored"
+    plain, called = (statistics.median(found["seconds"][who]) for who in ("plain", "call"))
+    return f"{plain / called:.2f} ({plain:.1f} against {called:.1f} s)"
 
 
 def bar(call: str) -> float:
@@ -213,16 +257,38 @@ def load(stored: Stored) -> str:
     """What `load.py` found."""
     held, clients = stored["held"], stored["clients"]
     who = ", ".join(f"{count} of {name}" for name, count in clients.items())
+    blocks = len(held) - 1
+    each = sorted({stored["rounds"][name] / count / blocks for name, count in clients.items()})
+    rounds = "1 round each" if each == [1] else f"{each[0]:.1f} to {each[-1]:.1f} rounds each"
     how = (
-        f"{sum(clients.values())} clients at once ({who}), on {stored['machine']['cores']} cores, {stored['date']}: {stored['answers']:,} answers "
-        f"in {stored['seconds']} seconds, {stored['wrong'] or 'none'} wrong"
+        f"{sum(clients.values())} clients at once ({who}), {blocks} blocks of {rounds}, on {stored['machine']['cores']} cores, {stored['date']}: "
+        f"{stored['answers']:,} answers in {stored['seconds']} seconds with {IDLE} of rest after each block, {stored['wrong'] or 'none'} wrong"
     )
-    return f"{how}.\n\n" + table(["", *held], *[[what, *[str(one[what]) for one in held.values()]] for what in held["before"]])
+    grown, over = growth(held), beyond(held)
+    head = ["", *held, "rose by", "may rise by"]
+    rows = [
+        [what, *[str(one[what]) for one in held.values()], *[str(of[what]) if what in of else "" for of in (grown, LIMITS)]]
+        for what in held["before"]
+    ]
+    verdict = f"Over the limit: {'; '.join(over)}." if over else "No session is left, and nothing rose by more than it may."
+    return f"{how}.\n\n{table(head, *rows)}\n\n{verdict}"
+
+
+def changes(stored: Stored) -> str:
+    """What `changes.py` found of most rows: seconds of the processor over those of bare shuffle + sort."""
+    most = max(line["rows"] for line in stored["lines"])
+    how = f"{most:,} rows, {stored['machine']['cores']} cores, medians of {stored['rounds']} interleaved rounds, {stored['date']}, with other work on them"
+    rows = []
+    for line in (line for line in stored["lines"] if line["rows"] == most):
+        function, _, what = line["call"].partition(", ")
+        rows.append([f"`{function}`, {what}", f"{line['cpu ratio']:.1f}"])
+    return table([how, "CPU over that of bare shuffle + sort"], *rows)
 
 
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "peers": ("speed", peers),
     "spread": ("scale", spread),
+    "changes": ("changelogs", changes),
     "plain": ("plain", plain),
     "plain_one_key": ("plain", plain_one_key),
     "cluster": ("scale", cluster),

@@ -79,6 +79,15 @@ def test_versions_grow_but_by_rows_within_the_grace_and_the_last_of_two_with_one
         assert "on_call: 1 rows are new, but older than the grace of 10 days, and were not put" in ways[way]["log"], way
 
 
+def test_a_rota_has_late_changes_in_their_place_and_of_two_at_one_time_the_larger(ways: dict[str, Said]) -> None:
+    shifts = [json.loads(row) for row in ways["served"]["rows"]["rota"]]
+    assert sorted((s["origin"], s["valid_from"][5:16], s["team"], s.get("valid_to", "")[5:16]) for s in shifts) == [
+        ("EWR", "01-01T00:00", "blue", "01-02T12:00"), ("EWR", "01-02T12:00", "red", "01-12T18:00"), ("EWR", "01-12T18:00", "blue", ""),
+        ("JFK", "01-01T00:00", "green", "01-13T00:00"), ("JFK", "01-13T00:00", "red", "01-20T06:00"), ("JFK", "01-20T06:00", "blue", ""),
+        ("LGA", "01-01T00:00", "green", "01-01T18:00"), ("LGA", "01-01T18:00", "red", "01-10T12:00"), ("LGA", "01-10T12:00", "blue", ""),
+    ]  # fmt: skip
+
+
 def test_changes_are_merged_whatever_their_order(ways: dict[str, Said]) -> None:
     found = ways["here"]["changes"]
     assert found["1"] == ["1 Ann", "3 Cyd", "4 dee"]
@@ -117,7 +126,7 @@ def test_the_project_that_the_page_writes_answers_what_it_says(ways: dict[str, S
     found = ways["here"]["page"]
     first, after = "1 JFK 2026-01-01 10:00:00", ["3 LGA 2026-01-01 10:40:00", "5 LGA 2026-01-01 13:00:00"]
     assert [row.rpartition(" ")[0] for row in found["pages"]] == [first, *after]
-    assert found["log"] == found["pages"]
+    assert found["log"] == found["pages"] == found["by the executable"]
     assert [row.split()[:2] for row in found["trap"]] == [["3", "LGA"], ["4", "JFK"]]  # of JFK, 1 had been kept
     assert found["prices"] == ["mug 2026-01-01 09:00:00 8.0 False", "mug 2026-01-01 10:00:00 None True"] + [
         f"tea 2026-01-01 {at}:00:00 {price} False" for at, price in (("09", "1.0"), ("11", "1.2"))
@@ -133,6 +142,17 @@ def test_the_docs_know_what_a_call_reads(ways: dict[str, Said]) -> None:
     assert {"flights", "alerts", "pages", "pages_log", "hourly", "on_call", "shifts"} <= set(docs["tables"])
     assert docs["pages_log"] == ["model.flights.alerts"]
     assert docs["pager"] == ["model.flights.pages_by_team"]
+
+
+def test_each_file_of_the_project_is_part_of_what_was_built(ways: dict[str, Said]) -> None:
+    project = ROOT / "examples" / "dbt_project"
+    there = {
+        path.relative_to(project).as_posix()
+        for folder in ("macros", "models", "seeds", "tests")
+        for path in (project / folder).rglob("*.*")
+    }
+    assert "tests/pages_log_is_the_batch_answer.sql" in there
+    assert not there - {*ways["here"]["docs"]["files"]}
 
 
 def test_a_view_stores_the_call_where_the_server_knows_it_and_plain_sql_where_not(ways: dict[str, Said]) -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 import sqlglot
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from support import TESTS, nasty
-from support.plain_calls import ARRIVAL, CALLS, DAYS, DECLARED, EVENT, FAR, HOUR, OVER_DELTA, STATEMENTS, STOCK
-from support.plain_session import said
+from support.plain_calls import CALLS, DAYS, DECLARED, EVENT, FAR, OVER_DELTA, STATEMENTS, STOCK, VIEWS, VISITED
+from support.plain_session import NOTEBOOK, Rows, said
 
 import streamtime
 from streamtime.plain import databricks
@@ -27,8 +29,9 @@ from streamtime.session import delta_jars
 @pytest.fixture(scope="module")
 def compared(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, str]]]:
-    """Of each statement: what its call gives here, what its plain SQL gives in a process without the pack, and that text."""
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, str], list[Rows]]]:
+    """Of each statement: what its call gives here, what its plain SQL gives in a process without the pack, and that text. And what the
+    notebook of plain SQL shows there."""
     folder = tmp_path_factory.mktemp("plain")
     rows = nasty.scenarios(17, 60)
     nasty.view(spark, rows).write.parquet(str(folder / "tables" / "nasty"))
@@ -37,12 +40,16 @@ def compared(
     right.write.parquet(str(folder / "tables" / "prices"))
     for table in ("nasty", "odd", "prices"):
         spark.read.parquet(str(folder / "tables" / table)).createOrReplaceTempView(table)
-    for name, commits in (("stock", STOCK), ("declared", DECLARED)):
+    for name, commits in (("stock", STOCK), ("declared", DECLARED), ("visited", VISITED)):
         spark.catalog.dropTempView(name)  # another file's, which would stand in front of it
         for commit in commits:
             spark.sql(commit.format(folder / "tables" / name))
     statements = {call: f"SELECT * FROM {call}" for call in CALLS} | STATEMENTS | OVER_DELTA
+    spark.conf.unset("streamtime.views")
     texts = {name: streamtime.compile(spark, text) for name, text in statements.items()}
+    (folder / "views").write_bytes(pickle.dumps([spark.sql(f"SHOW CREATE TABLE {view}").head()[0] for view in VIEWS]))  # type: ignore[index]
+    texts |= {view: f"SELECT * FROM {view}" for view in VIEWS}
+    statements |= VIEWS
     (folder / "texts").write_bytes(pickle.dumps(texts))
     script = TESTS / "support" / "plain_session.py"
     command = [sys.executable, str(script), str(folder), os.pathsep.join(map(str, delta_jars()))]
@@ -50,10 +57,13 @@ def compared(
         wanted = {name: said(spark.sql(text)) for name, text in statements.items()}
         log = other.communicate()[0]
         assert other.returncode == 0, log[-3000:]
-    yield wanted, pickle.loads((folder / "found").read_bytes()), texts
+    found, notebook = pickle.loads((folder / "found").read_bytes())
+    yield wanted, found, texts, notebook
     for table in ("nasty", "odd", "prices"):
         spark.catalog.dropTempView(table)
-    for table in ("stock", "declared"):
+    for view in VIEWS:
+        spark.sql(f"DROP VIEW {view}")
+    for table in ("stock", "declared", "visited"):
         spark.sql(f"DROP TABLE {table}")
 
 
@@ -64,7 +74,7 @@ def rounded(name: str, rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("name", [*CALLS, *STATEMENTS, *OVER_DELTA])
 def test_plain_sql_gives_what_the_call_gives_where_the_pack_is_not(compared: Any, name: str) -> None:
-    wanted, found, texts = compared
+    wanted, found, texts, _ = compared
     assert found[name][0] == wanted[name][0]
     assert rounded(name, found[name][1]) == rounded(name, wanted[name][1]), texts[name]
     if "dropped" not in name:
@@ -74,12 +84,17 @@ def test_plain_sql_gives_what_the_call_gives_where_the_pack_is_not(compared: Any
     assert databricks.missing(texts[name]) == []
 
 
+def test_a_view_is_read_where_the_pack_is_not_and_follows_its_table_when_it_is_made_anew(compared: Any) -> None:
+    wanted, found, _ = compared
+    for view in VIEWS:
+        assert found[view][:2] == wanted[view][:2], view
+    assert ("page" in found["as_it_was"][0], "page" in found["refreshed"][0]) == (False, True)
+    assert any(row[0] == "another" and row[2] for row in found["refreshed"][1])
+
+
 READ_MORE = {  # what a call has in it that reads its input more often, and how often; docs/plain.md says why
     ("AS_OF_JOIN", "arrival =>", "retention =>"): 4,
-    ("SESSION_UPDATES", EVENT, "emit => 'final'"): 4,
     ("SUPPRESS", EVENT): 3,
-    ("WINDOW_UPDATES", EVENT, "at_end => 'emit'"): 3,
-    ("WINDOW_UPDATES", ARRIVAL, HOUR, "at_end => 'emit'"): 4,
 }
 
 
@@ -111,6 +126,18 @@ def test_a_history_across_a_column_that_was_renamed_is_refused(spark: SparkSessi
     ):
         streamtime.compile(spark, "SELECT * FROM TABLE_HISTORY('declared')")
     assert "table_changes('`default`.`declared`', 2, 2)" in streamtime.compile(spark, "SELECT * FROM TABLE_HISTORY('declared', from => 2)")
+
+
+def test_the_notebook_of_plain_sql_shows_what_the_one_with_calls_does(compared: Any) -> None:
+    """Each table that is stored in orders.ipynb, the last of which is pandas', with numbers before its rows."""
+    stored = []
+    for cell in nbformat.read(NOTEBOOK.with_name("orders.ipynb"), as_version=4).cells:
+        for data in [output.data for output in cell.get("outputs", []) if "text/html" in output.data]:
+            head, *lines = data["text/plain"].splitlines()
+            rows = lines[1:-1] if cell.source.startswith("%%sql") else [line.partition(" ")[2] for line in lines]
+            stored.append([line.split() for line in (head, *rows)])
+    assert [[" ".join(map(str, row)).split() for row in table] for table in compared[3]] == stored
+    assert len(stored) == 5
 
 
 CLICKS = {"clicks": "user_id STRING, ts TIMESTAMP, page STRING"}
@@ -154,6 +181,107 @@ def test_tables_that_the_session_does_not_have_are_given_by_their_columns_and_le
     spark.catalog.dropTempView("clicks")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE}")
+
+
+GOLDEN = TESTS / "golden" / "plain"
+COLUMNS = {  # of tables that the golden texts read
+    "visits": "who STRING, at TIMESTAMP, page STRING, n INT",
+    "rates": "who STRING, since TIMESTAMP, rate DECIMAL(9,2), gone BOOLEAN",
+}
+VISITS = "TABLE(visits) PARTITION BY who ORDER BY at"
+BY_N = "TABLE(visits) PARTITION BY who ORDER BY n, time => 'at'"
+RATES = "TABLE(rates) PARTITION BY who ORDER BY since"
+TEXTS = {  # one of each function, and what once followed the session's settings, or where rows lie
+    "aggregate_changes": f"AGGREGATE_CHANGES({VISITS}, group_by => ARRAY('page'), aggregates => 'count(*) AS visitors')",
+    "as_of_join": f"AS_OF_JOIN({VISITS}, {RATES}, deleted => 'gone')",
+    "deduplicate": f"DEDUPLICATE({VISITS}, within => INTERVAL 10 MINUTES)",
+    "distinct_in_window": f"DISTINCT_IN_WINDOW({BY_N}, size => INTERVAL 1 HOUR)",
+    "filter_changes": f"FILTER_CHANGES({VISITS}, condition => 'n > 0')",
+    "join_changes": f"JOIN_CHANGES({VISITS}, {RATES}, deleted => 'gone')",
+    "sessionize": f"SESSIONIZE({VISITS}, gap => INTERVAL 30 MINUTES)",
+    "session_updates": f"SESSION_UPDATES({VISITS}, gap => INTERVAL 30 MINUTES, aggregates => 'count(*) AS n', emit => 'final')",
+    "suppress_until_close": f"SUPPRESS_UNTIL_CLOSE({VISITS}, window_end => 'at', grace => INTERVAL 1 HOUR)",
+    "suppress_until_time_limit": f"SUPPRESS_UNTIL_TIME_LIMIT({VISITS}, wait => INTERVAL 5 MINUTES)",
+    "versions": f"VERSIONS({RATES}, deleted => 'gone')",
+    "window_updates": f"WINDOW_UPDATES({VISITS}, size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n', emit => 'final')",
+    "window_updates_sliding": f"WINDOW_UPDATES({VISITS}, difference => INTERVAL 1 HOUR, aggregates => 'count(*) AS n', emit => 'final')",
+}
+
+
+@pytest.fixture
+def in_files(spark: SparkSession) -> Iterator[None]:
+    """The tables, as such; and a session that shuffles into more partitions."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    for name, columns in COLUMNS.items():
+        spark.sql(f"CREATE TABLE {name} ({columns}) USING parquet")
+    spark.conf.set("spark.sql.shuffle.partitions", "70")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", str(before))
+    for name in COLUMNS:
+        spark.sql(f"DROP TABLE {name}")
+
+
+def test_each_function_has_a_text_that_stays_wherever_rows_lie_and_however_a_session_shuffles(
+    spark: SparkSession, request: pytest.FixtureRequest
+) -> None:
+    """STREAMTIME_GOLDEN=write makes the texts anew."""
+    made = {name: streamtime.compile(spark, f"SELECT * FROM {call}", tables=COLUMNS) for name, call in TEXTS.items()}
+    request.getfixturevalue("in_files")
+    assert {name: streamtime.compile(spark, f"SELECT * FROM {call}") for name, call in TEXTS.items()} == made
+    if os.environ.get("STREAMTIME_GOLDEN") == "write":
+        GOLDEN.mkdir(exist_ok=True)
+        for name, text in made.items():
+            (GOLDEN / f"{name}.txt").write_text(text + "\n")
+    assert made == {path.stem: path.read_text().rstrip("\n") for path in GOLDEN.glob("*.txt")}
+
+
+UNDER = [  # a setting, a value, and a statement whose rows follow it
+    (
+        "spark.sql.session.timeZone",
+        "America/New_York",
+        "SELECT * FROM SESSIONIZE(TABLE(SELECT id, k, CAST(t AS DATE) AS day FROM few) PARTITION BY k ORDER BY day, gap => INTERVAL 1 DAY)",
+    ),
+    (
+        "spark.sql.ansi.enabled",
+        "false",
+        "SELECT * FROM VERSIONS(TABLE(few) PARTITION BY k ORDER BY t, deleted => 'CAST(x AS INT) = 1')",
+    ),
+    (
+        "spark.sql.caseSensitive",
+        "true",
+        "SELECT id, k - K AS less FROM DEDUPLICATE(TABLE(SELECT id, k, id AS K, t FROM few) PARTITION BY k ORDER BY t)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("setting", "value", "text"), UNDER)
+def test_a_text_of_another_setting_says_so_and_means_the_same_under_it(spark: SparkSession, setting: str, value: str, text: str) -> None:
+    rows = "SELECT id, id % 2 AS k, timestamp_seconds(id * 40000) AS t, if(id = 3, '1', 'x') AS x FROM range(9)"
+    spark.sql(rows).createOrReplaceTempView("few")
+    usual = spark.conf.get(setting)
+    spark.conf.set(setting, value)
+    try:
+        plain = streamtime.compile(spark, text)
+        assert f"\n     under {setting} = {value} */\n" in plain
+        found = said(spark.sql(plain))
+        assert found == said(spark.sql(text))
+    finally:
+        spark.conf.set(setting, str(usual))
+    try:  # what the comment is for
+        other: Any = said(spark.sql(plain))
+    except PySparkException as refused:
+        other = refused
+    assert other != found
+    assert "under spark." not in streamtime.compile(spark, text.replace("k - K", "k").replace("id AS K, ", ""))
+    spark.catalog.dropTempView("few")
+
+
+def test_check_has_spark_plan_the_text_and_says_what_it_refuses(spark: SparkSession) -> None:
+    text = f"SELECT nobody FROM {DEDUPLICATE}"
+    assert "nobody" in streamtime.compile(spark, text, tables=CLICKS)
+    with pytest.raises(AnalysisException, match=r"^compile: Spark refuses the plain text\.[\s\S]*`nobody`"):
+        streamtime.compile(spark, text, tables=CLICKS, check=True)
+    assert streamtime.compile(spark, text.replace("nobody", "page"), tables=CLICKS, check=True)
 
 
 class Warehouse:
@@ -317,10 +445,20 @@ def test_parameters_that_decide_what_a_call_is_are_refused(spark: SparkSession, 
         (
             "SESSION_UPDATES(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', gap => INTERVAL 1 HOUR, "
             "aggregates => 'sum(CAST(page AS DECIMAL(38, 9))) AS total')",
-            "needs a kernel, which runs in Python",
+            "needs a kernel for `total`, sum(..): sums of more than 28 digits are merged and divided otherwise by Spark.",
         ),
         (
-            "SUPPRESS_UNTIL_TIME_LIMIT(TABLE(clicks) PARTITION BY user_id ORDER BY ts, max_records => 9, when_full => 'spill')",
+            "WINDOW_UPDATES(TABLE(clicks) PARTITION BY user_id ORDER BY ts, size => INTERVAL 1 HOUR, "
+            "aggregates => 'collect_list(map(page, 1)) AS pages')",
+            "needs a kernel for `pages`, collect_list(..): rows are gathered in arrays that are sorted, and MAP<STRING,INT> has no order.",
+        ),
+        (
+            "AGGREGATE_CHANGES(TABLE(clicks) PARTITION BY page ORDER BY ts, group_by => ARRAY('user_id'), "
+            "aggregates => 'avg(CAST(page AS DOUBLE)) AS mean')",
+            "`avg(CAST(page AS DOUBLE)) AS mean` cannot be taken back by Spark's own operators, which round a sum in the order that rows come in.",
+        ),
+        (
+            "SUPPRESS_UNTIL_TIME_LIMIT(TABLE(clicks) PARTITION BY user_id ORDER BY ts, max_records => 9, when_full => 'emit_early')",
             "needs a kernel, which runs in Python",
         ),
         ("DEDUPLICATE(TABLE(flow) PARTITION BY value ORDER BY timestamp)", "needs state, on a stream"),
@@ -331,9 +469,11 @@ def test_what_has_no_plain_sql_is_refused_with_the_other_doors(spark: SparkSessi
     with pytest.raises(AnalysisException) as caught:
         streamtime.compile(spark, f"SELECT 1;\nSELECT *\nFROM {call}", tables=None if "flow" in call else CLICKS)
     message, function = str(caught.value), call.partition("(")[0]
-    assert message.replace(", TABLE:", ":").startswith(f"{function}: this call has no plain SQL: it needs"), message
+    assert re.match(rf"{function}(, TABLE|, `aggregates`)?: this call has no plain SQL: ", message), message
     assert says in message
-    assert "Run it where the pack is: spark.sql in a driver that registered it, or streamtime.query over Spark Connect." in message
+    assert re.search(
+        "Run it where the pack is: spark.sql in a driver that registered it, or streamtime.query|run it where Python runs", message
+    )
     assert "line 2 pos 5" in message
     spark.catalog.dropTempView("flow")
 
@@ -385,6 +525,31 @@ def test_plain_sql_of_one_clock_with_late_rows(spark: SparkSession, call: str) -
     plain = said(spark.sql(streamtime.compile(spark, f"SELECT * FROM {call}")))
     assert plain == said(spark.sql(f"SELECT * FROM {call}"))
     assert (len(plain[1]) == 900) is ("'all'" in call)
+
+
+@pytest.mark.parametrize(
+    ("grace", "rows"),
+    [
+        (  # a row is late, and lies within the session later; two sessions overlap, since the first was closed when the other came to it
+            0,
+            "30:8-30 10: 25:8-30 16:8-30 8:8-30 10:8-30 41:15-51 33:15-51 24:15-51 15:15-51 4: 51:15-51 62:62-62 62:62-62",
+        ),
+        (  # sessions that live side by side are merged by a row that the end of one, which came as the last, lets reach both
+            30,
+            "100:93-130 115:93-130 108:93-130 93:93-130 118:93-130 130:93-130 127:93-130 80: 171:165-171 100: 190:190-190 "
+            "160:149-160 150:149-160 139: 149:149-160 211:211-211 165:165-171",
+        ),
+    ],
+)
+def test_plain_sql_of_one_clock_where_sessions_grow_backwards(spark: SparkSession, grace: int, rows: str) -> None:
+    given = [(number, *row.split(":")) for number, row in enumerate(rows.split())]
+    values = ", ".join(f"({number}, 1, timestamp_seconds({at}))" for number, at, _ in given)
+    spark.sql(f"SELECT * FROM VALUES {values} AS t(off, k, ts)").createOrReplaceTempView("backwards")
+    call = f"TABLE(backwards) PARTITION BY k ORDER BY off, time => 'ts', gap => INTERVAL 10 SECONDS, grace => INTERVAL {grace} SECONDS"
+    text = f"SELECT off, unix_seconds(session_start), unix_seconds(session_end) FROM SESSIONIZE({call}, output => 'all') ORDER BY off"
+    wanted = [(number, *(map(int, its.split("-")) if its else (None, None))) for number, _, its in given]
+    assert [tuple(row) for row in spark.sql(text).collect()] == wanted
+    assert [tuple(row) for row in spark.sql(streamtime.compile(spark, text)).collect()] == wanted
 
 
 @pytest.mark.parametrize("call", [c for c in CALLS if "output" not in c or "all" in c][::9])

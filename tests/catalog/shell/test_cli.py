@@ -474,7 +474,7 @@ def test_statements_are_compiled_from_stdin_or_refused(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "row_number() OVER (PARTITION BY `user_id`" in (tmp_path / "plain.sql").read_text()
     clicks = ("--table", "clicks=user_id STRING, ts TIMESTAMP")
-    limit = call.replace("DEDUPLICATE", "SUPPRESS_UNTIL_TIME_LIMIT").format(", max_records => 9, when_full => 'spill'")
+    limit = call.replace("DEDUPLICATE", "SUPPRESS_UNTIL_TIME_LIMIT").format(", max_records => 9, when_full => 'emit_early'")
     done = run("compile", *clicks, stdin=limit)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("streamtime: SUPPRESS_UNTIL_TIME_LIMIT: this call has no plain SQL: it needs a kernel")

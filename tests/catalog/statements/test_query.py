@@ -475,6 +475,15 @@ def test_over_connect_a_call_is_drawn(connect: Connect) -> None:
     assert (lane[0], lane.count("●"), lane.count("×"), bars.count("┣")) == ("1", 2, 1, 2)
 
 
+@pytest.mark.parametrize("registered", [False, True])
+def test_over_connect_the_cells_of_a_notebook_have_an_answer(connect: Connect, registered: bool) -> None:
+    *shown, wrong = (connect.registered if registered else connect.seen)["cells"]
+    assert shown == ["v\n---\na\nc\nd\n3 rows", "v\n---\na\nc\n2 rows", "", "3"]
+    said, line, mark = wrong.splitlines()
+    assert said == "DEDUPLICATE, `withn`: no such option. Did you mean `within`?; line 1 pos 14"
+    assert line[mark.index("^") :].startswith("DEDUPLICATE(")
+
+
 def test_over_connect_every_case(connect: Connect) -> None:
     rows = sorted(ast.literal_eval(row) for text in CASES for row in connect.answers[text][1])
     assert rows == [(number, e["after"]) for number, case in enumerate(DUPLICATES) for e in case["expected"]]

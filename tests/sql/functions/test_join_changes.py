@@ -326,6 +326,8 @@ def test_a_change_is_shuffled_and_sorted_once(spark: SparkSession) -> None:
         plan = spark.sql(f"SELECT * FROM {JOIN.format('outer', more, '')}")._jdf.queryExecution().executedPlan().toString()
         assert len(re.findall(r"Exchange hashpartitioning", plan)) == shuffles, plan
         assert "Exchange SinglePartition" not in plan
+        sorts = len(re.findall(r"\bSort \[", plan))
+        assert shuffles > 1 or sorts == 2, plan  # before the shuffle and behind it: all windows go by the second
         assert ("Python" in plan) == (shuffles > 1)  # stream time
 
 

@@ -197,6 +197,8 @@ def test_each_side_is_read_once_and_the_join_spreads(spark: SparkSession) -> Non
     assert "SinglePartition" not in plan
     assert "Nested" not in plan
     assert "Python" not in plan
+    salted = re.findall(r"Exchange hashpartitioning\([^)]*__streamtime_salt", plan)
+    assert len(salted) == 2, plan  # rows that name nothing are spread, and the right side is shuffled for its versions and the join at once
 
 
 WRONG = {

@@ -94,6 +94,19 @@ def test_a_small_relation_has_few_rows_where_nothing_makes_more_of_them(spark: S
     assert scans.is_few(spark.sql(rows)) == few
 
 
+def test_a_table_of_delta_has_few_rows_where_its_log_says_so(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE ten USING delta AS SELECT id, timestamp_seconds(id) AS ts, id % 3 AS k FROM range(10)")
+    spark.sql("CREATE TABLE many USING delta AS SELECT id, uuid() AS k FROM range(40000)")
+    spark.sql("INSERT INTO ten VALUES (11, TIMESTAMP '2024-01-01', 2)")
+    assert scans.is_few(spark.table("ten"))
+    assert scans.is_few(spark.sql("SELECT k FROM ten VERSION AS OF 0 WHERE id > 2"))
+    assert not scans.is_few(spark.table("many"))
+    call = "DEDUPLICATE(TABLE(ten) PARTITION BY k ORDER BY id, time => 'ts', within => INTERVAL 1 SECOND)"
+    assert "Exchange SinglePartition, REPARTITION_BY_NUM" in executed(spark.sql(f"SELECT * FROM {call}"))
+    spark.sql("DROP TABLE ten")
+    spark.sql("DROP TABLE many")
+
+
 @pytest.mark.usefixtures("files")
 def test_of_a_role_that_is_computed_files_are_not_read_again(spark: SparkSession) -> None:
     call = "DISTINCT_IN_WINDOW(TABLE(nasty) PARTITION BY {} ORDER BY {}, time => '{}', size => INTERVAL 10 MINUTES)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import random
 from collections import Counter
@@ -11,7 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from support import reference_as_of as slow
-from support.streams import SECOND, Source, at
+from support.streams import SECOND, Source, at, on_the_wall
 
 import streamtime
 
@@ -160,6 +161,62 @@ def test_what_is_too_late_is_told_of(spark: SparkSession, source: Source) -> Non
     }  # fmt: skip
     observed = [p.observedMetrics["met"] for p in source.progress if "met" in p.observedMetrics]
     assert [sum(o[name] for o in observed) for name in ("right_too_old_total", "left_late_total")] == [1, 3]
+
+
+@pytest.mark.parametrize("policy", ["min", "max"])
+def test_an_idle_side_holds_the_join_up_where_both_have_watermarks_unless_the_policy_is_max(
+    spark: SparkSession, source: Source, policy: str
+) -> None:
+    setting = "spark.sql.streaming.multipleWatermarkPolicy"
+    for side, name in enumerate(("lefts", "rights")):
+        source.stream().where(f"off = {side}").withWatermark("ts", "0 seconds").createOrReplaceTempView(name)
+    call = (
+        "SELECT id, price FROM AS_OF_JOIN(TABLE(lefts) PARTITION BY k ORDER BY ts,"
+        " TABLE(SELECT k AS rk, ts AS since, id AS price FROM rights) PARTITION BY rk ORDER BY since, retention => INTERVAL 1 DAY)"
+    )
+    source.add([("a", at(100), 1, 1), ("a", at(99), 9, 0)])
+    source.add([("a", at(105), 2, 0)])
+    source.add([("a", at(300), 3, 0)])  # from now on the right side is idle
+    before = spark.conf.get(setting)
+    try:
+        spark.conf.set(setting, policy)
+        found = source.run(call)
+        assert {(r.id, r.price) for r in found} == ({(2, 1), (3, 1)} if policy == "max" else set())
+        # what a side's watermark was, Spark forgets where a query is started again: so another left row
+        source.add([("a", at(400), 4, 1), ("z", at(301), 5, 0)])
+        assert {(r.id, r.price) for r in source.run(call)} == {(2, 1), (3, 1)}
+    finally:
+        spark.conf.set(setting, str(before))
+
+
+@pytest.mark.parametrize("right", ["stream", "table"])
+def test_idle_streams_let_their_last_rows_go_by_the_clock_on_the_wall(spark: SparkSession, schema: str, source: Source, right: str) -> None:
+    now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    options, soon = ", grace => INTERVAL 6 SECONDS, clock => 'wall'", now - datetime.timedelta(seconds=5)
+    if right == "stream":
+        source.add([("a", soon, 1, 1), ("a", now, 2, 0)])
+        call = BOTH.format(of="events", columns="id, price", options=f"{options}, retention => INTERVAL 1 HOUR")
+    else:
+        call = CALL.format(table=prices(spark, schema), options=options)
+        add(spark, f"{schema}.prices", ("a", soon, False, 1))
+        source.add([("a", now, 2, 0)])
+    (row,) = on_the_wall(source, call, 1)
+    assert (row.id, row.price) == (2, 1)
+    assert datetime.datetime.now(datetime.UTC).replace(tzinfo=None) >= now + datetime.timedelta(seconds=6)
+
+
+def test_the_clock_on_the_wall_needs_a_stream_timestamps_and_rows_that_wait(spark: SparkSession, schema: str, source: Source) -> None:
+    source.stream().selectExpr("*", "ts AS since").createOrReplaceTempView("events")
+    wall = ", clock => 'wall'"
+    with pytest.raises(AnalysisException, match="`clock`: needs `grace` where the right side is a table"):
+        spark.sql(CALL.format(table=prices(spark, schema), options=wall))
+    days = CALL.replace("TABLE(events)", "TABLE(SELECT k, CAST(ts AS DATE) AS ts FROM events)")
+    days = days.replace("{table}", "SELECT k, CAST(ts AS DATE) AS since FROM events")
+    with pytest.raises(AnalysisException, match="`clock`: 'wall' needs a TIMESTAMP as event time, got DATE"):
+        spark.sql(days.format(options=f"{wall}, retention => INTERVAL 9 DAYS"))
+    spark.sql("SELECT 'a' AS k, TIMESTAMP '2024-01-01' AS ts, TIMESTAMP '2024-01-01' AS since").createOrReplaceTempView("batch")
+    with pytest.raises(AnalysisException, match="`clock`: 'wall' is possible on a stream only: in batch no time passes"):
+        spark.sql(CALL.format(table="batch", options=wall).replace("TABLE(events)", "TABLE(batch)"))
 
 
 REFUSED = {

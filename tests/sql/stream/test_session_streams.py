@@ -16,22 +16,30 @@ CALL = "SELECT * FROM SESSIONIZE(TABLE(events) PARTITION BY k ORDER BY id, time 
 FAR = {"k": "far", "t": 10**6 * SECOND, "id": 1000, "off": None}  # the watermark passes all others
 
 
-@pytest.mark.parametrize(("options", "grace"), [("", None), (", grace => INTERVAL 4 SECONDS", 4), (", grace => INTERVAL 0 SECONDS", 0)])
-def test_rows_leave_with_final_bounds_and_late_ones_are_reported(source: Source, options: str, grace: int | None) -> None:
-    random_ = random.Random(options)
+GRACES = {"": None, ", grace => INTERVAL 4 SECONDS": 4, ", grace => INTERVAL 0 SECONDS": 0}
+
+
+def test_rows_leave_with_final_bounds_and_late_ones_are_reported(source: Source) -> None:
+    """All calls in one query."""
+    random_ = random.Random("calls")
     batches = [*random_batches(random_, 8), [FAR], [FAR | {"id": 1001}]]
     clocked = reference.in_micro_batches(batches, ["id"], 0, 1000)
-    lasts = None if grace is None else grace * SECOND
-    judged = reference_sessionize.sessionize([], gap=3 * SECOND, grace=lasts, closing_grace=0, clocked=clocked)
-    found = replay(source, batches, CALL.format(options + ", output => 'all'"), random_)
-    expected = {j.row["id"]: (j.reason, *(j.final or (None, None)), j.stream_time) for j in judged if j.row["k"] != "far"}
-    got = {r.id: (r.reason, micros(r.session_start), micros(r.session_end), micros(r.stream_time) if r.ts else None) for r in found}
-    assert got == expected
-    assert len(found) == len(expected)
-    assert {r.session_id for r in found} == {f"{r.k}@{r.session_start}" if r.session_start else None for r in found}
-    observed = [next(iter(p.observedMetrics.values())) for p in source.progress]
-    assert sum(o.late_drop_total for o in observed) == sum(j.reason == "late" for j in judged)
-    assert sum(o.input_rows for o in observed) == 62
+    told = [CALL.format(f"{options}, output => 'all', name => 'm{i}'") for i, options in enumerate(GRACES)]
+    rows = replay(
+        source, batches, " UNION ALL ".join(t.replace("SELECT *", f"SELECT {i} AS call, *", 1) for i, t in enumerate(told)), random_
+    )
+    for i, (options, grace) in enumerate(GRACES.items()):
+        lasts = None if grace is None else grace * SECOND
+        judged = reference_sessionize.sessionize([], gap=3 * SECOND, grace=lasts, closing_grace=0, clocked=clocked)
+        found = [r for r in rows if r.call == i]
+        expected = {j.row["id"]: (j.reason, *(j.final or (None, None)), j.stream_time) for j in judged if j.row["k"] != "far"}
+        got = {r.id: (r.reason, micros(r.session_start), micros(r.session_end), micros(r.stream_time) if r.ts else None) for r in found}
+        assert got == expected, options
+        assert len(found) == len(expected)
+        assert {r.session_id for r in found} == {f"{r.k}@{r.session_start}" if r.session_start else None for r in found}
+        observed = [p.observedMetrics[f"m{i}"] for p in source.progress]
+        assert sum(o.late_drop_total for o in observed) == sum(j.reason == "late" for j in judged)
+        assert sum(o.input_rows for o in observed) == 62
 
 
 def test_a_stream_cut_anyhow_ends_with_the_sessions_of_batch(spark: SparkSession, source: Source) -> None:

@@ -19,54 +19,65 @@ from support.streams import DDL, SECOND, Source, at, ids, micros, random_batches
 CALL = "DEDUPLICATE(TABLE({}) PARTITION BY k ORDER BY ts, within => INTERVAL 10 SECONDS{})"
 
 
-@pytest.mark.parametrize(
-    ("options", "meaning"),
-    [
-        ("within => INTERVAL 10 SECONDS", {"within": 10 * SECOND}),
-        ("within => INTERVAL 4 SECONDS, watermark => INTERVAL 3 SECONDS, refresh => true", {"within": 4 * SECOND, "refresh": True}),
-        (
-            "within => INTERVAL 3 SECONDS, refresh => true, at_most => INTERVAL 5 SECONDS, offset => 'off'",
-            {"within": 3 * SECOND, "refresh": True, "at_most": 5 * SECOND, "offset": "off"},
-        ),
-        ("offset => 'off'", {"within": None, "offset": "off"}),
-    ],
-)
-def test_deduplicate_over_a_stream_cut_and_restarted_at_random(source: Source, options: str, meaning: dict[str, Any]) -> None:
-    random_ = random.Random(options)
+KEPT: dict[str, dict[str, Any]] = {
+    "within => INTERVAL 10 SECONDS": {"within": 10 * SECOND},
+    "within => INTERVAL 4 SECONDS, watermark => INTERVAL 0 SECONDS, refresh => true": {"within": 4 * SECOND, "refresh": True},
+    "within => INTERVAL 3 SECONDS, refresh => true, at_most => INTERVAL 5 SECONDS, offset => 'off'": {
+        "within": 3 * SECOND, "refresh": True, "at_most": 5 * SECOND, "offset": "off",
+    },
+    "offset => 'off'": {"within": None, "offset": "off"},
+}  # fmt: skip
+
+
+def test_deduplicate_over_a_stream_cut_and_restarted_at_random(source: Source) -> None:
+    """All calls in one query; whose watermark comes late has a query of its own below."""
+    random_ = random.Random("calls")
     batches = random_batches(random_, 12)
+    call = (
+        "SELECT {} AS call, * FROM DEDUPLICATE(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', {}, output => 'all', name => 'm{}')"
+    )
+    text = " UNION ALL ".join(call.format(i, options, i) for i, options in enumerate(KEPT))
+    rows = replay(source, batches, text, random_)
+    for i, (options, meaning) in enumerate(KEPT.items()):
+        got = {r.id: (r.reason, micros(r.kept_time), micros(r.stream_time) if r.ts else None) for r in rows if r.call == i}
+        clocked = reference.in_micro_batches(batches, ["id"], 0, 1000)
+        expected = reference.deduplicate([], **meaning, order=["id"], clocked=clocked)
+        assert got == {j.row["id"]: (j.reason, j.kept_time, j.stream_time) for j in expected}, options
+        observed = [p.observedMetrics[f"m{i}"] for p in source.progress]
+        assert sum(o.input_rows for o in observed) == 60
+        assert sum(o.duplicate_drop_total for o in observed) == sum(j.reason == "duplicate" for j in expected)
+        assert sum(o.null_time_drop_total for o in observed) == sum(j.reason == "null_time" for j in expected)
+
+
+def test_a_watermark_that_comes_late_lets_rows_live_longer(source: Source) -> None:
+    random_ = random.Random("late")
+    batches = random_batches(random_, 12)
+    options = "within => INTERVAL 4 SECONDS, watermark => INTERVAL 3 SECONDS, refresh => true"
     text = f"SELECT * FROM DEDUPLICATE(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', {options}, output => 'all')"
     got = {r.id: (r.reason, micros(r.kept_time), micros(r.stream_time) if r.ts else None) for r in replay(source, batches, text, random_)}
-    delay = 3 * SECOND if "watermark" in options else 0
-    clocked = reference.in_micro_batches(batches, ["id"], delay, 1000)
-    expected = reference.deduplicate([], **meaning, order=["id"], clocked=clocked)
+    clocked = reference.in_micro_batches(batches, ["id"], 3 * SECOND, 1000)
+    expected = reference.deduplicate([], within=4 * SECOND, refresh=True, order=["id"], clocked=clocked)
     assert got == {j.row["id"]: (j.reason, j.kept_time, j.stream_time) for j in expected}
-    observed = [next(iter(p.observedMetrics.values())) for p in source.progress]
-    assert sum(o.input_rows for o in observed) == 60
-    assert sum(o.duplicate_drop_total for o in observed) == sum(j.reason == "duplicate" for j in expected)
-    assert sum(o.null_time_drop_total for o in observed) == sum(j.reason == "null_time" for j in expected)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        "size => INTERVAL 7 SECONDS, grace => INTERVAL 2 SECONDS",
-        "size => INTERVAL 6 SECONDS, slide => INTERVAL 3 SECONDS",
-        "gap => INTERVAL 2 SECONDS",
-    ],
-)
-def test_distinct_in_window_over_a_stream_cut_and_restarted_at_random(source: Source, options: str) -> None:
-    random_ = random.Random(options)
+def test_distinct_in_window_over_a_stream_cut_and_restarted_at_random(source: Source) -> None:
+    random_ = random.Random("windows")
     batches = random_batches(random_, 8)
-    text = f"SELECT * FROM DISTINCT_IN_WINDOW(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', {options}, output => 'all')"
-    found = replay(source, batches, text, random_)
     clocked = reference.in_micro_batches(batches, ["id"], 0, 1000)
-    if "gap" in options:
-        expected = reference.distinct_in_sessions([], gap=2 * SECOND, clocked=clocked)
-    else:
-        size, slide, grace = (7, 7, 2) if "grace" in options else (6, 3, 0)
-        expected = reference.distinct_in_windows([], size=size * SECOND, slide=slide * SECOND, grace=grace * SECOND, clocked=clocked)
-    got = Counter((r.id, r.reason, micros(r.window_start), micros(r.window_end)) for r in found)
-    assert got == Counter((j.row["id"], j.reason, *(j.window or (None, None))) for j in expected)
+    meanings = {
+        "size => INTERVAL 7 SECONDS, grace => INTERVAL 2 SECONDS": reference.distinct_in_windows(
+            [], size=7 * SECOND, slide=7 * SECOND, grace=2 * SECOND, clocked=clocked
+        ),
+        "size => INTERVAL 6 SECONDS, slide => INTERVAL 3 SECONDS": reference.distinct_in_windows(
+            [], size=6 * SECOND, slide=3 * SECOND, grace=0, clocked=clocked
+        ),
+        "gap => INTERVAL 2 SECONDS": reference.distinct_in_sessions([], gap=2 * SECOND, clocked=clocked),
+    }
+    call = "SELECT {} AS call, * FROM DISTINCT_IN_WINDOW(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', {}, output => 'all')"
+    found = replay(source, batches, " UNION ALL ".join(call.format(i, options) for i, options in enumerate(meanings)), random_)
+    for i, (options, expected) in enumerate(meanings.items()):
+        got = Counter((r.id, r.reason, micros(r.window_start), micros(r.window_end)) for r in found if r.call == i)
+        assert got == Counter((j.row["id"], j.reason, *(j.window or (None, None))) for j in expected), options
 
 
 @pytest.mark.parametrize(

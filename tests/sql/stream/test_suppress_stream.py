@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import random
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from support.reference import BEFORE, in_micro_batches
 from support.reference_suppress import Suppress
-from support.streams import SECOND, Source, at, ids, micros, random_batches, replay
+from support.streams import SECOND, Source, at, ids, micros, on_the_wall, random_batches, replay
 
 from streamtime.sql.stream import buckets
 
@@ -42,29 +41,34 @@ def fates_of(batches: list[list[dict[str, Any]]], closes: bool, delay: int, corr
     return fates, len(slow.buffer)
 
 
-@pytest.mark.parametrize("call", [LIMIT, CLOSE, END, END.replace("deleted =>", "max_records => 1000, when_full => 'fail', deleted =>")])
-def test_a_stream_cut_and_restarted_at_random_is_suppressed_as_the_slow_definition_says(source: Source, call: str) -> None:
-    random_ = random.Random(call)
+CALLS = [LIMIT, CLOSE, END, END.replace("deleted =>", "max_records => 1000, when_full => 'fail', deleted =>")]
+
+
+def test_a_stream_cut_and_restarted_at_random_is_suppressed_as_the_slow_definition_says(source: Source) -> None:
+    """All calls in one query."""
+    random_ = random.Random("calls")
     batches, delay = random_batches(random_, 4), 2 * SECOND
-    text = call.format(", watermark => INTERVAL 2 SECONDS, output => 'all'")
-    found = replay(source, batches, f"SELECT * FROM {text}", random_)
-    fates, held = fates_of(batches, call != LIMIT, delay, "until" in call)
+    told = [call.format(f", watermark => INTERVAL 2 SECONDS, output => 'all', name => 'm{i}'") for i, call in enumerate(CALLS)]
+    columns = "id, reason, stream_time, emit_time, emit_reason"
+    found = replay(source, batches, " UNION ALL ".join(f"SELECT {i} AS call, {columns} FROM {t}" for i, t in enumerate(told)), random_)
 
     def known(clock: int | None) -> int | None:
         return None if clock == BEFORE else clock
 
-    expected = Counter(
-        (f.row["id"], None if f.outcome == "released" else f.outcome, known(f.stream_time), f.emit_time, f.emit_reason)
-        for f in fates
-        if f.outcome != "held"
-    )
-    got = Counter((r.id, r.reason, micros(r.stream_time), micros(r.emit_time), r.emit_reason) for r in found)
-    assert got == expected
-    observed = [next(iter(p.observedMetrics.values())) for p in source.progress]
-    assert sum(o.suppression_emit_total for o in observed) == sum(f.outcome == "released" for f in fates)
-    assert sum(o.suppression_buffer_entered_total - o.suppression_buffer_left_total for o in observed) == held
-    for reason in ("null_time", "replaced", "tombstone"):
-        assert sum(getattr(o, f"{reason}_drop_total") for o in observed) == sum(f.outcome == reason for f in fates)
+    for i, call in enumerate(CALLS):
+        fates, held = fates_of(batches, call != LIMIT, delay, "until" in call)
+        expected = Counter(
+            (f.row["id"], None if f.outcome == "released" else f.outcome, known(f.stream_time), f.emit_time, f.emit_reason)
+            for f in fates
+            if f.outcome != "held"
+        )
+        rows = [r for r in found if r.call == i]
+        assert Counter((r.id, r.reason, micros(r.stream_time), micros(r.emit_time), r.emit_reason) for r in rows) == expected, call
+        observed = [p.observedMetrics[f"m{i}"] for p in source.progress]
+        assert sum(o.suppression_emit_total for o in observed) == sum(f.outcome == "released" for f in fates)
+        assert sum(o.suppression_buffer_entered_total - o.suppression_buffer_left_total for o in observed) == held
+        for reason in ("null_time", "replaced", "tombstone"):
+            assert sum(getattr(o, f"{reason}_drop_total") for o in observed) == sum(f.outcome == reason for f in fates)
 
 
 def test_rows_and_dropped_rows_are_what_all_says(source: Source) -> None:
@@ -109,30 +113,6 @@ def test_a_window_aggregate_can_follow_though_rows_lie_behind_the_watermark(sour
     # a micro-batch runs under the second before its own: the places of 0, 6 and 12 are released at 5, 11 and 17
     assert [(start, n) for start, n, _ in got] == [(at(0), 1), (at(10), 2)]
     assert all(newest < start + datetime.timedelta(seconds=10) for start, _, newest in got)
-
-
-def on_the_wall(source: Source, text: str, rows: int) -> list[Any]:
-    """What a query by the clock on the wall puts out until so many rows are there. It never ends by itself: time always passes."""
-    source.stream().createOrReplaceTempView("events")
-    found: list[Any] = []
-    written = [-1]
-    commits = source.folder / "checkpoint" / "commits"  # a micro-batch that is not there runs again, by another clock
-
-    def write(df: DataFrame, batch: int) -> None:
-        found.extend(df.collect())
-        written[0] = batch
-
-    writer = source.spark.sql(text).writeStream.foreachBatch(write).option("checkpointLocation", str(source.folder / "checkpoint"))
-    query = writer.trigger(processingTime="500 milliseconds").start()
-    try:
-        until = time.monotonic() + 900
-        while not (len(found) >= rows and (commits / str(written[0])).exists()) and time.monotonic() < until and query.isActive:
-            time.sleep(0.2)
-        problem = query.exception()  # afterwards there may be one that says no more than that it was stopped
-    finally:
-        query.stop()
-    assert problem is None
-    return found
 
 
 @pytest.mark.parametrize("call", ["LIMIT", "CLOSE"])

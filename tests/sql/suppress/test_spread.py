@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import random
 from collections import Counter
 from typing import Any
@@ -86,6 +87,10 @@ def test_the_same_rows_come_out_at_the_same_stream_time_for_the_same_reason(spar
         options = options | {n: options[n] // SECOND * DAY for n in ("wait", "closes") if options.get(n, 0) >= SECOND}
     text, row_id = text_of(options, names), names.sql("{id}")
     outputs = ("all", ("rows", "dropped")[number % 2])
+    explained = (
+        f"SELECT 'explain', {row_id}, outcome, {nasty.micros('decided_at', kind)}, {'NULL' if 't' in options['order'] else 'decided_by'}, {nasty.micros('stream_time', kind)} "
+        f"FROM {text.replace('OUT', 'explain')} WHERE explanation IS NOT NULL"
+    )
     parts = [
         f"SELECT '{output}', {row_id}, {'NULL' if output == 'rows' else 'reason'}, {nasty.micros('emit_time', kind) if output != 'dropped' else 'NULL'}, "
         f"{'emit_reason' if output != 'dropped' else 'NULL'}, {nasty.micros('stream_time', kind) if output != 'rows' else 'NULL'} "
@@ -93,15 +98,24 @@ def test_the_same_rows_come_out_at_the_same_stream_time_for_the_same_reason(spar
         for output in outputs
     ]
     got = Counter(tuple(r) for r in spark.sql(" UNION ALL ".join(parts)).collect())
+    got += Counter((*r[:4], told(r[4] and list(json.loads(r[4]).values())), r[5]) for r in spark.sql(explained).collect())
+    shown = {row["id"]: row for row in rows}
     wanted = Counter[Any]()
     for f in fates_of(rows, options):
         reason = None if f.outcome == "released" else f.outcome
+        by = f.decided_by and [shown[f.decided_by["id"]][o.removesuffix(" DESC")] for o in options["order"]]
+        wanted["explain", f.row["id"], f.outcome, f.decided_at, None if "t" in options["order"] else told(by), f.stream_time] += 1
         wanted["all", f.row["id"], reason, f.emit_time, f.emit_reason, f.stream_time] += 1
         if reason is None and "rows" in outputs:
             wanted["rows", f.row["id"], None, f.emit_time, f.emit_reason, None] += 1
         elif reason is not None and "dropped" in outputs:
             wanted["dropped", f.row["id"], reason, None, None, f.stream_time] += 1
     nasty.compare(got, wanted, rows, text)
+
+
+def told(values: list[Any] | None) -> str | None:
+    """Numbers as text that does not depend on how a language writes them."""
+    return None if values is None else " ".join("none" if v is None else f"{float(v) + 0.0:g}" for v in values)
 
 
 @pytest.mark.parametrize("number", [0, 5])
@@ -112,7 +126,13 @@ def test_empty_input_gives_empty_output(spark: SparkSession, number: int) -> Non
 
 @pytest.mark.parametrize(
     ("output", "more", "one"),
-    [("rows", "", False), ("all", "", False), ("rows", "max_records => 9, when_full => 'spill', ", True), ("explain", "", True)],
+    [
+        ("rows", "", False),
+        ("all", "", False),
+        ("rows", "max_records => 9, when_full => 'spill', ", True),
+        ("explain", "", False),
+        ("metrics", "", True),
+    ],
 )
 def test_no_task_sees_all_rows_but_where_there_is_one_buffer(spark: SparkSession, output: str, more: str, one: bool) -> None:
     nasty.view(spark, [])

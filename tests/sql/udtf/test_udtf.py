@@ -23,7 +23,7 @@ from streamtime.shelf import FUNCTIONS
 
 
 def test_every_function_over_a_table_has_one() -> None:
-    assert {s.name for s in FUNCTIONS if s.tables == 1 and not s.name.endswith("_CHANGES")} == LOCAL
+    assert {s.name for s in FUNCTIONS if s.tables == 1 and s.name != "AGGREGATE_CHANGES"} == LOCAL
 
 
 def both(spark: SparkSession, text: str) -> None:
@@ -31,7 +31,7 @@ def both(spark: SparkSession, text: str) -> None:
     direct = spark.sql(text)
     through = spark.sql(
         re.sub(
-            r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE|SESSION_UPDATES|WINDOW_UPDATES|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT|VERSIONS)\(",
+            r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE|SESSION_UPDATES|WINDOW_UPDATES|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT|VERSIONS|FILTER_CHANGES)\(",
             r"py_\1(",
             text,
         )
@@ -90,6 +90,36 @@ def test_an_aggregate_over_an_expression_needs_a_column_in_a_udtf(spark: SparkSe
     table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t'), aggregates => '{AGGREGATES}'"
     with pytest.raises(AnalysisException, match=re.escape(message)):
         spark.sql(f"SELECT * FROM py_WINDOW_UPDATES({table}, size => INTERVAL 1 DAY)")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_filter_changes(spark: SparkSession, udtfs: None, seed: int) -> None:
+    """With columns that a change makes anew, ties, a deletion, and a row that is no change."""
+    random_ = random.Random(seed)
+    kinds = ["insert", "insert", "delete", "update_preimage", None]
+    rows = [
+        r | {"t": moment(r["t"], 1), "change_seq": random_.randint(0, 2), "_change_type": random_.choice(kinds)}
+        for r in some_rows(random_, 60)
+    ]
+    view(spark, rows, "k STRING, t TIMESTAMP, off INT, p INT, change_seq INT, _change_type STRING")
+    order = random_.choice(["'t'", "'off'", "'off', 'change_seq'", "'change_seq', 'off DESC'"])
+    more = random_.choice(["", ", versioned => true", ", versioned => true, retention => INTERVAL '0.000004' SECOND"])
+    more += random_.choice(["", ", clock_by => ARRAY('p')", ", deleted => 'p = 1'"]) if seed else ""
+    table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY({order}), time => 't', condition => 'off % 2 = 0'"
+    for output in ("rows", "all") if seed else ("dropped",):
+        both(spark, f"SELECT * FROM FILTER_CHANGES({table}{more}, output => '{output}')")
+
+
+def test_what_filter_changes_needs_a_name_for_is_refused_as_elsewhere(spark: SparkSession, udtfs: None) -> None:
+    view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT")
+    for given, message in {
+        "keys => ARRAY('upper(k)'), condition => 'p = 1'": "PARTITION BY: a change has this column, so it needs a name (`upper(k)`)",
+        "keys => ARRAY('k'), condition => 'p'": "`condition`: expected a condition, got INT (`p`)",
+        "condition => 'p = 1'": "PARTITION BY: is missing: the key by which a change replaces a row",
+    }.items():
+        for name in ("FILTER_CHANGES", "py_FILTER_CHANGES"):
+            with pytest.raises(AnalysisException, match=re.escape(message)):
+                spark.sql(f"SELECT * FROM {name}(TABLE(t), order_by => ARRAY('t'), {given})")
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -173,6 +173,31 @@ def test_every_change_is_reported_with_the_reason_and_the_watermark(seed: int, o
         assert found == Counter((r["id"], r["l"], r["r"], reasons.get(r["id"]), watermark) for r in told)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_what_a_change_did_is_told_with_what_it_met(seed: int) -> None:
+    """Against the changes that come out of the same rows, and the rows of both sides before each of them."""
+    rng = random.Random(f"told {seed}")
+    join, versioned = ("inner", "left", "outer")[seed % 3], [rng.random() < 0.7, rng.random() < 0.7]
+    batches = [(rows, None) for rows in cut_up(rng, [row for rows in some_changes(rng, 2) for row in rows])]
+    report = Report(COLUMNS, REASON, STREAM_TIME, False, ("had", "has", "same", "other", "newest"))
+    stream = streamed(holder(join, versioned, None, "all", report=report), "all")
+    last: dict[tuple[str, int], Row] = {}
+    for (rows, _), meant in zip(batches, slow(batches, join, versioned, None, False), strict=True):
+        made = {m[0]: m[1:] for m in meant}
+        told = {r["id"]: r for r in stream.run(table(rows), 0)}
+        for row in sorted(rows, key=lambda r: (r["n"], r["side"], r["t"], r["id"])):
+            one, (mine, other) = told[row["id"]], (last.get((row["k"], side)) for side in (row["side"], 1 - row["side"]))
+            assert one["newest"] is None if mine is None else moment(one["newest"]) == mine["t"]
+            assert moment(one["other"]) == (other["t"] if other and other["alive"] else None)
+            what = made.get(row["id"], ())
+            if what == ("out_of_order",):
+                continue
+            last[row["k"], row["side"]] = row
+            assert one["has"] == ("upsert" in what)
+            assert one["had"] or "delete" not in what
+            assert not (one["had"] and not what)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_a_filter_on_a_stream_deletes_what_was_there(seed: int) -> None:
     rng = random.Random(f"filter {seed}")
