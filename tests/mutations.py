@@ -451,7 +451,7 @@ MUTATIONS = [
         "V2: where another writer moved stream time, rows are judged anew", "catalog/store/puts.py",
         "F.when(now.eqNullSafe(F.lit(clock).cast(\"long\")), True)", "F.when(now.isNull() | now.isNotNull(), True)", VERSIONED,
     ),
-    Mutation("V3: the current version never expires", "catalog/store/table.py", "(valid | ((F.col(", "(((F.col(", VERSIONED),
+    Mutation("V3: in a stored table, too, the current version never expires", "catalog/store/table.py", "(valid | ((F.col(", "(((F.col(", VERSIONED),
     Mutation(
         "V4: a range lookup includes its end", "catalog/store/table.py",
         "F.expr(f\"{microseconds(quoted(self._layout.time.name), self._layout.time.dataType)} <= `__at`\")",

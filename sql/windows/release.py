@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 EMIT_TIME, EMIT_REASON = "emit_time", "emit_reason"
 WORTH_CUTTING = 100_000  # stream times; fewer are sorted by one task
 SPAN, APART = f"{PREFIX}span", f"{PREFIX}apart"
-MOMENT, ROW, LAST, CLOCK = (f"{PREFIX}{name}" for name in ("moment", "row", "last", "clock"))
+MOMENT, ROW, LAST, CLOCK, TIMES = (f"{PREFIX}{name}" for name in ("moment", "row", "last", "clock", "times"))
 MINUTE = 60_000_000  # steps this far apart are few enough for any task to hold those of decades
 
 
@@ -51,7 +51,7 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, ste
     at = stream_time.cast(rows.schema["window_close"].dataType).alias(MOMENT)
     clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at)
     if steps is None and not clock_by and frame.kernels and not (frame.in_time_order and straight_from_files(frame)):
-        clocks = whole(clocks.distinct())  # they are asked for several times
+        clocks = whole(clocks.groupBy(named(MOMENT)).agg(F.count(F.lit(1)).alias(TIMES)))  # they are asked for several times
     return released_by(call, rows, clocks, clock_by, steps)
 
 
@@ -98,7 +98,7 @@ def _sorted_in(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], ker
     """Windows with the smallest stream time at or above their close, from both sorted together."""
     its = [named(name).alias(clock) for clock, name in clock_by.items()]
     finals = rows.select(*its, named("window_close").alias(MOMENT), F.struct(*map(named, rows.columns)).alias(ROW))
-    both = clocks.withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).unionByName(finals)
+    both = clocks.drop(TIMES).withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).unionByName(finals)
     is_clock, apart, above = named(ROW).isNull(), [named(c) for c in clock_by], F.lit(None)
     if not clock_by:
         both, above = _cut(both, clocks, kernels)
@@ -117,7 +117,8 @@ def _cut(both: DataFrame, clocks: DataFrame, kernels: bool) -> tuple[DataFrame, 
     ends of BIGINT, so it counts in 32 microseconds, of which any two are a BIGINT apart.
     """
     number = f"shiftright({microseconds(quoted(MOMENT), both.schema[MOMENT].dataType)}, 5)"
-    low, high, count = (f(expression(number)) for f in (F.min, F.max, F.count))
+    low, high = F.min(expression(number)), F.max(expression(number))
+    count = F.sum(named(TIMES)) if TIMES in clocks.columns else F.count(expression(number))  # of rows: so many windows may there be
     span = clocks.agg(F.struct(low.alias("low"), high.alias("high"), count.alias("count")).alias("span")).scalar()
     ranges = Ranges.of(both.sparkSession) if kernels else Ranges(FEWEST, FEWEST)
     ranges = replace(ranges, count=ranges.count + 1)  # the last is of what lies above all stream times
