@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -27,6 +28,7 @@ OF_CHANGES = ("change_type", "change_time", "change_seq", "_change_type", "_comm
 BOUNDS = ("valid_from", "valid_to")
 ANEW = "__streamtime_anew"
 ATTEMPTS = 20
+PAUSE = 0.5  # seconds until a table that another writer is making should be there
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,7 @@ class _Applier:
             if not self.spark.catalog.tableExists(name):
                 columns = T.StructType([T.StructField(f.name, f.dataType) for f in fields])
                 mapped = " TBLPROPERTIES (delta.columnMapping.mode = 'name')" if needs_mapping(columns) else ""
-                self.spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({ddl(columns)}) USING delta{mapped}")
+                self._created(name, f"CREATE TABLE IF NOT EXISTS {name} ({ddl(columns)}) USING delta{mapped}")
         has = {f.name.lower() for f in self.spark.table(self.target).schema.fields}
         if missing := [b for b in BOUNDS if self.scd == 2 and b not in has]:
             problem = f"the table {self.target} has no column {listed(missing)}, so it keeps no history"
@@ -254,6 +256,18 @@ class _Applier:
         if added := [f for f in self.schema.fields if f.name.lower() not in has]:
             columns = T.StructType([T.StructField(f.name, f.dataType) for f in added])
             self.spark.sql(f"ALTER TABLE {self.target} ADD COLUMNS ({ddl(columns)})")
+
+    def _created(self, name: str, statement: str) -> None:
+        """Made by this writer, or meanwhile by another: Delta finds its folder before the catalog has its name, and refuses."""
+        for attempt in range(ATTEMPTS):
+            try:
+                self.spark.sql(statement)
+                return
+            except PySparkException as error:
+                meanwhile = isinstance(error, CONFLICTS) or error.getCondition() == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+                if not meanwhile or attempt == ATTEMPTS - 1:
+                    raise
+            time.sleep(PAUSE)
 
 
 @contextmanager

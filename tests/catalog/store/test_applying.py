@@ -193,6 +193,23 @@ def test_a_micro_batch_that_breaks_off_comes_again_and_counts_once(
     assert set(found) == meant(changes)[scd - 1]
 
 
+@pytest.mark.parametrize("scd", [1, 2])
+def test_two_streams_at_once_make_one_table_of_their_changes(
+    spark: SparkSession, schema: str, tmp_path: Path, reports: list[tuple[int, bool]], scd: int
+) -> None:
+    """Batches of the same numbers, of the same keys, into a table that is not there yet."""
+    changes = histories(random.Random(7 + scd), 30)
+    files(spark, tmp_path / "one", changes[::2], 2)
+    files(spark, tmp_path / "other", changes[1::2], 2)
+    write = streamtime.changes_writer(f"{schema}.t", scd=scd, **NAMES)
+    for query in [streamed(spark, tmp_path, name, write) for name in ("one", "other")]:
+        query.awaitTermination()
+    assert sorted(reports) == [(0, False), (0, False), (1, False), (1, False)]
+    found = [shown(row) for row in spark.table(f"{schema}.t").collect()]
+    assert len(found) == len(set(found))
+    assert set(found) == meant(changes)[scd - 1]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
