@@ -85,7 +85,7 @@ def test_plain_sql_gives_what_the_call_gives_where_the_pack_is_not(compared: Any
 
 
 def test_a_view_is_read_where_the_pack_is_not_and_follows_its_table_when_it_is_made_anew(compared: Any) -> None:
-    wanted, found, _ = compared
+    wanted, found, *_ = compared
     for view in VIEWS:
         assert found[view][:2] == wanted[view][:2], view
     assert ("page" in found["as_it_was"][0], "page" in found["refreshed"][0]) == (False, True)
