@@ -234,10 +234,10 @@ def _events(both: Both) -> DataFrame:
     def of(side: str, name: str) -> Column:
         return expression(f"{side}.{quoted(name)}")
 
-    # not null-safe: a null names nothing (J8)
     same = [of("l", f) == of("r", k) for f, k in zip(both.foreign, both.keys[1], strict=True)]
     same.append(of("l", SALT) == of("r", SALT))
     lasts = [of(a, END).isNull() | (of(b, PLACE) < of(a, END)) for a, b in (("l", "r"), ("r", "l"))]
+    # not null-safe: a null names nothing (J8)
     met = left.join(right, [*same, *lasts], "left").where((of("l", RANK) == 0) | of("r", PLACE).isNotNull())
     match = F.coalesce(of("r", ALIVE), F.lit(False))
     by_right = F.coalesce(of("r", PLACE) > of("l", PLACE), F.lit(False))
