@@ -8,14 +8,13 @@ import sys
 import warnings
 from pathlib import Path
 
-from cluster_questions import by_options, prepare, questions, shown, statements
+from cluster_questions import prepare, questions
 from jvm import JAVA_OPTIONS, say
 from pyspark.sql import SparkSession
 
 import streamtime
 from streamtime import workers
 from streamtime.session import delta_jars
-from streamtime.shelf import FUNCTIONS
 from streamtime.sql.stream.plan import ROCKSDB
 
 ERROR = re.compile(r"^\S*(?:Error|Exception): .*", re.MULTILINE)  # a line that says what went wrong, in the middle of Spark's
@@ -64,23 +63,8 @@ def main(channel: str, master: str, shared: str) -> None:
         except Exception as error:
             answer = ["failed", *ERROR.findall(str(error))[:5], str(error)[:500]]
         say(channel, json.dumps([name, answer]))
-    say(channel, json.dumps(["UDTFs", as_udtfs(spark)]))
     say(channel, json.dumps(["workers that lack NumPy", lacking(spark, folder)]))
     spark.stop()
-
-
-def as_udtfs(spark: SparkSession) -> dict[str, list[str]]:
-    """What each function that is a Python UDTF, too, gives as one: its own text travels to the workers."""
-    streamtime.unregister(spark)
-    streamtime.register(spark, door="udtf")
-    found = {}
-    for spec in FUNCTIONS:
-        if spec.local is not None:
-            try:
-                found[spec.name] = shown(spark.sql(by_options(statements(spec)[0])).collect())
-            except Exception as error:
-                found[spec.name] = ["failed", *ERROR.findall(str(error))[:5], str(error)[:500]]
-    return found
 
 
 def lacking(spark: SparkSession, folder: Path) -> list[str]:

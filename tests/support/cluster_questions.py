@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -104,16 +103,6 @@ STREAMS = {
     "PARTITION BY (k, w) ORDER BY id, time => 'ts', window_end => 'w + INTERVAL 1 MINUTE')",
 }
 Ask = Callable[[SparkSession, Path], list[str]]
-CLAUSES = re.compile(r"\) PARTITION BY \(?([\w, ]+?)\)? ORDER BY (\w+)(?=[,)])")
-
-
-def by_options(text: str) -> str:
-    """A call with keys and order as options, as a Python UDTF takes them: given by clauses, Spark would divide the rows by key."""
-
-    def array(names: str) -> str:
-        return f"ARRAY({', '.join(repr(name.strip()) for name in names.split(','))})"
-
-    return CLAUSES.sub(lambda m: f"), keys => {array(m[1])}, order_by => {array(m[2])}", text)
 
 
 def statements(spec: Spec) -> tuple[str, ...]:

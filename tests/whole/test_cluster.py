@@ -24,7 +24,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support import ROOT, TESTS
 from support.cluster import bare_python, standalone
-from support.cluster_questions import AS_OF, BATCHES, STREAMS, by_options, prepare, shown, statements
+from support.cluster_questions import AS_OF, BATCHES, STREAMS, prepare, shown, statements
 from support.documents import blocks
 from support.jvm import talking
 from support.served import serving, wait
@@ -114,9 +114,6 @@ def test_every_function_gives_on_a_cluster_what_it_gives_on_one_machine(answers:
         expected = shown(here.sql(text).collect())
         assert said(answers, f"{spec.name} {number}") == expected
         assert expected
-    if spec.local is not None:  # the same as a Python UDTF, whose rows go through Python's own types
-        as_udtf = answers["UDTFs"][spec.name]
-        assert as_udtf == shown(here.sql(by_options(texts[0])).collect()), f"{spec.name}\n" + "\n".join(as_udtf[:5])
 
 
 def test_registering_says_at_once_what_the_workers_lack(answers: Answers) -> None:

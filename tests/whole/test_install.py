@@ -18,6 +18,7 @@ from support.documents import blocks
 from support.jvm import talking
 
 from streamtime import java
+from streamtime.shelf import FUNCTIONS
 
 Said = dict[str, tuple[str, str]]
 
@@ -101,6 +102,17 @@ def named(path: Path, text: str) -> bool:
     return bool(
         re.search(rf'["\'/]({re.escape(path.name)}|{stem})["\']|/{re.escape(path.name)}\b|\b{stem}\(\)|(from|import) {stem}\b', text)
     )
+
+
+def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
+    script = TESTS / "support" / "bare_workers.py"
+    said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout.splitlines()
+    found = [line.split(" ", 2) for line in said if line.startswith(("analyzer ", "udtf "))]
+    counts = {door: {name: answer for d, name, answer in found if d == door} for door in ("analyzer", "udtf")}
+    assert list(counts["analyzer"]) == [s.name for s in FUNCTIONS if s.tables]
+    assert list(counts["udtf"]) == [s.name for s in FUNCTIONS if s.local is not None]
+    assert counts["udtf"].items() <= counts["analyzer"].items()
+    assert all(answer.isdigit() for answer in counts["analyzer"].values()), found
 
 
 def test_the_wheel_holds_the_three_folders_as_one_package(tmp_path: Path) -> None:
