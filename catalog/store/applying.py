@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed, of_other_type, unlogged
+from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import orderable
 from streamtime.sql.rows.typed import ddl, needs_mapping
 from streamtime.sql.syntax.text import quoted
@@ -24,7 +25,6 @@ from streamtime.store.puts import APP, CONFLICTS, VERSION
 from streamtime.store.table import qualified, query_id
 
 NAME = "apply_changes"
-OF_CHANGES = ("change_type", "change_time", "change_seq", "_change_type", "_commit_version", "_commit_timestamp")
 BOUNDS = ("valid_from", "valid_to")
 ANEW = "__streamtime_anew"
 ATTEMPTS = 20
@@ -218,7 +218,7 @@ class _Applier:
     def _deleted(self, condition: str | None) -> tuple[str, set[str]]:
         """The condition that marks deletions, and the columns that only say what kind of change a row is."""
         lower = {c.lower() for c in self.df.columns}
-        marks = set(OF_CHANGES) & lower
+        marks = set(MADE_ANEW) & lower
         if condition is None:
             kind = next((c for c in ("change_type", "_change_type") if c in lower), None)
             return (f"{quoted(kind)} = 'delete'" if kind else "false"), marks
