@@ -11,8 +11,8 @@ from streamtime import expectations
 from streamtime.expectations import Checked
 
 
-def postconditions() -> dict[str, list[Any]]:
-    """Table to expectations."""
+def postconditions(spark: SparkSession) -> dict[str, list[Any]]:
+    """Table to expectations: those that follow from the call which made it, and more."""
     import great_expectations.expectations as gxe
 
     def none(query: str, says: str) -> Any:
@@ -20,7 +20,10 @@ def postconditions() -> dict[str, list[Any]]:
 
     call = "DEDUPLICATE(TABLE({batch}) PARTITION BY origin ORDER BY departed, within => INTERVAL 1 HOUR{more})"
     idempotent = "SELECT * FROM {batch} EXCEPT ALL SELECT * FROM " + call
-    apart = expectations.no_duplicates_within("origin", "departed", "1 hour")
+
+    def of_call(more: str = "") -> list[Any]:
+        return [*expectations.of_call(spark, "SELECT * FROM " + call.format(batch="alerts", more=more))]
+
     return {
         "flights": [
             gxe.ExpectTableRowCountToEqual(value=336_776),
@@ -30,11 +33,11 @@ def postconditions() -> dict[str, list[Any]]:
         "weather": [gxe.ExpectTableRowCountToEqual(value=26_115)],
         "pages": [
             gxe.ExpectColumnValuesToBeBetween(column="delay_minutes", min_value=60, strict_min=True),
-            apart,
+            *of_call(),
             none(idempotent.replace("{more}", ""), "a second DEDUPLICATE finds nothing to drop"),
         ],
         "incidents": [
-            apart,
+            *of_call(", refresh => true"),
             none(idempotent.replace("{more}", ", refresh => true"), "a second DEDUPLICATE finds nothing to drop"),
         ],
         "first_flights": [
@@ -54,4 +57,4 @@ def postconditions() -> dict[str, list[Any]]:
 
 def check(spark: SparkSession, docs: Path) -> list[Checked]:
     """Validate the tables of the current schema, and write a page about it into a folder."""
-    return expectations.validate(spark, postconditions(), docs)
+    return expectations.validate(spark, postconditions(spark), docs)

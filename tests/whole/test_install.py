@@ -21,6 +21,7 @@ from streamtime import java
 from streamtime.shelf import FUNCTIONS
 
 Said = dict[str, tuple[str, str]]
+DATA_DOCS = ROOT / "build" / "quickstart" / "index.html"
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,7 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Said:
     folder, names = tmp_path_factory.mktemp("stories"), ("quickstart", "windows", "weather")
     scripts = [str(ROOT / "examples" / f"{name}.py") for name in names]
     command = [sys.executable, str(TESTS / "support" / "examples.py"), str(folder), *scripts]
+    DATA_DOCS.unlink(missing_ok=True)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     said = {name: ((folder / f"{name}.out").read_text(), (folder / f"{name}.err").read_text()) for name in names}
     for name, (out, errors) in said.items():
@@ -39,9 +41,13 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Said:
 
 def test_the_quickstart_tells_its_story_and_its_postconditions_hold(stories: Said) -> None:
     out, errors = stories["quickstart"]
-    for line in ("  336,776  8,255", "  EWR     10,940", "14 of 14 hold"):
+    for line in ("  336,776  8,255", "  EWR     10,940", "16 of 16 hold"):
         assert line in out
     assert "FAILED" not in out
+    for table in ("pages", "incidents"):  # what follows from their calls
+        assert f"  ok     {table}: each row of alerts came out or was dropped, and no other did" in out
+    page = DATA_DOCS.read_text()
+    assert all(table in page for table in ("flights", "weather", "pages", "incidents", "first_flights", "daily_weather"))
     ours = [line for line in errors.splitlines() if str(ROOT) in line and ".venv" not in line]
     assert not ours  # PySpark's own worker daemon may complain of a broken pipe while it is shut down
 
