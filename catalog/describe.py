@@ -30,7 +30,7 @@ CITED = re.compile(rf" \((?:{RULE.pattern}(?:, )?)+\)")  # rules stand in parent
 CODE = re.compile(r"(```.*?```|`[^`]*`)", re.DOTALL)
 
 
-class Table(TypedDict):
+class ResultTable(TypedDict):
     """The result of an example, as text."""
 
     columns: list[str]
@@ -48,13 +48,13 @@ class Description:
 
 
 @cache
-def results() -> dict[str, list[Table]]:
+def results() -> dict[str, list[ResultTable]]:
     """What the examples of each function gave when the pages were written."""
-    found: dict[str, list[Table]] = json.loads(files("streamtime").joinpath("results.json").read_text())
+    found: dict[str, list[ResultTable]] = json.loads(files("streamtime").joinpath("results.json").read_text())
     return found
 
 
-def shown(spec: Spec) -> list[tuple[Example, Table | None]]:
+def shown(spec: Spec) -> list[tuple[Example, ResultTable | None]]:
     """The examples, each with its result; None: the pages were not written since it came."""
     known = results().get(spec.name, [])
     return [(e, known[i] if i < len(known) else None) for i, e in enumerate(spec.examples)]
@@ -121,7 +121,7 @@ def _given(option: Option) -> str:
     return "required" if option.required else f"default {default(option)}"
 
 
-def aligned(table: Table) -> list[str]:
+def aligned(table: ResultTable) -> list[str]:
     """A table as lines of text."""
     lines = [table["columns"], *table["rows"]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table["columns"]))]
@@ -162,7 +162,7 @@ def linked(markdown: str, names: Sequence[str] = ()) -> str:
     return "".join(p if i % 2 else links.sub(link, p) for i, p in enumerate(CODE.split(markdown)))
 
 
-def _example(example: Example, table: Table | None) -> str:
+def _example(example: Example, table: ResultTable | None) -> str:
     return "\n\n".join(
         filter(None, [example.says, f"```sql\n{script(example)}\n```", _table(table["columns"], table["rows"]) if table else ""])
     )
@@ -181,9 +181,9 @@ def _listed(items: list[tuple[str, str]]) -> str:
     return "\n".join(f"- `{name}`: {text}" if name != "always" else f"- {text}" for name, text in items)
 
 
-def run_examples(specs: tuple[Spec, ...], run: Callable[[str], Table]) -> dict[str, list[Table]]:
+def run_examples(specs: tuple[Spec, ...], run: Callable[[str], ResultTable]) -> dict[str, list[ResultTable]]:
     """What results.json holds: each example's result, of statements that are run in their order."""
-    found: dict[str, list[Table]] = {}
+    found: dict[str, list[ResultTable]] = {}
     for spec in specs:
         for example in spec.examples:
             *before, query = statements(example)

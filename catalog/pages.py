@@ -12,16 +12,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from streamtime.describe import Table, page, results, run_examples
+from streamtime.describe import ResultTable, page, results, run_examples
 from streamtime.shelf import FUNCTIONS
 
 RESULTS = Path(__file__).with_name("results.json")
 
 
-def found(spark: SparkSession) -> dict[str, list[Table]]:
+def found(spark: SparkSession) -> dict[str, list[ResultTable]]:
     """What the examples give in this session."""
 
-    def run(query: str) -> Table:
+    def run(query: str) -> ResultTable:
         df = spark.sql(query)
         rows = df.collect() if df.columns else []
         return {"columns": df.columns, "rows": [["NULL" if v is None else str(v) for v in row] for row in rows]}

@@ -98,7 +98,7 @@ class AsOf:
         stays = np.flatnonzero(~right & ~over)
         return Taken(out, *self._held_now(rows, group, moments, stays, came, held, owner, versions, self.threshold(stream_time)), counts)
 
-    def _versions(self, rows: pa.Table, came: Ints, group: Ints, moments: Ints, held: Entries, known: Ints, owner: Ints) -> Versions:
+    def _versions(self, rows: pa.Table, came: Ints, group: Ints, moments: Ints, held: Entries, known: Ints, owner: Ints) -> VersionRows:
         """All versions of these keys, sorted by key and time; of those of one time the one that counts."""
         table = _with(rows, came, held.take(known), self.right)
         group, moments = np.concatenate((group, owner)), np.concatenate((moments, held.matrix[TIME][known]))
@@ -109,7 +109,7 @@ class AsOf:
         counts = counts[: len(group)]
         order, group, moments = order[counts], group[counts], moments[counts]
         is_last = groups.ends(group)
-        return Versions(group, moments, is_last, table.take(pa.array(order)))
+        return VersionRows(group, moments, is_last, table.take(pa.array(order)))
 
     def _held_now(
         self,
@@ -120,7 +120,7 @@ class AsOf:
         came: Ints,
         held: Entries,
         owner: Ints,
-        versions: Versions,
+        versions: VersionRows,
         threshold: int,
     ) -> tuple[Ints, Entries]:
         """What is held from now on of keys that have a new version, or one more row that waits."""
@@ -141,7 +141,7 @@ class AsOf:
         matrix = np.stack((lives_by, kind, time)).astype(np.int64)
         return whose[order], Entries(matrix[:, order], only(payload.take(pa.array(order))))
 
-    def _until(self, versions: Versions) -> Ints:
+    def _until(self, versions: VersionRows) -> Ints:
         """What versions live by, on the scale of rows that wait: the time of the next one, or of a deletion its own, and `retention`."""
         count = len(versions.group)
         ends = np.append(versions.time[1:], HIGHEST)[:count]
@@ -153,7 +153,7 @@ class AsOf:
 
 
 @dataclass(frozen=True)
-class Versions:
+class VersionRows:
     """Versions, sorted by key and time."""
 
     group: Ints

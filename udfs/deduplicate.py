@@ -47,7 +47,7 @@ class Deduplicate:
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """For each row the event time of the kept row that it duplicates; null where the row passes."""
         held = HeldBack() if self.unique else None
-        keys: groups.Runs[KeyMemory] = groups.Runs(KeyMemory)
+        keys: groups.GroupRuns[KeyMemory] = groups.GroupRuns(KeyMemory)
         like: pa.DataType | None = None
         for columns in batches:
             like = columns[0].type
@@ -123,16 +123,16 @@ class Deduplicate:
             duplicate[rows], kept[rows], at[rows] = decided[0], decided[1], np.where(decided[2] >= 0, rows[decided[2]], -1)
         return duplicate, kept, at
 
-    def _emit(self, verdicts: Verdicts, like: pa.DataType) -> pa.Array:
+    def _emit(self, verdicts: DuplicateVerdicts, like: pa.DataType) -> pa.Array:
         kept = -verdicts.kept if self.negate else verdicts.kept
         return groups.times(kept, ~verdicts.dropped, like)
 
-    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[KeyMemory]) -> Verdicts:
+    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.GroupRuns[KeyMemory]) -> DuplicateVerdicts:
         first = 1 + self.has_stream_time
         timed, offsets, runs = columns[:first], columns[first : first + self.offsets], columns[first + self.offsets :]
         length = len(columns[0])
         rows = np.flatnonzero(groups.valid((columns[0], *runs), length))
-        verdicts = Verdicts.passing(length)
+        verdicts = DuplicateVerdicts.passing(length)
         if not len(rows):
             return verdicts
         if len(rows) < length:  # rows without a time or with a null in their identity take no part [D4]
@@ -309,7 +309,7 @@ def redelivered(records: Ints, at: Ints) -> Flags:
 
 
 @dataclass
-class Verdicts:
+class DuplicateVerdicts:
     """Per row: is it dropped, the kept time, and the row that was kept (-1: in an earlier batch; -2: takes no part)."""
 
     dropped: Flags
@@ -317,27 +317,27 @@ class Verdicts:
     at: Ints
 
     @staticmethod
-    def passing(length: int) -> Verdicts:
+    def passing(length: int) -> DuplicateVerdicts:
         """All rows pass."""
-        return Verdicts(np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -2, np.int64))
+        return DuplicateVerdicts(np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -2, np.int64))
 
     def put(self, rows: Ints, dropped: Flags, kept: Ints, at: Ints) -> None:
         """Fill in the rows that took part; `at` counts among them."""
         self.dropped[rows], self.kept[rows] = dropped, kept
         self.at[rows] = np.where(at >= 0, rows[np.maximum(at, 0)], at)
 
-    def part(self, start: int, stop: int) -> Verdicts:
+    def part(self, start: int, stop: int) -> DuplicateVerdicts:
         """Some of the rows."""
-        return Verdicts(self.dropped[start:stop], self.kept[start:stop], self.at[start:stop])
+        return DuplicateVerdicts(self.dropped[start:stop], self.kept[start:stop], self.at[start:stop])
 
 
 class HeldBack:
     """keep => 'unique' [D8]: a kept row passes only if it causes no drop, which may show in a later batch; it is held till then."""
 
     def __init__(self) -> None:
-        self.waiting: list[Verdicts] = []
+        self.waiting: list[DuplicateVerdicts] = []
 
-    def feed(self, batch: Verdicts) -> Iterator[Verdicts]:
+    def feed(self, batch: DuplicateVerdicts) -> Iterator[DuplicateVerdicts]:
         """The verdicts that are now certain, in order."""
         index = np.arange(len(batch.at))
         caused = np.zeros(len(index), bool)
@@ -356,7 +356,7 @@ class HeldBack:
             batch = batch.part(0, newest)
         yield batch
 
-    def finish(self) -> Iterator[Verdicts]:
+    def finish(self) -> Iterator[DuplicateVerdicts]:
         """Everything that was held."""
         yield from self.waiting
         self.waiting = []

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from streamtime.plain.compiling import compile as compile_
-from streamtime.plain.tables import Columns, Connection, described
+from streamtime.plain.tables import Columns, DbConnection, described
 from streamtime.session import session
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call.errors import unlogged
@@ -29,7 +29,7 @@ _compiling = threading.RLock()
 class Server:
     """A server behind a DB-API connection; what it says of itself is asked once, when the first call goes there."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: DbConnection) -> None:
         self.connection = connection
         self.has_pack: bool | None = None
         self.spark: SparkSession | None = None
@@ -76,7 +76,7 @@ def calls(text: str) -> bool:
         return True
 
 
-def plain(spark: SparkSession, text: str, connection: Connection) -> str:
+def plain(spark: SparkSession, text: str, connection: DbConnection) -> str:
     """A statement as plain SQL. Which tables its calls read, Spark says by missing them; the connection says their columns."""
     tables = dict[str, Columns]()
     while True:

@@ -211,7 +211,7 @@ WORD = re.compile(r"\w*")
 PLACE = re.compile(r"; line (\d+) pos (\d+)")
 
 
-class Asked:
+class TextFunction:
     """A java.util.function.BiFunction from a text and something about it, in Python."""
 
     class Java:
@@ -239,7 +239,7 @@ class Asked:
         return f"streamtime {type(self).__name__.lower()}"
 
 
-class Rewrite(Asked):
+class Rewrite(TextFunction):
     """From a text and its parameters to the text rewritten."""
 
     def answer(self, text: str, parameters: Any) -> Any:
@@ -253,7 +253,7 @@ class Rewrite(Asked):
         return None if made is None else self.door.jvm.scala.Tuple2(made.text, made.plain)
 
 
-class Explain(Asked):
+class Explain(TextFunction):
     """From a text and Spark's error to the same error with a hint behind it, or to None."""
 
     def answer(self, text: str, error: Any) -> Any:
@@ -274,7 +274,7 @@ class Explain(Asked):
         return made(error.command(), start, condition, parameters, error.getQueryContext())
 
 
-class PlainView(Asked):
+class PlainView(TextFunction):
     """From the text of a view and the session to the text without calls, where the session asks for plain SQL."""
 
     def answer(self, text: str, session: Any) -> Any:

@@ -1,7 +1,8 @@
 """Rows and totals that follow from those that are there and from what changes add to them, so that nothing else is computed again.
 
 Of a join, the rows of one table that came and went, with how, meet the other tables in the place of all its rows: what the query makes
-of them came, or went. Their keys say which of the rows that are there these are (`Rows`). Of totals, no group is counted again (`Totals`).
+of them came, or went. Their keys say which of the rows that are there these are (`KeyedRows`). Of totals, no group is counted again
+(`MaintainedTotals`).
 
 The query is run as it is written, over the rows that came in the place of one of its tables, and over those that went. Of a join, the
 changes of each table meet the tables before it as they are, and those behind it as they were; so each pair of rows counts once.
@@ -32,7 +33,7 @@ NARROW, WIDE = 30, 37  # digits of a sum that is kept, and of one to which anoth
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedUnits:
     """The units that changes led to: of those that are known, which rows differ from those that are there, as `Target.put` takes them;
     those that are in doubt; and all of them. `twin` is a key, and how many rows have it, where two have one."""
 
@@ -42,7 +43,7 @@ class Judged:
     twin: tuple[Any, ...] | None = None
 
 
-class Rows:
+class KeyedRows:
     """A query whose rows have keys, between two commits of one table that its rows are made of, and of no other."""
 
     def __init__(self, evaluation: Evaluation, block: Block, alias: str, keys: Sequence[str]) -> None:
@@ -50,7 +51,7 @@ class Rows:
         self.keys = [next(i for i, c in enumerate(self.query.columns) if c.lower() == k.lower()) for k in keys]
 
     @classmethod
-    def of(cls, evaluation: Evaluation, keys: Sequence[str]) -> Rows | None:
+    def of(cls, evaluation: Evaluation, keys: Sequence[str]) -> KeyedRows | None:
         """None where rows that are there are not simply those before, less those that went, and those that came."""
         root, tables = evaluation.query.root, evaluation.tables
         if not isinstance(root, Block) or not root.adds_up:
@@ -62,7 +63,7 @@ class Rows:
         alias = next((a for a in found if a in root.behind and a not in root.optional), None)
         return None if alias is None else cls(evaluation, root, alias, keys)
 
-    def judged(self, target: DataFrame) -> Judged:
+    def judged(self, target: DataFrame) -> JudgedUnits:
         """Which rows come, go, or are others, by their keys."""
         by_key = self._by_key().persist()
         self.evaluation.kept.append(by_key)
@@ -75,7 +76,7 @@ class Rows:
             twins = new.keep(target).select(*map(quoted, names), F.lit(2))
         twin = None if twins is None else twins.first()
         changes = by_key.where(F.col(OP).isNotNull()).drop("came")
-        return Judged(changes, None, Cut(tuple(c.lower() for c in names), units, count), None if twin is None else tuple(twin))
+        return JudgedUnits(changes, None, Cut(tuple(c.lower() for c in names), units, count), None if twin is None else tuple(twin))
 
     def _by_key(self) -> DataFrame:
         """For each key that changes led to, its row and how it differs, and how many rows came.
@@ -140,7 +141,7 @@ class Rows:
         return self.evaluation.counted(tuple(b for _, b in pairs), keys)
 
 
-class Totals:
+class MaintainedTotals:
     """A query of totals, between two commits of each table."""
 
     def __init__(self, evaluation: Evaluation, block: Block) -> None:
@@ -154,7 +155,7 @@ class Totals:
         """Whether what is added one by one is what is added at once; of DOUBLE it is not."""
         return all(_exact(total.kind, self.query.kinds[i]) for i, total in self.totals.items())
 
-    def judged(self, target: DataFrame) -> Judged | None:
+    def judged(self, target: DataFrame) -> JudgedUnits | None:
         """What changes make of the totals in the target; None where nothing changed."""
         added = self._added()
         if added is None:
@@ -165,7 +166,7 @@ class Totals:
         self.evaluation.kept.append(found)
         doubts = found.where("doubt").select(*[F.col(f"c{i}").alias(f"u{n}") for n, i in enumerate(self.keys)])
         known, columns = found.where("NOT doubt"), [F.col(f"c{i}").alias(c) for i, c in enumerate(self.query.columns)]
-        return Judged(
+        return JudgedUnits(
             known.where(F.col(OP).isNotNull()).select(*columns, OP),
             Cut(units, doubts, doubts.count()),
             groups.of({u: u for u in units}),

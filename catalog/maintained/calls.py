@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from streamtime.maintained.names import of_condition
-from streamtime.maintained.nodes import Block, Call, Leaf, Node, Unreadable, in_text, leaves_of
+from streamtime.maintained.nodes import Block, FunctionCall, Leaf, Node, Unreadable, in_text, leaves_of
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call.kinds import Choice
 from streamtime.sql.call.names import parts
@@ -17,7 +17,7 @@ from streamtime.sql.call.values import Sort
 from streamtime.sql.syntax.tokens import Span
 from streamtime.sql.tables.declaration import declared
 from streamtime.statements import constants
-from streamtime.statements.calls import Call as Written
+from streamtime.statements.calls import FunctionCall as Written
 from streamtime.statements.calls import Rows, Statement, With
 from streamtime.statements.query import query
 
@@ -44,7 +44,7 @@ class CallReader:
         """The types of a node's columns, by their names in lower case."""
         raise NotImplementedError
 
-    def call(self, call: Written) -> Call:
+    def call(self, call: Written) -> FunctionCall:
         """A call."""
         spec = SPECS[call.function.lower()]
         if not call.tables:
@@ -64,7 +64,7 @@ class CallReader:
             by = by & clocks if why == FOLLOWS_CLOCK else set()
         kinds = {f.name.lower(): f.dataType.simpleString() for f in schema.fields}
         sides = self.sides(call, inputs) if spec.qualified else {}
-        return Call(call.function, spans, call.span, inputs, keys, tuple(schema.names), kinds, why, frozenset(by), sides)
+        return FunctionCall(call.function, spans, call.span, inputs, keys, tuple(schema.names), kinds, why, frozenset(by), sides)
 
     def given(self, call: Written, spec: Spec) -> dict[str, Any]:
         """The options, words in lower case."""
@@ -132,7 +132,7 @@ class CallReader:
             if isinstance(node, Block):
                 found |= {alias: below.columns for alias, below in node.sources.items()}
                 for below in node.sources.values():
-                    found |= below.sides if isinstance(below, Call) else {}
+                    found |= below.sides if isinstance(below, FunctionCall) else {}
             else:
                 found |= dict.fromkeys(self.aliases(rows), node.columns)
         return found

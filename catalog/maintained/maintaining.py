@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.maintained import costs
-from streamtime.maintained.additive import Judged, Rows, Totals
+from streamtime.maintained.additive import JudgedUnits, KeyedRows, MaintainedTotals
 from streamtime.maintained.nodes import Block, Query, Unreadable
 from streamtime.maintained.reading import read
 from streamtime.maintained.receipt import Last, Receipt, written
-from streamtime.maintained.snapshots import NAME, Table, full_name, table
+from streamtime.maintained.snapshots import NAME, ChangedTable, full_name, table
 from streamtime.maintained.target import FEW, Target, asking_session, nameable, own_session
 from streamtime.maintained.units import Cut, Evaluation, together, unfollowed, widest
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
@@ -103,7 +103,7 @@ class _Plan:
     why: str
     cut: Cut | None = None
     touched: int | None = None
-    judged: Judged | None = None
+    judged: JudgedUnits | None = None
     predicted: dict[str, float] | None = None
 
 
@@ -120,7 +120,7 @@ class _Run:
         self.target = Target(self.session, full_name(spark, target), self.asking)
         self.onto = self.target.version
         self.settings = {name: str(self.session.conf.get(name)) for name in SETTINGS}
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, ChangedTable] = {}
         self.last, self.lost = self._last()
         self.query: Query = read(self.session, with_calls(self.session, text), self._known)
         if not self.tables:
@@ -247,12 +247,12 @@ class _Run:
         typed = together(pieces).select(*[F.col(f"u{i}").cast(kinds[u]).alias(f"u{i}") for i, u in enumerate(self.units)])
         return self.evaluation.counted(tuple(u.lower() for u in self.units), typed)
 
-    def _totals(self) -> Judged | None:
+    def _totals(self) -> JudgedUnits | None:
         """The new totals, where the query is one of totals that what changed can be added to."""
         root = self.query.root
         if not isinstance(root, Block) or not root.added:
             return None
-        totals = Totals(self.evaluation, root)
+        totals = MaintainedTotals(self.evaluation, root)
         if not totals.exact or [self.query.columns[i] for i in totals.keys] != list(self.units):
             return None
         try:
@@ -260,9 +260,9 @@ class _Run:
         except ArithmeticException:  # what came may have no sum, where all that is there has one
             return None
 
-    def _rows(self) -> Judged | None:
+    def _rows(self) -> JudgedUnits | None:
         """The rows that come and go, where the query says them of those that changed."""
-        rows = Rows.of(self.evaluation, self.key) if self.key is not None else None
+        rows = KeyedRows.of(self.evaluation, self.key) if self.key is not None else None
         judged = None if rows is None else rows.judged(self.session.table(self.target.name))
         if judged is not None and judged.twin is not None:
             raise self._twin(*judged.twin)
@@ -322,7 +322,7 @@ class _Run:
             self._refuse_twins(rows)
         return self.target.overwrite(rows, receipt, self._label(receipt), self.properties)
 
-    def _merge(self, receipt: Receipt, cut: Cut, judged: Judged | None) -> Receipt:
+    def _merge(self, receipt: Receipt, cut: Cut, judged: JudgedUnits | None) -> Receipt:
         units = cut.values.toDF(*self.units)
         few = cut.count <= FEW and all(nameable(f.dataType) for f in units.schema.fields)
         if not self.apart:
@@ -364,7 +364,7 @@ class _Run:
         return fresh.exceptAll(kept).count() + kept.exceptAll(fresh).count()
 
 
-def _doubtful(judged: Judged) -> int:
+def _doubtful(judged: JudgedUnits) -> int:
     return judged.doubtful.count if judged.doubtful is not None else 0
 
 

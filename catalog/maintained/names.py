@@ -8,13 +8,13 @@ import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from streamtime.maintained.nodes import Call, Item, Name, Node, Total, Unreadable
+from streamtime.maintained.nodes import FunctionCall, Name, Node, ResultColumn, Total, Unreadable
 from streamtime.sql.syntax.tokens import Source, Span
 
 SPREADING = {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"}
 
 
-class Names:
+class Sources:
     """Which source a column belongs to."""
 
     def __init__(self, sources: dict[str, Node], using: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ class Names:
     def of_side(self, alias: str, table: str, name: str) -> Name | None:
         """A column of a table that a join has as a side. A later side's column of a name that is there twice has a name of its own."""
         node = self.sources[alias]
-        if not isinstance(node, Call) or name not in lower(node.sides.get(table, ())):
+        if not isinstance(node, FunctionCall) or name not in lower(node.sides.get(table, ())):
             return None
         first = next(side for side, columns in node.sides.items() if name in lower(columns))
         return (alias, name) if first == table else (alias, f"{table}.{name}")
@@ -59,7 +59,7 @@ class Names:
         """The columns of a star, in Spark's order: those of USING first."""
         if alias is not None and alias not in self.known:
             for source, node in self.sources.items():
-                if isinstance(node, Call) and alias in node.sides:
+                if isinstance(node, FunctionCall) and alias in node.sides:
                     found = [self.of_side(source, alias, c.lower()) for c in node.sides[alias]]
                     yield from (n for n in found if n is not None)
                     return
@@ -103,7 +103,7 @@ def spread(tree: exp.Select) -> bool:
     return any(own(tree, exp.UDTF)) or any(name in SPREADING for name in unknown)
 
 
-def groups(tree: exp.Select, items: Sequence[Item], names: Names) -> tuple[frozenset[int] | None, bool]:
+def groups(tree: exp.Select, items: Sequence[ResultColumn], names: Sources) -> tuple[frozenset[int] | None, bool]:
     """The items that are group keys, and whether these are all of them."""
     group = tree.args.get("group")
     totals = any(a.find_ancestor(exp.Window) is None for a in own(tree, exp.AggFunc))

@@ -39,7 +39,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """A call of one of our functions. `keys` are, for each TABLE argument, its PARTITION BY columns, or None for one that is more."""
 
     function: str
@@ -72,7 +72,7 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Item:
+class ResultColumn:
     """A column of the result. `of` are the columns that it is made of, `plain` the one that it is, `text` how it is written."""
 
     name: str
@@ -84,7 +84,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Edge:
+class Equality:
     """An equality of two columns in a join. Where `outer`, the first is of the side that is kept whole.
 
     `same`: they have one type. Else equal ones are not the same value: 1 = '01'.
@@ -103,8 +103,8 @@ class Block:
     spans: tuple[Span, ...]
     sources: dict[str, Node]  # by alias
     optional: frozenset[str]  # the sources whose rows may be missing: the null side of an outer join
-    edges: tuple[Edge, ...]
-    items: tuple[Item, ...]
+    edges: tuple[Equality, ...]
+    items: tuple[ResultColumn, ...]
     columns: tuple[str, ...]
     grouped: frozenset[int] | None  # the items that are group keys; None: no groups
     whole: bool  # whether these are all of the group keys
@@ -143,7 +143,7 @@ class Union:
         return frozenset(self.columns[i].lower() for i in set.intersection(*places))
 
 
-Node = Leaf | Call | Block | Union
+Node = Leaf | FunctionCall | Block | Union
 
 
 def comparable(kind: str) -> bool:
@@ -155,7 +155,7 @@ def leaves_of(node: Node) -> list[Leaf]:
     """The tables below a node, each once."""
     if isinstance(node, Leaf):
         return [node]
-    below = node.inputs if isinstance(node, Call) else node.parts if isinstance(node, Union) else tuple(node.sources.values())
+    below = node.inputs if isinstance(node, FunctionCall) else node.parts if isinstance(node, Union) else tuple(node.sources.values())
     return list({leaf.span: leaf for b in below for leaf in leaves_of(b)}.values())
 
 

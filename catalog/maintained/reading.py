@@ -16,16 +16,16 @@ from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
 from streamtime.maintained.calls import SPECS, CallReader
-from streamtime.maintained.names import Names, begins, groups, lower, own, spread, total, written
+from streamtime.maintained.names import Sources, begins, groups, lower, own, spread, total, written
 from streamtime.maintained.nodes import (
     Block,
-    Call,
-    Edge,
-    Item,
+    Equality,
+    FunctionCall,
     Leaf,
     Name,
     Node,
     Query,
+    ResultColumn,
     Union,
     Unreadable,
     comparable,
@@ -36,7 +36,7 @@ from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import parts
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
-from streamtime.statements.calls import Call as Written
+from streamtime.statements.calls import FunctionCall as Written
 from streamtime.statements.calls import Malformed, Rows
 from streamtime.statements.query import query
 
@@ -97,7 +97,7 @@ class _Reader(CallReader):
 
     def kinds(self, node: Node) -> Mapping[str, str]:
         """The types of a node's columns, by their names in lower case."""
-        if isinstance(node, Leaf | Call):
+        if isinstance(node, Leaf | FunctionCall):
             return node.kinds
         if node.spans not in self.types:
             schema = query(self.spark, in_text(self.text, node.spans, {})).schema
@@ -181,7 +181,7 @@ class _Reader(CallReader):
         for subquery in own(tree, exp.Query):
             if not isinstance(subquery.parent, exp.From | exp.Join | exp.CTE):
                 raise Unreadable("a subquery outside of FROM reads another table: write it as a join")
-        names = Names(sources, using)
+        names = Sources(sources, using)
         items = list(self.items(tree, names))
         grouped, whole = groups(tree, items, names)
         units = {i.name.lower() for n, i in enumerate(items) if i.fixed and i.of and not any(a in optional for a, _ in i.of) and (
@@ -209,13 +209,13 @@ class _Reader(CallReader):
 
     def sources(
         self, tree: exp.Select, spans: tuple[Span, ...], ctes: dict[str, exp.CTE]
-    ) -> tuple[dict[str, Node], set[str], list[Edge], list[str]]:
+    ) -> tuple[dict[str, Node], set[str], list[Equality], list[str]]:
         start = tree.args.get("from_")
         if start is None:
             raise Unreadable("a SELECT without FROM has no table to follow")
         sources: dict[str, Node] = {}
         optional: set[str] = set()
-        edges: list[Edge] = []
+        edges: list[Equality] = []
         using: list[str] = []
         has_star = any(isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)) for e in tree.expressions)
         turned, crossed = False, list[str]()
@@ -247,16 +247,16 @@ class _Reader(CallReader):
                 raise Unreadable(f"no equality of columns, in ON or WHERE, joins `{alias}` with what stands before it")
         return sources, optional, edges, using
 
-    def filtered(self, tree: exp.Select, sources: dict[str, Node], using: list[str]) -> Iterator[Edge]:
+    def filtered(self, tree: exp.Select, sources: dict[str, Node], using: list[str]) -> Iterator[Equality]:
         """The equalities of WHERE. They hold in all rows of the result, so of outer joins too they say which rows meet."""
-        names, where = Names(sources, using), tree.args.get("where")
+        names, where = Sources(sources, using), tree.args.get("where")
         for one, other in names.equal(where.this) if where is not None else ():
             if one[0] != other[0]:
                 yield self.edge(one, other, False, sources)
 
-    def edge(self, one: Name, other: Name, outer: bool, sources: dict[str, Node]) -> Edge:
+    def edge(self, one: Name, other: Name, outer: bool, sources: dict[str, Node]) -> Equality:
         same = self.kinds(sources[one[0]]).get(one[1]) == self.kinds(sources[other[0]]).get(other[1])
-        return Edge(one, other, outer, same)
+        return Equality(one, other, outer, same)
 
     def equalities(
         self, join: exp.Join, sources: dict[str, Node], before: list[str], added: str, using: list[str]
@@ -269,7 +269,7 @@ class _Reader(CallReader):
                 raise Unreadable(f"USING ({name}) names a column that no source has")
             using.append(name)
             yield (owner, name), (added, name)
-        for one, other in Names(sources, using).equal(join.args.get("on")):
+        for one, other in Sources(sources, using).equal(join.args.get("on")):
             if (one[0] == added) != (other[0] == added):
                 yield (other, one) if one[0] == added else (one, other)
 
@@ -312,7 +312,7 @@ class _Reader(CallReader):
         span = source.span(opening + 1, source.closing[opening])
         return tuple(source.with_definitions(span, [span], self.withs))
 
-    def items(self, tree: exp.Select, names: Names) -> Iterator[Item]:
+    def items(self, tree: exp.Select, names: Sources) -> Iterator[ResultColumn]:
         for expression in tree.expressions:
             if isinstance(expression, exp.Star) or (isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)):
                 star = expression if isinstance(expression, exp.Star) else expression.this
@@ -321,7 +321,7 @@ class _Reader(CallReader):
                 for alias, column in names.star(expression.table.lower() if isinstance(expression, exp.Column) else None):
                     shown = names.shown(alias, column)
                     fixed = comparable(self.kinds(names.sources[alias]).get(column, ""))
-                    yield Item(shown, frozenset({(alias, column)}), (alias, column), quoted(shown), fixed)
+                    yield ResultColumn(shown, frozenset({(alias, column)}), (alias, column), quoted(shown), fixed)
                 continue
             bare = expression.this if isinstance(expression, exp.Alias) else expression
             found = [names.of(c) for c in bare.find_all(exp.Column)]
@@ -333,7 +333,7 @@ class _Reader(CallReader):
             if plain is not None:
                 fixed = comparable(self.kinds(names.sources[plain[0]]).get(plain[1], ""))
             text = self.statement.slice(*written(bare, self.statement)) if fixed and plain is None and found else ""
-            yield Item(expression.alias_or_name, frozenset(filter(None, found)), plain, text, fixed, total(bare, self.statement))
+            yield ResultColumn(expression.alias_or_name, frozenset(filter(None, found)), plain, text, fixed, total(bare, self.statement))
 
     # -- tables and calls
 

@@ -21,7 +21,7 @@ CAME = "streamtime_came"  # of a changed row: whether it came, or went
 
 
 @dataclass
-class Table:
+class ChangedTable:
     """A table between two commits. `before` is None where it is not known which rows were read last time."""
 
     name: str
@@ -98,7 +98,7 @@ class Table:
             self._feed = None
 
 
-def table(session: Any, name: str, known: dict[str, Any] | None) -> Table:
+def table(session: Any, name: str, known: dict[str, Any] | None) -> ChangedTable:
     """A table as it is, and what is known of it from last time (`Table.read`).
 
     Raises CallError where it is no Delta table.
@@ -107,7 +107,7 @@ def table(session: Any, name: str, known: dict[str, Any] | None) -> Table:
     if detail["format"] != "delta":
         raise CallError(NAME, None, f"{name} is not a Delta table, so it does not say what changed in it", "Keep it as a Delta table.")
     newest = session.sql(f"DESCRIBE HISTORY {name} LIMIT 1").select("version").first()[0]
-    found = Table(name, detail["id"], newest, detail["sizeInBytes"])
+    found = ChangedTable(name, detail["id"], newest, detail["sizeInBytes"])
     found.columns = _columns(found.rows(session, newest))
     told = (detail["properties"], properties_of(session, name, NAME))  # before and after it was asked for its newest commit
     found.has_feed = all(properties.get(FEED, "").lower() == "true" for properties in told)
@@ -130,7 +130,7 @@ def _columns(df: DataFrame) -> str:
     return hashlib.sha256(df.schema.simpleString().encode()).hexdigest()[:16]
 
 
-def _unknown(session: Any, found: Table, known: dict[str, Any]) -> str:
+def _unknown(session: Any, found: ChangedTable, known: dict[str, Any]) -> str:
     """Why the changes since last time are not known; '' where they are."""
     before = known["version"]
     try:

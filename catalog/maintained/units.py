@@ -20,8 +20,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from streamtime.maintained.nodes import Block, Call, Leaf, Name, Node, Query, Union, Unreadable, in_text, leaves_of
-from streamtime.maintained.snapshots import Table
+from streamtime.maintained.nodes import Block, FunctionCall, Leaf, Name, Node, Query, Union, Unreadable, in_text, leaves_of
+from streamtime.maintained.snapshots import ChangedTable
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
 from streamtime.statements.query import query
@@ -67,7 +67,7 @@ class Evaluation:
 
     session: Any
     query: Query
-    tables: dict[str, Table]
+    tables: dict[str, ChangedTable]
     views: list[str] = field(default_factory=list)
     kept: list[DataFrame] = field(default_factory=list)
 
@@ -108,7 +108,7 @@ class Evaluation:
             for part in node.parts:
                 names = dict(zip((c.lower() for c in node.columns), (c.lower() for c in part.columns), strict=True))
                 self._push(part, None if cut is None else cut.of({c: names[c] for c in cut.columns}), cuts, old)
-        elif isinstance(node, Call):
+        elif isinstance(node, FunctionCall):
             for place, below in enumerate(node.inputs):
                 names = _through(node, place) if cut is not None else {}
                 picked = {c: names[c] for c in (cut.columns if cut else ()) if c in names}
@@ -177,7 +177,7 @@ class Evaluation:
         if isinstance(node, Union):
             at = {c.lower(): i for i, c in enumerate(node.columns)}
             return [df for p in node.parts for df in self.touched(p, [p.columns[at[c]].lower() for c in columns])]
-        if isinstance(node, Call):
+        if isinstance(node, FunctionCall):
             if not set(columns) <= node.units:
                 raise Unreadable(f"{node.function} cannot be cut by {', '.join(columns)}: {node.why or 'it is cut by its own keys'}")
             ways = [_through(node, place) for place in range(len(node.inputs))]
@@ -208,7 +208,9 @@ class Evaluation:
             return [] if found is None else [found]
         columns = tuple(sorted(node.units))
         if not columns:
-            raise Unreadable(node.why if isinstance(node, Call) and node.why else "a query in FROM cannot be cut by any of its columns")
+            raise Unreadable(
+                node.why if isinstance(node, FunctionCall) and node.why else "a query in FROM cannot be cut by any of its columns"
+            )
         pieces = self.touched(node, columns)
         if not pieces:
             return []
@@ -257,7 +259,7 @@ class Evaluation:
         known = {leaf.span: leaf for leaf in self.query.leaves}
         places = {span: _in_place(known[span], self._view(df)) for span, df in leaves.items()} | dict(texts or {})
         whole = [(0, len(self.query.text))]
-        written = node.written if isinstance(node, Call) else None
+        written = node.written if isinstance(node, FunctionCall) else None
         spans = whole if node is None or isinstance(node, Leaf) else node.spans
         return query(self.session, in_text(self.query.text, spans, places, written))
 
@@ -270,10 +272,12 @@ class Evaluation:
 
 def unfollowed(node: Node) -> str:
     """Why changes cannot be followed up to a node; '' where they can."""
-    below = () if isinstance(node, Leaf) else node.inputs if isinstance(node, Call) else node.parts if isinstance(node, Union) else None
+    below = (
+        () if isinstance(node, Leaf) else node.inputs if isinstance(node, FunctionCall) else node.parts if isinstance(node, Union) else None
+    )
     for source in node.sources.values() if isinstance(node, Block) else below or ():
         if not source.units:
-            why = source.why if isinstance(source, Call) else ""
+            why = source.why if isinstance(source, FunctionCall) else ""
             return why or "a query in FROM cannot be cut by any of its columns"
         if why := unfollowed(source):
             return why
@@ -316,7 +320,7 @@ def together(pieces: Sequence[DataFrame]) -> DataFrame:
     return df
 
 
-def _through(node: Call, place: int) -> dict[str, str]:
+def _through(node: FunctionCall, place: int) -> dict[str, str]:
     """The columns that a call can be cut by, and what they are called in one of its inputs."""
     first = [k and k.lower() for k in node.keys[0]]
     there = [k and k.lower() for k in node.keys[place]]

@@ -26,7 +26,7 @@ from streamtime.pictures.plotting import plot
 from streamtime.session import session
 from streamtime.shell.failures import readable
 from streamtime.shell.running import Cancelled, Progress, Runner
-from streamtime.shell.script import Statement, Unclosed, statements, tokens
+from streamtime.shell.script import CommentedStatement, Unclosed, statements, tokens
 from streamtime.sparks import UnsupportedSparkError
 from streamtime.sql.call.errors import did_you_mean, gist, unlogged
 from streamtime.statements import hints
@@ -50,7 +50,7 @@ class SqlError(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class CellRequest:
     """What stands in a cell: SQL, how many rows are shown, whether it is drawn, and the variable that is to have the DataFrame."""
 
     text: str
@@ -59,7 +59,7 @@ class Asked:
     name: str | None = None
 
 
-def read(line: str, cell: str | None) -> Asked:
+def read(line: str, cell: str | None) -> CellRequest:
     """What is written behind `%sql`, or behind `%%sql` and below it. Raises SqlError."""
     limit: int | None = LIMIT
     drawn, name = False, None
@@ -79,7 +79,7 @@ def read(line: str, cell: str | None) -> Asked:
             raise SqlError(f"%sql: expected a variable before <<, got {name}")
     if drawn and name:
         raise SqlError("%sql: --plot draws, and gives no DataFrame: write one of --plot and `name <<`.")
-    return Asked(line if cell is None else f"{line}\n{cell}", limit, drawn, name)
+    return CellRequest(line if cell is None else f"{line}\n{cell}", limit, drawn, name)
 
 
 def _limit(text: str | None) -> int | None:
@@ -124,7 +124,7 @@ class Sql:
                 raise SqlError(f"{_place(found, number, asked.text)}{error}") from None
         return shown
 
-    def _answer(self, sql: str, asked: Asked, last: bool) -> Any:
+    def _answer(self, sql: str, asked: CellRequest, last: bool) -> Any:
         """Run one statement: what is to be shown of it."""
         made: list[Any] = []
 
@@ -210,7 +210,7 @@ def parameter(value: Any) -> Any:
     return expr(f"DATE '{value.isoformat()}'") if isinstance(value, datetime.date) else value
 
 
-def _place(found: list[Statement], number: int, text: str) -> str:
+def _place(found: list[CommentedStatement], number: int, text: str) -> str:
     """Which of several statements it is, for people."""
     if len(found) == 1:
         return ""

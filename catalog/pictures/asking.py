@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from streamtime.pictures.meanings import DROPPED, Given, Seen, Version
-from streamtime.pictures.seeing import HIDDEN, USUAL, Limits, Places, collected, of_frame, zone_of_session
+from streamtime.pictures.meanings import DROPPED, Drawing, DrawnRow, Version
+from streamtime.pictures.seeing import HIDDEN, USUAL, Limits, OutputColumns, collected, of_frame, zone_of_session
 from streamtime.sql.as_of.sides import sides
 from streamtime.sql.call.errors import CallError, listed, unlogged
 from streamtime.sql.call.kinds import Choice, Duration
@@ -115,7 +115,7 @@ def settings(call: Bound) -> list[Setting]:
     ]
 
 
-def asked(asking: Asked, limits: Limits = USUAL) -> Given:
+def asked(asking: Asked, limits: Limits = USUAL) -> Drawing:
     """The rows of the call that is drawn, and what became of them."""
     call, frame = asking.output()
     spec, zone = call.spec, zone_of_session(asking.spark, frame)
@@ -126,8 +126,8 @@ def asked(asking: Asked, limits: Limits = USUAL) -> Given:
         return of_frame(frame, frame.columns[:1], "valid_from", limits, title=title)
     has_input = len(spec.inputs) == 1
     inputs = len(_with_hidden(call)[0].df.columns) if has_input else 0
-    rows, notes = collected(frame, Places(call, frame, inputs, _is_lookup(call)), limits)
-    given = Given(title, rows, call.options, _in_time_order(call), notes=notes, zone=zone)
+    rows, notes = collected(frame, OutputColumns(call, frame, inputs, _is_lookup(call)), limits)
+    given = Drawing(title, rows, call.options, _in_time_order(call), notes=notes, zone=zone)
     if not _is_lookup(call):
         return given
     versions = _versions(call, given, limits)
@@ -217,7 +217,7 @@ def _resolves(df: DataFrame, text: str) -> bool:
     return True
 
 
-def _valid(row: Seen, versions: Sequence[Version]) -> int | None:
+def _valid(row: DrawnRow, versions: Sequence[Version]) -> int | None:
     """When the version began that the row found in a table's history, which no output says: the newest that had begun."""
     begun = [v for v in versions if row.at is not None and v.lane == row.lane and v.at <= row.at and row.outcome not in DROPPED]
     newest = max(begun, key=lambda v: v.at, default=None)
@@ -225,7 +225,7 @@ def _valid(row: Seen, versions: Sequence[Version]) -> int | None:
     return None if newest is None or over else newest.at
 
 
-def _versions(call: Bound, given: Given, limits: Limits) -> tuple[Version, ...]:
+def _versions(call: Bound, given: Drawing, limits: Limits) -> tuple[Version, ...]:
     """The other side's rows of the keys that are drawn, near the times that are."""
     times = [r.at for r in given.rows if r.at is not None]
     if not times:

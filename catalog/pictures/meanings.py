@@ -1,6 +1,6 @@
 """What the columns of an output mean in a picture. `SHAPES` is the one table; a function that adds these columns is drawn by it.
 
-A row comes as `Seen`, with the added columns that are times; what is drawn is made of nothing else, and of the call's options.
+A row comes as `DrawnRow`, with the added columns that are times; what is drawn is made of nothing else, and of the call's options.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from streamtime.udfs.closing import of_sessions, of_time_windows
 
 
 @dataclass(frozen=True)
-class Seen:
+class DrawnRow:
     """A row of an output: what and when it is, and what became of it: it was dropped if `outcome` is one of `DROPPED`."""
 
     number: int
@@ -41,11 +41,11 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Given:
+class Drawing:
     """What is drawn: the rows in processing order, the options of the call, and what it looked up, if it did."""
 
     title: str
-    rows: Sequence[Seen]
+    rows: Sequence[DrawnRow]
     options: Mapping[str, Any] = field(default_factory=dict)  # durations in microseconds
     in_time_order: bool = True  # rows come in the order of their event times
     versions: Sequence[Version] = ()
@@ -92,7 +92,7 @@ LEGEND = {
 }
 
 
-def picture(given: Given) -> Picture:
+def picture(given: Drawing) -> Picture:
     """The picture of these rows."""
     rows = grouped(given.rows)
     given = replace(given, rows=rows)
@@ -107,9 +107,9 @@ def picture(given: Given) -> Picture:
     return Picture(given.title, lanes, all_marks, bars, tuple(arrows), _legend(all_marks, bars), notes, given.zone)
 
 
-def grouped(rows: Sequence[Seen]) -> list[Seen]:
+def grouped(rows: Sequence[DrawnRow]) -> list[DrawnRow]:
     """One for each row of the input, where an output has it once per window: its sentences together, dropped only if all dropped it."""
-    found: list[list[Seen]] = []
+    found: list[list[DrawnRow]] = []
     for row in rows:
         waiting = None
         if "window_start" in row.times:
@@ -122,11 +122,11 @@ def grouped(rows: Sequence[Seen]) -> list[Seen]:
     return [_one(n, group) for n, group in enumerate(found, 1)]
 
 
-def _same(one: Seen, other: Seen) -> bool:
+def _same(one: DrawnRow, other: DrawnRow) -> bool:
     return (one.lane, one.at, one.cells) == (other.lane, other.at, other.cells)
 
 
-def _one(number: int, group: list[Seen]) -> Seen:
+def _one(number: int, group: list[DrawnRow]) -> DrawnRow:
     lasting = next((r for r in group if r.outcome not in DROPPED), group[0])
     windows = [(r.times, r.outcome) for r in group] if len(group) > 1 else []
     times = {
@@ -140,7 +140,7 @@ def _ended(sentence: str) -> str:
     return sentence if sentence.endswith(".") else f"{sentence}."
 
 
-def _mark(row: Seen, lane: int, at: int) -> Mark:
+def _mark(row: DrawnRow, lane: int, at: int) -> Mark:
     if row.deleted and row.outcome not in DROPPED:
         return Mark(lane, at, "deletion", "deletion", row.number)
     why = row.outcome if row.outcome in DROPPED else None
@@ -162,7 +162,7 @@ def _landed(arrow: Arrow, bars: Sequence[Bar]) -> Arrow:
 # -- the shapes
 
 
-def _kept(given: Given, lanes: Mapping[str, int]) -> Drawn:
+def _kept(given: Drawing, lanes: Mapping[str, int]) -> Drawn:
     """A kept row drops what lies within `within` of it; an arrow leads from each duplicate to the kept row."""
     within, keep, refresh = given.options.get("within"), given.options.get("keep", "first"), given.options.get("refresh")
     bars: dict[tuple[int, int], Bar] = {}
@@ -188,7 +188,7 @@ def _kept(given: Given, lanes: Mapping[str, int]) -> Drawn:
     return Drawn(list(bars.values()), sorted(arrows, key=lambda a: a.number))
 
 
-def _remembered(row: Seen, lane: int, bars: Mapping[tuple[int, int], Bar], options: Mapping[str, Any]) -> bool:
+def _remembered(row: DrawnRow, lane: int, bars: Mapping[tuple[int, int], Bar], options: Mapping[str, Any]) -> bool:
     """Whether a row that passed is kept: not one that came late, and not a redelivered one, whose kept row is there."""
     assert row.at is not None
     within, keep, at_most = options.get("within"), options.get("keep", "first"), options.get("at_most")
@@ -201,7 +201,7 @@ def _remembered(row: Seen, lane: int, bars: Mapping[tuple[int, int], Bar], optio
     return keep == "last" or all(at_most is not None and row.at - bar.start > at_most for bar in near)
 
 
-def _windows(given: Given, lanes: Mapping[str, int]) -> Drawn:
+def _windows(given: Drawing, lanes: Mapping[str, int]) -> Drawn:
     """Windows with their grace; those of a row that all closed before it came are not drawn for it."""
     if given.options.get("gap") is not None:
         return _sessions(given, lanes, ("window_start", "window_end"))
@@ -219,7 +219,7 @@ def _windows(given: Given, lanes: Mapping[str, int]) -> Drawn:
     )
 
 
-def bounds_of(row: Seen, first: str, last: str) -> list[tuple[int, int]]:
+def bounds_of(row: DrawnRow, first: str, last: str) -> list[tuple[int, int]]:
     """Those of all its windows."""
     names = [name for name in row.times if name.partition(".")[0] == first]
     names = names[1:] if len(names) > 1 else names  # the first is one of the others once more
@@ -227,7 +227,7 @@ def bounds_of(row: Seen, first: str, last: str) -> list[tuple[int, int]]:
     return [(start, end) for start, end in pairs if start is not None and end is not None]
 
 
-def _sessions(given: Given, lanes: Mapping[str, int], names: tuple[str, str] = ("session_start", "session_end")) -> Drawn:
+def _sessions(given: Drawing, lanes: Mapping[str, int], names: tuple[str, str] = ("session_start", "session_end")) -> Drawn:
     """Sessions as they ended up, from what each row did to those that were live when it came."""
     grace = given.options.get("grace")
     closing = of_sessions(given.options.get("gap") or 0, grace)
@@ -251,7 +251,7 @@ def _sessions(given: Given, lanes: Mapping[str, int], names: tuple[str, str] = (
     return Drawn([replace(b, words="from {} to {}".format(*written(given, b.start, b.end))) for b in live])
 
 
-def _waits(given: Given, lanes: Mapping[str, int]) -> Drawn:
+def _waits(given: Drawing, lanes: Mapping[str, int]) -> Drawn:
     """How long a row was held, and when it was released."""
     bars, released = [], []
     for row in given.rows:
@@ -266,7 +266,7 @@ def _waits(given: Given, lanes: Mapping[str, int]) -> Drawn:
     return Drawn(bars, [], released)
 
 
-def _versions(given: Given, lanes: Mapping[str, int]) -> Drawn:
+def _versions(given: Drawing, lanes: Mapping[str, int]) -> Drawn:
     """Versions as steps; where a key was deleted, there is none."""
     bars = []
     for row in given.rows:
@@ -277,7 +277,7 @@ def _versions(given: Given, lanes: Mapping[str, int]) -> Drawn:
     return Drawn(bars)
 
 
-def _lookups(given: Given, lanes: Mapping[str, int]) -> Drawn:
+def _lookups(given: Drawing, lanes: Mapping[str, int]) -> Drawn:
     """The versions of the other side as steps, and an arrow from each row to the one that it found."""
     begins: dict[str, dict[int, Version]] = {}
     for version in given.versions:
@@ -302,11 +302,11 @@ def _lookups(given: Given, lanes: Mapping[str, int]) -> Drawn:
     return Drawn(bars, arrows)
 
 
-def _plain(_given: Given, _lanes: Mapping[str, int]) -> Drawn:
+def _plain(_given: Drawing, _lanes: Mapping[str, int]) -> Drawn:
     return Drawn([])
 
 
-Shape = Callable[[Given, Mapping[str, int]], Drawn]
+Shape = Callable[[Drawing, Mapping[str, int]], Drawn]
 SHAPES: tuple[tuple[str, Shape], ...] = (  # a column that an output adds, and what is drawn of it
     ("kept_time", _kept),
     ("session_start", _sessions),
@@ -318,11 +318,11 @@ SHAPES: tuple[tuple[str, Shape], ...] = (  # a column that an output adds, and w
 TIMES = ("kept_time", "session_start", "session_end", "window_start", "window_end", "decided_at", "valid_from", "valid_to")
 
 
-def _shape(rows: Sequence[Seen]) -> Shape:
+def _shape(rows: Sequence[DrawnRow]) -> Shape:
     names = {name for row in rows for name in row.times}
     return next((shape for column, shape in SHAPES if column in names), _plain)
 
 
-def written(given: Given, *times: int | None) -> list[str]:
+def written(given: Drawing, *times: int | None) -> list[str]:
     """Times as they are said."""
     return ["now" if t is None else moment(t, given.zone) for t in times]

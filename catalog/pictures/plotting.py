@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from streamtime.pictures import drawing, rounds, terminal
 from streamtime.pictures.asking import Asked, asked, last_statement
-from streamtime.pictures.meanings import Given, Seen, grouped, picture
+from streamtime.pictures.meanings import Drawing, DrawnRow, grouped, picture
 from streamtime.pictures.picture import Picture
 from streamtime.pictures.seeing import LANES, ROWS, USUAL, Limits, of_frame
 from streamtime.pictures.sentences import said
@@ -84,10 +84,10 @@ class Told(NamedTuple):
     """A picture, and its rows in processing order, each with a sentence."""
 
     picture: Picture
-    rows: list[tuple[Seen, str]]
+    rows: list[tuple[DrawnRow, str]]
 
 
-def told(given: Given) -> Told:
+def told(given: Drawing) -> Told:
     """The picture of these rows. Raises ValueError where there are none."""
     if not given.rows:
         raise ValueError("plot: there are no rows to draw.")

@@ -10,7 +10,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.pictures.meanings import TIMES, Given, Seen
+from streamtime.pictures.meanings import TIMES, Drawing, DrawnRow
 from streamtime.sql.call.errors import listed
 from streamtime.sql.rows.columns import TIMES as TIME_TYPES
 from streamtime.sql.rows.columns import named, orderable
@@ -48,7 +48,7 @@ def of_frame(
     *,
     title: str = "",
     options: Mapping[str, Any] | None = None,
-) -> Given:
+) -> Drawing:
     """The rows of a DataFrame that is an output already."""
     if df.isStreaming:
         raise ValueError("plot: a stream has no end, so it is not drawn. Give a DataFrame of a table that holds rows of it.")
@@ -69,8 +69,8 @@ def of_frame(
         f"{HIDDEN}0_order_0": named(moment),
     }
     out = df.select("*", *[c.alias(n) for n, c in hidden.items()])
-    rows, notes = collected(out, Places(None, out, 0), limits)
-    return Given(title, rows, dict(options or {}), notes=notes, zone=zone_of_session(df.sparkSession, df))
+    rows, notes = collected(out, OutputColumns(None, out, 0), limits)
+    return Drawing(title, rows, dict(options or {}), notes=notes, zone=zone_of_session(df.sparkSession, df))
 
 
 def zone_of_session(spark: SparkSession, df: DataFrame) -> str:
@@ -79,7 +79,7 @@ def zone_of_session(spark: SparkSession, df: DataFrame) -> str:
     return str(spark.conf.get("spark.sql.session.timeZone")) if zoned else "UTC"
 
 
-class Places:
+class OutputColumns:
     """Where in an output is what: columns by their place, as names may be equal or odd. The first `inputs` are the input's."""
 
     def __init__(self, call: Bound | None, out: DataFrame, inputs: int, lookup: bool = False) -> None:
@@ -125,7 +125,7 @@ class Places:
         return [*columns, *[named(f"c{i}").asc_nulls_first() for i in rest]]
 
 
-def collected(out: DataFrame, places: Places, limits: Limits) -> tuple[list[Seen], tuple[str, ...]]:
+def collected(out: DataFrame, places: OutputColumns, limits: Limits) -> tuple[list[DrawnRow], tuple[str, ...]]:
     """The first rows of each of the first keys, in processing order, and what is left out, in words."""
     if limits.where is not None:
         out = out.where(F.expr(limits.where))
@@ -158,7 +158,7 @@ def collected(out: DataFrame, places: Places, limits: Limits) -> tuple[list[Seen
     kept = [row for row in found if row["rank"] <= limits.rows and tuple(row.key) in drawn]
     names = [places.names[i] for i in places.cells[:CELLS]]
     rows = [
-        Seen(
+        DrawnRow(
             number=n,
             lane=lane_of(row.key),
             at=row["at"],
@@ -175,7 +175,7 @@ def collected(out: DataFrame, places: Places, limits: Limits) -> tuple[list[Seen
     return rows, tuple(notes)
 
 
-def _either(places: Places) -> str:
+def _either(places: OutputColumns) -> str:
     return f"coalesce({', '.join(places.micros(i) for i in places.hidden['time'])})"
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from streamtime.pictures.meanings import DROPPED, Given, Seen, bounds_of, written
+from streamtime.pictures.meanings import DROPPED, Drawing, DrawnRow, bounds_of, written
 from streamtime.sql.syntax.text import in_words
 
 
-def said(rows: Sequence[Seen], given: Given) -> list[str]:
+def said(rows: Sequence[DrawnRow], given: Drawing) -> list[str]:
     """A sentence for each of these rows, which are grouped: what became of it, and why."""
     sentences = [row.sentence or _sentence(row, given) for row in rows]
     return [sentence[:1].upper() + sentence[1:] for sentence in sentences]
 
 
-def _sentence(row: Seen, given: Given) -> str:
+def _sentence(row: DrawnRow, given: Drawing) -> str:
     if row.outcome in DROPPED and "kept_time" not in row.times:
         return f"Dropped: it {DROPPED[row.outcome]}."
     for column, sentence in SENTENCES.items():
@@ -23,7 +23,7 @@ def _sentence(row: Seen, given: Given) -> str:
     return "Passes." if row.outcome is None else f"{row.outcome[:1].upper()}{row.outcome[1:]}."
 
 
-def _of_kept(row: Seen, given: Given) -> str:
+def _of_kept(row: DrawnRow, given: Drawing) -> str:
     kept, within = row.times["kept_time"], given.options.get("within")
     limit = "`within` has no end" if within is None else f"`within` is {in_words(within)}"
     limit += f", `at_most` {in_words(given.options['at_most'])}" if given.options.get("at_most") is not None else ""
@@ -41,12 +41,12 @@ def _of_kept(row: Seen, given: Given) -> str:
     return f"Passes: it lies within no kept row's reach; {limit}."
 
 
-def _of_window(row: Seen, given: Given) -> str:
+def _of_window(row: DrawnRow, given: Drawing) -> str:
     bounds = "; ".join("from {} to {}".format(*written(given, *pair)) for pair in bounds_of(row, "window_start", "window_end"))
     return f"Passes: it is the first row of its key in the window {bounds}." if bounds else "Passes."
 
 
-def _of_version(row: Seen, given: Given) -> str:
+def _of_version(row: DrawnRow, given: Drawing) -> str:
     start, end = row.times["valid_from"], row.times.get("valid_to")
     if start is None:
         return "Passes."
@@ -56,7 +56,7 @@ def _of_version(row: Seen, given: Given) -> str:
     return "A version, valid from {} to {}.".format(*written(given, start, end))
 
 
-def _of_lookup(row: Seen, given: Given) -> str:
+def _of_lookup(row: DrawnRow, given: Drawing) -> str:
     found = row.times["found_at"]
     if found is None or row.at is None:
         return "Passes, without a match."
@@ -65,7 +65,7 @@ def _of_lookup(row: Seen, given: Given) -> str:
     return f"Finds the version of {written(given, found)[0]}, {apart}."
 
 
-SENTENCES: dict[str, Callable[[Seen, Given], str]] = {
+SENTENCES: dict[str, Callable[[DrawnRow, Drawing], str]] = {
     "kept_time": _of_kept,
     "window_start": _of_window,
     "valid_from": _of_version,

@@ -25,7 +25,7 @@ from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Table, Value
 from streamtime.sql.syntax.tokens import Span, blank
 from streamtime.statements import views
-from streamtime.statements.calls import Call, Malformed, Rows, Statement, spoken
+from streamtime.statements.calls import Call, Malformed, Statement, TableArgument, spoken
 from streamtime.statements.query import SPECS, Run, is_named, is_remote, with_calls
 from streamtime.version import VERSION
 
@@ -164,7 +164,7 @@ class Compiling(Run):
             at = end
         return made + self.written[at : span[1]]
 
-    def _rows(self, call: Call, rows: Rows) -> DataFrame:
+    def _rows(self, call: Call, rows: TableArgument) -> DataFrame:
         """The columns of a TABLE argument without its rows: a reference to a CTE, whose text is the argument's."""
         df = self.inputs[rows.inside] = self._read(call, rows)
         self.sources.append(df)
@@ -176,7 +176,7 @@ class Compiling(Run):
         self.printer.sources[cte] = f"(\n        {text}\n      )" if QUERY.match(text) else text
         return DataFrame(self.dataset.ofRows(self.spark._jsparkSession, self.references.empty(plan, cte)), self.spark)
 
-    def _read(self, call: Call, rows: Rows) -> DataFrame:
+    def _read(self, call: Call, rows: TableArgument) -> DataFrame:
         """What a TABLE argument comes to. Where there are parameters, for values of several types, which may change no column's type."""
         if not (named := self._parameters_in(rows.query)):
             return super()._rows(call, rows)

@@ -18,14 +18,14 @@ from streamtime.sql.syntax.text import quoted
 EXAMPLE = "tables={'clicks': 'user_id STRING, ts TIMESTAMP'}"
 
 
-class Connection(Protocol):
+class DbConnection(Protocol):
     """Of any DB-API driver (PEP 249) whose server speaks Spark SQL."""
 
     def cursor(self) -> Any:
         """A cursor that executes one statement."""
 
 
-Columns = str | Mapping[str, str] | Connection
+Columns = str | Mapping[str, str] | DbConnection
 Tables = Mapping[str, Columns] | str | os.PathLike[str]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from streamtime.door import janino
-from streamtime.server.options import Options, Refused
+from streamtime.server.options import CannotServe, Options
 
 EVENTS = """
 package streamtime;
@@ -117,7 +117,7 @@ QUIET = (
 )
 
 
-class Asked:
+class PasswordCheck:
     """A java.util.function.BiFunction of a user and a password, in Python."""
 
     class Java:
@@ -148,7 +148,7 @@ class Doors:
         self.gate: Any = None
         self.thrift: Any = None
         self.events: Any = None
-        self.asked: Asked | None = None
+        self.asked: PasswordCheck | None = None
 
     def listen(self) -> None:
         """Hear of sessions and queries from now on."""
@@ -164,7 +164,7 @@ class Doors:
         """Start Spark Connect; gives its port.
 
         Raises:
-            Refused: the port is taken, or this Spark cannot do what was asked.
+            CannotServe: the port is taken, or this Spark cannot do what was asked.
         """
         package = self.jvm.org.apache.spark.sql.connect
         conf = self.jvm.org.apache.spark.SparkEnv.get().conf()
@@ -172,13 +172,13 @@ class Doors:
         conf.set("spark.connect.grpc.binding.port", str(options.connect_port))
         conf.set("spark.connect.grpc.port.maxRetries", "0")
         if token and not self._checks(token):
-            raise Refused(f"Spark {self.spark.version} does not check a token of Spark Connect: use a newer one, or --connect-port off")
+            raise CannotServe(f"Spark {self.spark.version} does not check a token of Spark Connect: use a newer one, or --connect-port off")
         self.gate = self._compiled("Gate")
         conf.set("spark.connect.grpc.interceptor.classes", "streamtime.Gate")
         try:
             package.service.SparkConnectService.start(self.spark.sparkContext._jsc.sc())
         except Exception as error:
-            raise Refused(_taken("Spark Connect", options.host, options.connect_port, error)) from error
+            raise CannotServe(_taken("Spark Connect", options.host, options.connect_port, error)) from error
         self.connect = getattr(self.jvm, "org.apache.spark.sql.connect.service.SparkConnectService$").__getattr__("MODULE$")
         return int(self.connect.localPort())
 
@@ -192,9 +192,9 @@ class Doors:
         """Start the JDBC/ODBC server; gives its port. `refusal` says why a user may not come in with that password, or nothing.
 
         Raises:
-            Refused: the port is taken, or this Spark has no such server.
+            CannotServe: the port is taken, or this Spark has no such server.
         """
-        self.asked = Asked(refusal)  # the JVM holds no strong reference to Python objects
+        self.asked = PasswordCheck(refusal)  # the JVM holds no strong reference to Python objects
         self._compiled("Passwords").getField("refusal").set(None, self.asked)
         self.jvm.java.lang.System.setProperty("hive.server2.custom.authentication.class", "streamtime.Passwords")
         settings = {
@@ -219,7 +219,7 @@ class Doors:
         try:
             self.thrift = server.startWithSparkSession(self.spark._jsparkSession, False)
         except Exception as error:
-            raise Refused(_taken("JDBC", options.host, options.thrift_port, error)) from error
+            raise CannotServe(_taken("JDBC", options.host, options.thrift_port, error)) from error
         finally:
             for conf in confs:
                 conf.unset("hive.server2.keystore.password")  # sessions can read these settings
@@ -230,7 +230,7 @@ class Doors:
         listens = service.getServerIPAddress()
         if not listens.equals(self.jvm.java.net.InetAddress.getByName(host)):
             self.thrift.stop()
-            raise Refused(
+            raise CannotServe(
                 f"JDBC listens at {listens.getHostAddress()}, where --host says {host}; use --thrift-port off and report it, please"
             )
         return int(service.getPortNumber())

@@ -24,7 +24,7 @@ RESERVED = {  # settings that would open a door beside the options, and the opti
 SHORTEST_TOKEN = 16
 
 
-class Refused(Exception):
+class CannotServe(Exception):
     """The server will not start like this; the message says why, and what to do."""
 
 
@@ -52,24 +52,24 @@ class Options:
 
 
 def check(options: Options) -> None:
-    """Raises Refused if the server must not start like this."""
+    """Raises CannotServe if the server must not start like this."""
     if options.warehouse and not has_jar("spark-hive"):
-        raise Refused("this Spark has no Hive, and without it no catalog lasts: give --temporary, or use PySpark as pip installs it")
+        raise CannotServe("this Spark has no Hive, and without it no catalog lasts: give --temporary, or use PySpark as pip installs it")
     for door, port, jar in (("connect", options.connect_port, "spark-connect"), ("thrift", options.thrift_port, "spark-hive-thriftserver")):
         if port is not None and not has_jar(jar):
-            raise Refused(f"this Spark has no {jar}: give --{door}-port off, or use PySpark as pip installs it")
+            raise CannotServe(f"this Spark has no {jar}: give --{door}-port off, or use PySpark as pip installs it")
     if options.connect_port is None and options.thrift_port is None:
-        raise Refused("both doors are shut: give --connect-port or --thrift-port a number")
+        raise CannotServe("both doors are shut: give --connect-port or --thrift-port a number")
     for key in options.settings:
         for reserved, instead in RESERVED.items():
             if key.startswith(reserved):
-                raise Refused(f"--conf {key}: use {instead}")
+                raise CannotServe(f"--conf {key}: use {instead}")
     if options.keystore and not options.keystore_password_file:
-        raise Refused("--tls-keystore needs --tls-password-file, a file that holds the keystore's password")
+        raise CannotServe("--tls-keystore needs --tls-password-file, a file that holds the keystore's password")
     if options.keystore and not options.keystore.is_file():
-        raise Refused(f"--tls-keystore: there is no file {options.keystore}")
+        raise CannotServe(f"--tls-keystore: there is no file {options.keystore}")
     if not local(options.master) and "spark.driver.host" not in options.settings:
-        raise Refused(
+        raise CannotServe(
             f"--master {options.master}: its executors must reach this driver. Give --conf spark.driver.host=ADDRESS, this machine's as "
             "they see it; and set spark.authenticate to true on both sides, unless the network is yours alone"
         )
@@ -77,11 +77,11 @@ def check(options: Options) -> None:
         return
     beyond = f"--host {options.host} can be reached from other machines"
     if options.connect_port is not None and not token(options):
-        raise Refused(f"{beyond}, so Spark Connect needs --connect-token-file FILE, or --connect-port off")
+        raise CannotServe(f"{beyond}, so Spark Connect needs --connect-token-file FILE, or --connect-port off")
     if options.thrift_port is not None and not options.passwords:
-        raise Refused(f"{beyond}, so JDBC needs --passwords FILE (`streamtime password USER` makes its lines), or --thrift-port off")
+        raise CannotServe(f"{beyond}, so JDBC needs --passwords FILE (`streamtime password USER` makes its lines), or --thrift-port off")
     if options.thrift_port is not None and not options.keystore:
-        raise Refused(f"{beyond}, so JDBC needs --tls-keystore FILE: else passwords would travel as they are. Or --thrift-port off")
+        raise CannotServe(f"{beyond}, so JDBC needs --tls-keystore FILE: else passwords would travel as they are. Or --thrift-port off")
 
 
 def loopback(host: str) -> bool:
@@ -89,7 +89,7 @@ def loopback(host: str) -> bool:
     try:
         found = {info[4][0] for info in socket.getaddrinfo(host, None)}
     except OSError as error:
-        raise Refused(f"there is no address {host}: {error}") from None
+        raise CannotServe(f"there is no address {host}: {error}") from None
     return all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in found)
 
 
@@ -110,7 +110,7 @@ def token(options: Options) -> str:
         return os.environ.get(TOKEN, "")
     found = secret(options.token_file, "--connect-token-file")
     if len(found) < SHORTEST_TOKEN or not found.isascii() or not found.isprintable() or " " in found:
-        raise Refused(
+        raise CannotServe(
             f"--connect-token-file: expected at least {SHORTEST_TOKEN} letters, digits and signs in {options.token_file}, such as "
             "`openssl rand -hex 32` makes"
         )
@@ -121,7 +121,7 @@ def secret(path: Path, option: str) -> str:
     """The text of a file that nobody else may read, without white space around it."""
     try:
         if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise Refused(f"{option}: others may read {path}. Run: chmod 600 {path}")
+            raise CannotServe(f"{option}: others may read {path}. Run: chmod 600 {path}")
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{option}: {path} cannot be read: {error}") from None
+        raise CannotServe(f"{option}: {path} cannot be read: {error}") from None

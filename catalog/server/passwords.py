@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 
-from streamtime.server.options import Refused
+from streamtime.server.options import CannotServe
 
 COST = {"n": 2**14, "r": 8, "p": 1}  # 50 ms and 16 MB for each try
 NOBODY = "scrypt:00:00"
@@ -15,12 +15,12 @@ def line(user: str, password: str) -> str:
     """A line of the file.
 
     Raises:
-        Refused: a name or a password that cannot be used.
+        CannotServe: a name or a password that cannot be used.
     """
     if not user or not user.isascii() or not user.isprintable() or ":" in user or user != user.strip() or user.startswith("#"):
-        raise Refused(f"expected a user's name in ASCII, without colons and spaces around it, and not `#` first, got {user!r}")
+        raise CannotServe(f"expected a user's name in ASCII, without colons and spaces around it, and not `#` first, got {user!r}")
     if not password:
-        raise Refused("the password is empty")
+        raise CannotServe("the password is empty")
     salt = secrets.token_hex(16)
     return f"{user}:scrypt:{salt}:{_hash(password, salt)}"
 
@@ -34,12 +34,12 @@ def users(text: str, source: str) -> dict[str, str]:
         user, colon, known = given.rstrip().partition(":")
         kind, *parts = known.split(":")
         if not colon or kind != "scrypt" or len(parts) != 2 or not all(_hex(part) for part in parts):
-            raise Refused(f"{source}, line {number}: expected user:scrypt:salt:hash, as `streamtime password USER` writes it")
+            raise CannotServe(f"{source}, line {number}: expected user:scrypt:salt:hash, as `streamtime password USER` writes it")
         if user in found:
-            raise Refused(f"{source}, line {number}: a second line for the user {user}")
+            raise CannotServe(f"{source}, line {number}: a second line for the user {user}")
         found[user] = known
     if not found:
-        raise Refused(f"{source}: there is no user in it. `streamtime password USER` writes a line")
+        raise CannotServe(f"{source}: there is no user in it. `streamtime password USER` writes a line")
     return found
 
 

@@ -18,7 +18,7 @@ from streamtime import java
 from streamtime.server import health, passwords, settings
 from streamtime.server.doors import Doors, forget_environment
 from streamtime.server.ledger import Ledger, log
-from streamtime.server.options import TOKEN, Options, Refused, check, loopback, secret, token
+from streamtime.server.options import TOKEN, CannotServe, Options, check, loopback, secret, token
 from streamtime.session import session
 
 TOLD = 3.0  # seconds in which clients hear that their queries were cancelled
@@ -26,7 +26,7 @@ FETCHED = 0.5  # .. and JDBC's fetch the last rows
 JVM = "jvm.log"
 
 
-class Failed(Exception):
+class NotStarted(Exception):
     """Spark does not start: `error` says why, and `said` holds what its JVM wrote."""
 
     def __init__(self, error: Exception, said: str) -> None:
@@ -54,8 +54,8 @@ def serve(options: Options) -> int:
     """Serve until SIGTERM or SIGINT; gives the exit code: 0 after a stop that was asked for, 1 if Spark died.
 
     Raises:
-        Refused, JavaError: it cannot be started like this.
-        Failed: Spark does not start.
+        CannotServe, JavaError: it cannot be started like this.
+        NotStarted: Spark does not start.
     """
     check(options)
     java.check()
@@ -115,7 +115,7 @@ def _spark(options: Options, folder: Path) -> Doors:
     except Exception as error:
         if spark is not None:
             spark.stop()
-        raise Failed(error, _read(said) + _read(spark_log)[known:]) from error
+        raise NotStarted(error, _read(said) + _read(spark_log)[known:]) from error
     return Doors(spark, classes)
 
 
@@ -218,7 +218,7 @@ def _answering(options: Options, state: Any) -> Iterator[int | None]:
     try:
         server = health.start(options.health_host, options.health_port, state)
     except OSError as error:
-        raise Refused(f"--health-port: {options.health_host}:{options.health_port} cannot be had: {error}") from None
+        raise CannotServe(f"--health-port: {options.health_host}:{options.health_port} cannot be had: {error}") from None
     try:
         yield int(server.server_address[1])
     finally:

@@ -22,7 +22,7 @@ class Placed:
     source: str
 
 
-class Unreadable(Exception):
+class UnreadableScript(Exception):
     """A script that cannot be split into statements."""
 
 
@@ -30,7 +30,7 @@ def split(text: str, source: str = "") -> list[Placed]:
     """The statements of a script with their places; comments alone are none.
 
     Raises:
-        Unreadable: a string or a comment is not closed.
+        UnreadableScript: a string or a comment is not closed.
     """
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
     found, at = [], 0
@@ -41,7 +41,9 @@ def split(text: str, source: str = "") -> list[Placed]:
                 found.append(Placed(statement.sql, text.count("\n", 0, at) + 1, source))
             at += len(statement.sql)
     except Unclosed as error:
-        raise Unreadable(f"{source or 'the text'} cannot be split into statements, a quote or a comment is not closed: {error}") from None
+        raise UnreadableScript(
+            f"{source or 'the text'} cannot be split into statements, a quote or a comment is not closed: {error}"
+        ) from None
     return found
 
 

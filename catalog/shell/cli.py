@@ -160,7 +160,7 @@ def _session(group: Any, kept: str) -> None:
 def sql(options: argparse.Namespace) -> int:
     """`streamtime sql`."""
     from streamtime.java import JavaError
-    from streamtime.shell.batch import Unreadable, run, split
+    from streamtime.shell.batch import UnreadableScript, run, split
     from streamtime.shell.connection import ConnectionFailed, local, remote
     from streamtime.shell.console import SCRIPT_LIMIT, SHELL_LIMIT, Console
     from streamtime.shell.rendering import STREAMED
@@ -177,7 +177,7 @@ def sql(options: argparse.Namespace) -> int:
         opened = (
             remote(options.remote) if options.remote else local(options.cores, options.memory, dict(options.conf or ()), options.warehouse)
         )
-    except (Unreadable, ConnectionFailed, JavaError, OSError, UnicodeDecodeError) as problem:
+    except (UnreadableScript, ConnectionFailed, JavaError, OSError, UnicodeDecodeError) as problem:
         return _fail(str(problem))
     finally:
         if sys.stderr.isatty():
@@ -200,27 +200,27 @@ def serve(options: argparse.Namespace) -> int:
     """`streamtime serve`."""
     from streamtime.java import JavaError
     from streamtime.server import command, serving
-    from streamtime.server.options import Refused
+    from streamtime.server.options import CannotServe
     from streamtime.shell.connection import start_failure
 
     given = command.options(options)
     try:
         return serving.serve(given)
-    except serving.Failed as failed:
+    except serving.NotStarted as failed:
         return _fail(start_failure(failed.error, failed.said, given.warehouse))
-    except (Refused, JavaError) as problem:
+    except (CannotServe, JavaError) as problem:
         return _fail(f"serve: {problem}")
 
 
 def password(options: argparse.Namespace) -> int:
     """`streamtime password`."""
     from streamtime.server import command, passwords
-    from streamtime.server.options import Refused
+    from streamtime.server.options import CannotServe
 
     try:
         print(passwords.line(options.user, command.asked_password()))
         return 0
-    except Refused as problem:
+    except CannotServe as problem:
         return _fail(f"password: {problem}")
 
 

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from streamtime import describe
-from streamtime.describe import Table
+from streamtime.describe import ResultTable
 from streamtime.shelf import FUNCTIONS
 from streamtime.shell.rendering import Result
 from streamtime.sql.call.errors import did_you_mean
@@ -56,7 +56,7 @@ def page(spec: Spec, width: int = 80) -> str:
     return "\n\n".join(["\n".join(_wrap(f"{spec.name}: {spec.summary}", width)), *sections]) + "\n"
 
 
-def _example(example: Example, result: Table | None, width: int) -> str:
+def _example(example: Example, result: ResultTable | None, width: int) -> str:
     said = [_text(example.says, width)] if example.says else []
     code = [textwrap.indent(describe.script(example), "  ")]
     shown = ["\n".join(f"  {line}" for line in describe.aligned(result))] if result else []

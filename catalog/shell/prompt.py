@@ -18,7 +18,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import clear
 
 from streamtime.shell import manual
-from streamtime.shell.batch import Unreadable, split
+from streamtime.shell.batch import UnreadableScript, split
 from streamtime.shell.completion import Learned, Vocabulary
 from streamtime.shell.console import Console, Failed, Gone
 from streamtime.shell.rendering import FORMATS
@@ -100,7 +100,7 @@ class Shell:
                     self._learn("tables")
         except Gone:
             raise
-        except (Failed, Cancelled, Unreadable, manual.Unknown) as problem:
+        except (Failed, Cancelled, UnreadableScript, manual.Unknown) as problem:
             print(problem, file=sys.stderr, flush=True)
 
     def _commands(self) -> dict[str, Callable[[str], None]]:

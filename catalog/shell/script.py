@@ -10,7 +10,7 @@ from streamtime.sql.syntax.tokens import Source, Token, unclosed
 
 
 @dataclass(frozen=True)
-class Statement:
+class CommentedStatement:
     """One statement of a script, as written, and the lines of its leading comment, without their dashes."""
 
     comment: tuple[str, ...]
@@ -38,7 +38,7 @@ def finished(text: str) -> bool:
     return bool(found) and found[-1].word == ";"
 
 
-def statements(text: str) -> Iterator[Statement]:
+def statements(text: str) -> Iterator[CommentedStatement]:
     """The statements of a SQL text. Semicolons in strings and comments do not end one. Raises Unclosed."""
     tokens(text)
     for start, end in lexer.statements(text):
@@ -48,4 +48,4 @@ def statements(text: str) -> Iterator[Statement]:
             leading += 1
         sql = "\n".join(lines[leading:]).strip()
         if sql:
-            yield Statement(tuple(line.removeprefix("--").removeprefix(" ") for line in lines[:leading]), sql)
+            yield CommentedStatement(tuple(line.removeprefix("--").removeprefix(" ") for line in lines[:leading]), sql)

@@ -16,7 +16,7 @@ class Malformed(Exception):
 
 
 @dataclass(frozen=True)
-class Item:
+class ExpressionText:
     """An expression of PARTITION BY or ORDER BY."""
 
     span: Span
@@ -25,19 +25,19 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableArgument:
     """A TABLE argument. `query` are the pieces of the statement that, with all else blanked, are the query that reads its rows."""
 
     inside: Span
     query: tuple[Span, ...]
     is_name: bool
-    keys: tuple[Item, ...]
-    order: tuple[Item, ...]
+    keys: tuple[ExpressionText, ...]
+    order: tuple[ExpressionText, ...]
     name: str | None = None  # as in `tasks => TABLE(..)`
 
 
 @dataclass(frozen=True)
-class Given:
+class Argument:
     """An option."""
 
     name: str | None
@@ -51,8 +51,8 @@ class Call:
     function: str
     start: int
     span: Span
-    tables: tuple[Rows, ...]
-    options: tuple[Given, ...]
+    tables: tuple[TableArgument, ...]
+    options: tuple[Argument, ...]
     in_subquery: bool
 
 
@@ -141,8 +141,8 @@ class Statement(Source):
         return clauses[-1:] == ["FROM"]
 
     def _call(self, first: int, i: int, arguments: list[tuple[int, int]], withs: list[With]) -> Call:
-        tables: list[Rows] = []
-        options: list[Given] = []
+        tables: list[TableArgument] = []
+        options: list[Argument] = []
         open_list = False  # without parentheses, Spark's grammar takes what follows a clause for more of its items
         for argument in arguments:
             start, end = self.value_at(argument)
@@ -155,14 +155,14 @@ class Statement(Source):
                 tables.append(replace(rows, name=self.tokens[argument[0]].spelled) if named else rows)
             else:
                 name = self.tokens[argument[0]].spelled if named else None
-                options.append(Given(name, self.span(start, end)))
+                options.append(Argument(name, self.span(start, end)))
         close = self.closing[i + 1]
         lateral = self.word(first - 1) == "LATERAL"
         span = self.span(first - lateral, close + 1)
         in_subquery = lateral or self.around[i] is not None
         return Call((self.tokens[i].name or "").upper(), self.tokens[first].start, span, tuple(tables), tuple(options), in_subquery)
 
-    def _rows(self, start: int, end: int, withs: list[With]) -> tuple[Rows, bool]:
+    def _rows(self, start: int, end: int, withs: list[With]) -> tuple[TableArgument, bool]:
         """A TABLE argument, and whether its last clause is a list without parentheses."""
         if self.word(start + 1) != "(":
             raise Malformed
@@ -175,8 +175,8 @@ class Statement(Source):
         inside = self.span(first, last)
         read = [self.span(start, start + 1), inside] if is_reference else [self.span(start + 1, rest)]  # TABLE name, or (query)
         query = self.with_definitions(inside, read, withs)
-        keys: tuple[Item, ...] = ()
-        order: tuple[Item, ...] = ()
+        keys: tuple[ExpressionText, ...] = ()
+        order: tuple[ExpressionText, ...] = ()
         open_list = False
         if rest < end:
             ordering = next((i for i in self.level(rest, end) if self.word(i) in ("ORDER", "SORT") and self.word(i + 1) == "BY"), end)
@@ -191,14 +191,14 @@ class Statement(Source):
                 raise Malformed
             if ordering < end:
                 order, open_list = self._items(ordering + 2, end)
-        return Rows(inside, tuple(query), is_name and len(query) == 2, keys, order), open_list
+        return TableArgument(inside, tuple(query), is_name and len(query) == 2, keys, order), open_list
 
-    def _items(self, start: int, end: int) -> tuple[tuple[Item, ...], bool]:
+    def _items(self, start: int, end: int) -> tuple[tuple[ExpressionText, ...], bool]:
         in_parentheses = self.closing.get(start) == end - 1 and self.word(start) == "("
         items = self.split(start + 1, end - 1) if in_parentheses else [(start, end)]
         return tuple(self._item(*item) for item in items), not in_parentheses
 
-    def _item(self, start: int, end: int) -> Item:
+    def _item(self, start: int, end: int) -> ExpressionText:
         nulls = direction = ""
         if end - start > 2 and self.word(end - 2) == "NULLS" and self.word(end - 1) in ("FIRST", "LAST"):
             end, nulls = end - 2, self.word(end - 1)
@@ -207,7 +207,7 @@ class Statement(Source):
         if start >= end:
             raise Malformed
         ascending = direction != "DESC"
-        return Item(self.span(start, end), ascending, nulls == "FIRST" if nulls else ascending)
+        return ExpressionText(self.span(start, end), ascending, nulls == "FIRST" if nulls else ascending)
 
     def withs(self) -> Iterator[With]:
         """The WITH clauses."""

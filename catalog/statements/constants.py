@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from streamtime.sql.call.errors import not_computed, not_constant, unlogged
 from streamtime.sql.call.values import Value
 from streamtime.sql.syntax.tokens import Span, blank
-from streamtime.statements.calls import Call, Given, Statement
+from streamtime.statements.calls import Argument, Call, Statement
 
 STRING = re.compile(r"'([^'\\]*)'")
 RAW = re.compile(r"""[rR](?:'([^']*)'|"([^"]*)")""")
@@ -60,7 +60,7 @@ def literal(text: str) -> Value | None:
     return None
 
 
-def _computed(statement: Statement, call: Call, asked: Sequence[Given], run: Run) -> list[Value]:
+def _computed(statement: Statement, call: Call, asked: Sequence[Argument], run: Run) -> list[Value]:
     """Constants as Spark computes them. LIMIT alone asks whether something is foldable, and computes it while it is analysed."""
     spans = [g.span for g in asked]
     query = _in_place(statement.text, call.start, spans)
@@ -93,7 +93,7 @@ def _in_place(text: str, start: int, spans: Sequence[Span]) -> str:
     return query
 
 
-def _refusal(call: Call, given: Given, text: str, error: PySparkException, again: Callable[[], object]) -> Exception:
+def _refusal(call: Call, given: Argument, text: str, error: PySparkException, again: Callable[[], object]) -> Exception:
     argument = f"`{given.name}`" if given.name else None
     condition = error.getCondition() or ""
     if condition == NOT_CONSTANT:

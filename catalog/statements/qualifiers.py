@@ -19,7 +19,7 @@ from streamtime.sql.syntax.as_of_clauses import ENDS, item
 from streamtime.sql.syntax.conditions import split
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Source, Span
-from streamtime.statements.calls import Call, Rows, Statement
+from streamtime.statements.calls import Call, Statement, TableArgument
 
 ENDS_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "|>", ";")
 
@@ -55,7 +55,7 @@ def needed(statement: Statement, call: Call, on: str | None) -> bool:
     return any(c.operator != "=" or "." not in c.left or "." not in c.right for c in split(on or ""))
 
 
-def relations(statement: Statement, rows: Rows) -> list[tuple[str | None, Span]]:
+def relations(statement: Statement, rows: TableArgument) -> list[tuple[str | None, Span]]:
     """The tables that a TABLE argument reads whole, by the names that qualify their columns, and where they stand."""
     inside = [i for i, t in enumerate(statement.tokens) if rows.inside[0] <= t.start < rows.inside[1]]
     if rows.is_name or statement.word(inside[0]) not in ("SELECT", "FROM"):

@@ -36,7 +36,7 @@ from streamtime.sql.syntax.as_of_clauses import Refusal
 from streamtime.sql.syntax.tokens import Span, Token, blank
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.statements import constants, hints, qualifiers, views
-from streamtime.statements.calls import Call, Item, Malformed, Rows, Statement, spoken
+from streamtime.statements.calls import Call, ExpressionText, Malformed, Statement, TableArgument, spoken
 
 SPECS = {s.name.lower(): s for s in FUNCTIONS}
 MENTIONED = re.compile("|".join(SPECS), re.IGNORECASE)
@@ -215,7 +215,7 @@ class Run:
         self.columns[call.span] = qualifiers.joined(sides[0][1], sides[1][1], using, known)
         return spec.plan(self.bound(spec, [replace(t, df=df) for t, (df, _) in zip(tables, sides, strict=True)], options))
 
-    def _rows(self, call: Call, rows: Rows) -> DataFrame:
+    def _rows(self, call: Call, rows: TableArgument) -> DataFrame:
         if rows.is_name:
             return self.spark.table(self.statement.text[slice(*rows.inside)])
         try:
@@ -232,11 +232,11 @@ class Run:
             return self.spark.table(name)
         return df
 
-    def _clauses(self, call: Call, rows: Rows) -> tuple[tuple[Expression, ...], tuple[Sort, ...]]:
+    def _clauses(self, call: Call, rows: TableArgument) -> tuple[tuple[Expression, ...], tuple[Sort, ...]]:
         keys = tuple(self._expression(call, "PARTITION BY", i) for i in rows.keys)
         return keys, tuple(Sort(self._expression(call, "ORDER BY", i), i.ascending, i.nulls_first) for i in rows.order)
 
-    def _expression(self, call: Call, clause: str, item: Item) -> Expression:
+    def _expression(self, call: Call, clause: str, item: ExpressionText) -> Expression:
         source = self.statement.text
         text = source[slice(*item.span)]
         if any(t.text == "?" or is_named(source, t) for t in self.statement.within([item.span])):

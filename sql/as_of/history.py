@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from streamtime.sql.as_of.keys import Key
+    from streamtime.sql.as_of.keys import KeyPair
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.syntax.conditions import Conjunct
     from streamtime.sql.tables.declaration import Declaration
@@ -36,14 +36,14 @@ class Past:
 
     frame: DataFrame
     times: tuple[Sort, Sort]
-    keys: list[Key]
+    keys: list[KeyPair]
     others: list[Conjunct]
     deleted: str | None = None
     until: str | None = None
     begins: int | None = None
 
 
-def past(call: Bound, keys: list[Key], others: list[Conjunct], at: Expression) -> Past:
+def past(call: Bound, keys: list[KeyPair], others: list[Conjunct], at: Expression) -> Past:
     """The history of the right side's table. Raises CallError where there is none, or the join does not fit its key."""
     frame, unit = call.tables[1].df, call["unit"] or TIMESTAMP
     declaration = versioned_source(call.tables[1].source, call.spec.name)
@@ -137,7 +137,7 @@ def table_columns(names: tuple[str, ...]) -> int:
     return len(names) - len(ADDED)
 
 
-def _by_event_time(call: Bound, declaration: Declaration, keys: list[Key], others: list[Conjunct], at: Expression) -> Past:
+def _by_event_time(call: Bound, declaration: Declaration, keys: list[KeyPair], others: list[Conjunct], at: Expression) -> Past:
     if call["unit"] == VERSION:
         fix = f"Use TIMESTAMP AS OF with a time. Commits are read by TABLE_HISTORY('{declaration.table}')."
         raise call.refuse(

@@ -9,7 +9,7 @@ from streamtime.sql.syntax.conditions import Conjunct
 
 
 @dataclass(frozen=True)
-class Key:
+class KeyPair:
     """A pair of expressions that a match has equal, and the comparison that said so, if one did."""
 
     left: Expression

@@ -67,7 +67,7 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
         expired = named(NUMBER) <= EXPIRED
         df = df.withColumns({LAPSED: expired, NUMBER: F.when(expired, EXPIRED - named(NUMBER)).otherwise(named(NUMBER))})
     else:
-        df = known.with_known(frame, identity, known.Asked(IS_RIGHT, DELETED, call["retention"], exact), NUMBER, LAPSED)
+        df = known.with_known(frame, identity, known.CallFacts(IS_RIGHT, DELETED, call["retention"], exact), NUMBER, LAPSED)
     within = Window.partitionBy(*map(named, identity), named(NUMBER)).orderBy(
         sorted_by(quoted(IS_RIGHT), ascending=False, nulls_first=False)
     )

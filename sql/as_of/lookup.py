@@ -41,7 +41,7 @@ TIES_FIX = "Say ties => 'last' or 'first', or make the times differ."
 
 
 @dataclass(frozen=True)
-class Both:
+class BothSides:
     """Both sides as one: left rows under their own names, right rows in the struct RIGHT; keys and times in columns that both fill.
 
     `shared` are right columns that equal left ones in every match; `ties` orders right rows of one key and time.
@@ -57,7 +57,7 @@ def field(struct: str, name: str) -> Column:
     return expression(f"{quoted(struct)}.{quoted(name)}")
 
 
-def both(sides: Sides, extra: dict[str, tuple[Column, Column]], keep: tuple[str, ...]) -> Both:
+def both(sides: Sides, extra: dict[str, tuple[Column, Column]], keep: tuple[str, ...]) -> BothSides:
     """The union. `extra` are further columns, of left rows and of right ones; `keep` are fields that the struct must have."""
     left, right = sides.left, sides.right
     right_df, schema = chosen(right, right.has_time & right.has_key).df, left.df.schema
@@ -95,7 +95,7 @@ def both(sides: Sides, extra: dict[str, tuple[Column, Column]], keep: tuple[str,
     lefts = [*map(named, left.df.columns), *[a.alias(n) for n, (a, _) in made.items()]]
     left_rows = left.df.select(*lefts, F.lit(False).alias(IS_RIGHT), nothing.alias(RIGHT))
     frame = Frame(left_rows.unionAll(right_rows), (), (), tuple(keys), (Order(time, True, True),), time, {}, left.kernels)
-    return Both(frame, shared, tuple(ties))
+    return BothSides(frame, shared, tuple(ties))
 
 
 def _ties(right: Frame, fields: list[str]) -> list[tuple[str, bool, bool]]:
@@ -193,7 +193,7 @@ def refuse_longer_than_retention(call: Bound) -> None:
         raise call.refuse("`grace`", "is longer than `retention`: rows would wait until their version has expired", "Make it no longer.")
 
 
-def _order(joined: Both, rising: str, rights_first: bool, reverse: bool) -> list[Column]:
+def _order(joined: BothSides, rising: str, rights_first: bool, reverse: bool) -> list[Column]:
     sides_at_once = sorted_by(quoted(IS_RIGHT), ascending=not rights_first, nulls_first=not rights_first)
     return [sorted_by(quoted(rising)), sides_at_once, *[t.sort(reverse) for t in joined.ties]]
 

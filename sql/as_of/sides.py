@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.as_of.history import column, declaring, past, table_columns, tombstones
-from streamtime.sql.as_of.keys import Key
+from streamtime.sql.as_of.keys import KeyPair
 from streamtime.sql.call.errors import CallError, did_you_mean, listed, unlogged
 from streamtime.sql.call.names import parts, pieces, plain
 from streamtime.sql.call.spec import Bound
@@ -104,7 +104,7 @@ def _filtered(call: Bound, frames: tuple[DataFrame, DataFrame], others: list[Con
     return right, rest
 
 
-def _past(call: Bound, keys: list[Key], others: list[Conjunct]) -> Past | None:
+def _past(call: Bound, keys: list[KeyPair], others: list[Conjunct]) -> Past | None:
     """The right side's history, where the call asks for it."""
     if not call["history"]:
         wrong = next((n for n in ("at", "unit") if call[n]), None)
@@ -181,7 +181,7 @@ def _side(call: Bound, name: str, table: Table, extras: Extras) -> Frame:
     return frame
 
 
-def _keys(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[Key], list[Conjunct]]:
+def _keys(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[KeyPair], list[Conjunct]]:
     """The pairs of keys, and the conjuncts of ON that are none."""
     clauses = [call.tables[i].partition_by for i in (0, 1)]
     given = [name for name in ("keys", "using", "on") if call[name]]
@@ -191,17 +191,17 @@ def _keys(call: Bound, frames: tuple[DataFrame, DataFrame]) -> tuple[list[Key], 
         if len(clauses[0]) != len(clauses[1]):
             problem = f"the left side has {len(clauses[0])} keys, the right side {len(clauses[1])}"
             raise call.refuse("PARTITION BY", problem, "The n-th key of the left side matches the n-th of the right side.")
-        return [Key(a, b) for a, b in zip(*clauses, strict=True)], []
+        return [KeyPair(a, b) for a, b in zip(*clauses, strict=True)], []
     if len(given) > 1:
         raise call.refuse(f"`{given[1]}`", f"given beside `{given[0]}`", "Leave one out.")
     if call["on"]:
         return _of_condition(call, frames, split(call["on"]))
     both = [Expression.parse(k) for k in call["keys"] or [quoted(u) for u in call["using"] or ()]]
-    return [Key(k, k) for k in both], []
+    return [KeyPair(k, k) for k in both], []
 
 
-def _of_condition(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: list[Conjunct]) -> tuple[list[Key], list[Conjunct]]:
-    pairs: list[Key] = []
+def _of_condition(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: list[Conjunct]) -> tuple[list[KeyPair], list[Conjunct]]:
+    pairs: list[KeyPair] = []
     rest = []
     for conjunct in conjuncts:
         turned = _turned(call, frames, conjunct, "`on`") if conjunct.operator in ("=", "<=>") else None
@@ -211,7 +211,7 @@ def _of_condition(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: l
             left, right = _plain(call, frames[0], turned.left), _plain(call, frames[1], turned.right)
             if conjunct.operator == "<=>":  # structs are never null, and equal where their fields are, nulls included
                 left, right = (Expression.parse(f"struct({text})") for text in (turned.left, turned.right))
-            pairs.append(Key(left, right, conjunct))
+            pairs.append(KeyPair(left, right, conjunct))
     if not pairs:
         _refuse_unknown(call, frames, rest)
         fix = "Add one, such as on => 'l.k = r.k'."

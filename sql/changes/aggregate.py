@@ -28,7 +28,7 @@ from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
 from streamtime.sql.rows.sorting import LOWER_HALF
 from streamtime.sql.syntax.text import quoted
-from streamtime.sql.windows.aggregates import ARGUMENT, Asked, arguments, parse, types
+from streamtime.sql.windows.aggregates import ARGUMENT, WrittenAggregate, arguments, parse, types
 from streamtime.udfs.taken_back import TakenBack
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Judged:
 
     frame: Frame
     groups: tuple[Ref, ...]
-    asked: list[Asked]
+    asked: list[WrittenAggregate]
     given: list[Ref | None]  # the column that each aggregate is of; None: count(*)
 
 
@@ -87,7 +87,7 @@ def given(call: Bound) -> Judged:
     return Judged(frame, by, asked, of)
 
 
-def needs_kernel(one: Asked, ref: Ref | None) -> bool:
+def needs_kernel(one: WrittenAggregate, ref: Ref | None) -> bool:
     """Whether Spark's windows cannot take it back: they can what adds up exactly."""
     inexact = ref is not None and isinstance(ref.type, (T.FloatType, T.DoubleType))
     return one.function in ("min", "max") or (one.function in ("sum", "avg") and inexact)
@@ -220,7 +220,7 @@ def _exact(value: str, kind: T.DataType, so_far: WindowSpec, *, averaged: bool) 
     return F.when(high.between(-(2**31), 2**31 - 1), F.shiftleft(high, 32).bitwiseOR(low)).otherwise(whole)
 
 
-def result(call: Bound, one: Asked, ref: Ref | None) -> Column:
+def result(call: Bound, one: WrittenAggregate, ref: Ref | None) -> Column:
     """An aggregate, of the group's number of rows, that of its values, and what they come to."""
     kind, cast = types(call, one, ref)
     if ref is None:

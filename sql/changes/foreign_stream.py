@@ -24,7 +24,7 @@ from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.stream.buckets import HALVES
 from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, released
 from streamtime.sql.syntax.text import quoted
-from streamtime.udfs.changes.latest import Log
+from streamtime.udfs.changes.latest import LogColumns
 from streamtime.udfs.changes.references import Marks, References
 from streamtime.udfs.changes.referring import Referring
 from streamtime.udfs.changes.replaced import Replaced
@@ -43,7 +43,7 @@ THERE, MATCH, MATCH_TIME, EVENT = (f"{PREFIX}{n}" for n in ("there", "match", "m
 
 
 @dataclass(frozen=True)
-class Names:
+class TravelNames:
     """What the columns are called on their way; those of the input are as the result has them."""
 
     key: list[str]  # of the left side
@@ -78,17 +78,17 @@ def by_foreign_key(call: Bound) -> DataFrame:
     return changes.select(*(named(n).alias(o) for n, o in shown), *(named(n).alias(o) for n, o in made))
 
 
-def _own(both: tuple[Side, Side], names: Names) -> Iterable[tuple[str, str, Side, str]]:
+def _own(both: tuple[Side, Side], names: TravelNames) -> Iterable[tuple[str, str, Side, str]]:
     for side, mine in zip(both, (names.left, names.right), strict=True):
         for n, (column, original) in zip(mine, side.own, strict=True):
             yield n, original, side, column
 
 
-def _names(both: tuple[Side, Side]) -> Names:
+def _names(both: tuple[Side, Side]) -> TravelNames:
     left, right = both
     own = [[f"{PREFIX}{name}_{i}" for i in range(len(side.own))] for name, side in zip(SIDES, both, strict=True)]
     of = {column: n for (column, _), n in zip(right.own, own[1], strict=True)}
-    return Names(
+    return TravelNames(
         key=[f"{PREFIX}left_key_{i}" for i in range(len(left.frame.keys))],
         on=[f"{PREFIX}on_{i}" for i in range(len(right.frame.keys))],
         ordered=[f"{PREFIX}o{i}" for i in range(len(left.frame.order))],
@@ -104,7 +104,7 @@ def _others(frame: Frame) -> list[str]:
     return [c.name for c in frame.columns if c.name not in done]
 
 
-def _parts(call: Bound, side: Side, df: DataFrame, names: Names, options: dict[str, Any]) -> DataFrame:
+def _parts(call: Bound, side: Side, df: DataFrame, names: TravelNames, options: dict[str, Any]) -> DataFrame:
     """The first state: what comes to a key of the right side, and what goes from it."""
     frame, on = side.frame.with_df(df).comparable(side.frame.extras["on"])
     equal = [f"{PREFIX}equal_on_{i}" for i in range(len(on))]
@@ -115,7 +115,7 @@ def _parts(call: Bound, side: Side, df: DataFrame, names: Names, options: dict[s
     frame = Frame(df, columns, tuple(sent), frame.keys, frame.order, columns[sent.index(TIME)], {}, call.kernels)
     carried = list(dict.fromkeys([*(r.name for r in (*frame.keys, *of_order(frame.order))), *(c for c, _ in side.own), TIME]))
     versioned = (side.versioned,)
-    log = Log(TIME, ALIVE, "", None, tuple(made), versioned, versioned, call["retention"])
+    log = LogColumns(TIME, ALIVE, "", None, tuple(made), versioned, versioned, call["retention"])
     holder = Replaced(log, tuple(carried), tuple(made), tuple(equal), (COMES, LAST, MOVED, NUMBER))
     fields = [*_fields(df.schema, [*carried, *made]), *_flags(COMES, LAST, MOVED), T.StructField(NUMBER, T.LongType())]
     frame, identity = frame.comparable(frame.keys)
@@ -124,7 +124,7 @@ def _parts(call: Bound, side: Side, df: DataFrame, names: Names, options: dict[s
     return parts.where(named(LAST))  # a row that goes and comes back to where it was only comes
 
 
-def _united(call: Bound, both: tuple[Side, Side], names: Names, parts: DataFrame, right: DataFrame) -> DataFrame:
+def _united(call: Bound, both: tuple[Side, Side], names: TravelNames, parts: DataFrame, right: DataFrame) -> DataFrame:
     """Parts of the left side, and changes of the right one."""
     sides = [(both[0], parts), (both[1], right)]
     rows = []
@@ -157,14 +157,14 @@ def _united(call: Bound, both: tuple[Side, Side], names: Names, parts: DataFrame
     return rows[0].unionAll(rows[1]).withColumn(PLACE, F.xxhash64(F.lit(0), *map(named, counted)))
 
 
-def _events(call: Bound, both: tuple[Side, Side], df: DataFrame, names: Names, options: dict[str, Any]) -> DataFrame:
+def _events(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelNames, options: dict[str, Any]) -> DataFrame:
     """The second state: each left row that a change touches, with what it names then."""
     texts = dict(zip(names.on, (r.text for r in both[1].frame.keys), strict=True))
     frame = _frame(call, both, df, [*names.on, APART], [*names.ordered, OF_RIGHT, NUMBER, COMES], [*names.ties, *df.columns], texts)
     frame, apart = frame.comparable([Ref(n, df.schema[n].dataType, n) for n in names.key])
     carried = [*names.ordered, OF_RIGHT, *names.left, TIME, PLACE]
     versioned = (both[1].versioned,)
-    log = Log(TIME, ALIVE, PLACE, None, (), versioned, versioned, call["retention"])
+    log = LogColumns(TIME, ALIVE, PLACE, None, (), versioned, versioned, call["retention"])
     marks = Marks(OF_RIGHT, COMES, SILENT, NAMES, NUMBER, HALVES)
     holder = References(log, marks, tuple(carried), tuple(names.key), tuple(names.right), (THERE, MATCH, MATCH_TIME, EVENT))
     fields = [*_fields(df.schema, [*carried, *names.key, *names.right]), *_flags(THERE, MATCH)]
@@ -177,7 +177,7 @@ def _events(call: Bound, both: tuple[Side, Side], df: DataFrame, names: Names, o
     return released(call, frame, holder, state, leaving, is_watermarked=True, step="right", apart=apart)
 
 
-def _changes(call: Bound, both: tuple[Side, Side], df: DataFrame, names: Names, options: dict[str, Any]) -> DataFrame:
+def _changes(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelNames, options: dict[str, Any]) -> DataFrame:
     """The third state: what they do to the join."""
     texts = dict(zip(names.key, (r.text for r in both[0].frame.keys), strict=True))
     frame = _frame(call, both, df, names.key, [*names.ordered, OF_RIGHT, EVENT], df.columns, texts)
@@ -232,7 +232,7 @@ def _reported(call: Bound, both: tuple[Side, Side], options: dict[str, Any]) -> 
     ordered = (*one.frame.order, Order(refs[place], True, True))
     frame = Frame(df, columns, tuple(c.name for c in columns), tuple(refs[k] for k in keys), ordered, refs[OF_ROW], {}, call.kernels)
     versioned = tuple(side.versioned for side in both)
-    log = Log(OF_ROW, ALIVE, PLACE, place, (), versioned, versioned, call["retention"])
+    log = LogColumns(OF_ROW, ALIVE, PLACE, place, (), versioned, versioned, call["retention"])
     shown = list(zip((c.name for c in one.frame.columns), one.frame.originals, strict=True))
     aside = F.when(~frame.has_time, "null_time").when(named(TAKES_PART).isNull(), "null_key")
     return released_changes(call, Changes(frame, shown, ([], [])), log, options, REASONS, aside=aside, join_type=call["join_type"])

@@ -21,8 +21,8 @@ from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream import plan
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME
 from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, has_watermark, released, verdict, watermarked
-from streamtime.udfs.changes.joined import JoinedChanges, Report
-from streamtime.udfs.changes.latest import Log
+from streamtime.udfs.changes.joined import JoinedChanges, Reported
+from streamtime.udfs.changes.latest import LogColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ class Changes:
 def released_changes(
     call: Bound,
     changes: Changes,
-    log: Log,
+    log: LogColumns,
     options: dict[str, Any],
     reasons: Sequence[str],
     aside: Column | None = None,
@@ -85,7 +85,7 @@ def released_changes(
     told = {HAD: flag, HAS: flag, SAME: flag, OTHER: time, NEWEST: time} if call["output"] == "explain" else {}
     reports = call["output"] != "rows"
     dropped = call["output"] == "dropped"
-    report = Report(tuple(names), REASON, STREAM_TIME, dropped, tuple(told), tuple(group_by)) if reports else None
+    report = Reported(tuple(names), REASON, STREAM_TIME, dropped, tuple(told), tuple(group_by)) if reports else None
     mine = {name for of_side in changes.own for name in of_side}
     carried = [n for n, _ in changes.shown if n not in mine]
     holder = JoinedChanges(log=log, carried=tuple(carried), own=tuple(map(tuple, changes.own)), made=MADE, report=report, **kernel)
@@ -120,7 +120,9 @@ def joined(call: Bound, explain: Explain) -> DataFrame:
     both = side_of(call, 0, frames[0], ()), side_of(call, 1, frames[1], ())
     changes = _together(call, both)
     versioned = tuple(side.versioned for side in both)
-    log = Log(TIME, ALIVE, PLACE, SIDE, tuple(n for of_side in changes.own for n in of_side), versioned, versioned, call["retention"])
+    log = LogColumns(
+        TIME, ALIVE, PLACE, SIDE, tuple(n for of_side in changes.own for n in of_side), versioned, versioned, call["retention"]
+    )
     options = {"join_type": call["join_type"], "retention": call["retention"], "deleted": call["deleted"]}
     options["versioned"] = ", ".join(name for name, side in zip(SIDES, both, strict=True) if side.versioned) or None
     return released_changes(call, changes, log, options, REASONS, explain=explain, join_type=call["join_type"])
@@ -195,7 +197,7 @@ def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str], exp
     shared = {r.name for r in (*frame.keys, *of_order(frame.order), frame.time)}
     sent_frame = Frame(df, columns, tuple(sent), frame.keys, frame.order, columns[sent.index(TIME)], {}, call.kernels)
     versioned = bool(call["versioned"])
-    log = Log(TIME, passes, PLACE, None, (), (versioned,), (False,), call["retention"], passing=versioned)
+    log = LogColumns(TIME, passes, PLACE, None, (), (versioned,), (False,), call["retention"], passing=versioned)
     options = {"versioned": versioned, "retention": call["retention"], "condition": call["condition"], "deleted": call["deleted"]}
     sent_changes = Changes(sent_frame, shown, ([],))
     made = released_changes(call, sent_changes, log, options, reasons, explain=explain, join_type="left", always=versioned)

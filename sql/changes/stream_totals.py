@@ -19,7 +19,7 @@ from streamtime.sql.rows.columns import expression, must_travel, named, orderabl
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
 from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, refuse_collated, released, watermarked
 from streamtime.sql.syntax.text import quoted
-from streamtime.udfs.changes.latest import Log
+from streamtime.udfs.changes.latest import LogColumns
 from streamtime.udfs.changes.replaced import Replaced
 from streamtime.udfs.changes.totals import Kept, Totals
 
@@ -39,7 +39,7 @@ def totals(call: Bound, seen: Judged, explain: Explain) -> DataFrame:
     frame = _with_parts(call, seen)
     versioned = (bool(call["versioned"]),)
     held = _parts(seen)
-    log = Log(TIME, INSIDE, PLACE, None, tuple(held), versioned, versioned, call["retention"])
+    log = LogColumns(TIME, INSIDE, PLACE, None, tuple(held), versioned, versioned, call["retention"])
     options = {n: call[n] for n in ("versioned", "retention", "deleted", "aggregates")} | {"group_by": ", ".join(call["group_by"])}
     if call["output"] != "rows":
         shown = list(zip((c.name for c in seen.frame.columns), seen.frame.originals, strict=True))

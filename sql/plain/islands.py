@@ -49,7 +49,7 @@ STEP = {ROW: "row", LATE: "late", WAS_START: "was_low", WAS_END: "was_high", STA
 
 
 @dataclass(frozen=True)
-class Total:
+class SessionTotal:
     """What a session's rows come to, whose state stands in the column `name`; `columns` are those it takes. The rest is SQL text.
 
     `s` is a state, `one` a row, `at` its time; `a` and `b` are states, of which `a` is of earlier rows.
@@ -180,7 +180,7 @@ def _with_first(rows: DataFrame, rising: WindowSpec, gap: int) -> DataFrame:
 
 
 def with_steps(
-    frame: Frame, identity: Sequence[str], gap: int, grace: int | None, totals: Sequence[Total] = (), final: bool = False
+    frame: Frame, identity: Sequence[str], gap: int, grace: int | None, totals: Sequence[SessionTotal] = (), final: bool = False
 ) -> Frame:
     """With what each row did to the sessions of its key: `LATE`, and as numbers the four times that `SessionSteps` gives.
 
@@ -220,7 +220,7 @@ def with_steps(
 
 
 def _risen(
-    rows: DataFrame, apart: Sequence[Column], order: Sequence[Column], gap: int, grace: int | None, totals: Sequence[Total]
+    rows: DataFrame, apart: Sequence[Column], order: Sequence[Column], gap: int, grace: int | None, totals: Sequence[SessionTotal]
 ) -> DataFrame:
     """Where times never fall: a row goes on with the session of the row before it that was not late, if that is near and not closed."""
     so_far = Window.partitionBy(*apart).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
@@ -240,7 +240,7 @@ def _risen(
     return rows.withColumns(made)
 
 
-def _steps(gap: int, grace: int | None, totals: Sequence[Total], final: bool) -> str:
+def _steps(gap: int, grace: int | None, totals: Sequence[SessionTotal], final: bool) -> str:
     """SQL text for what rows do, one by one: a step for each, or with `final` the last step of each session.
 
     A live session is the last step taken in it. `near` are those that a row merges with: `a`, and where there are two, a later `b`.

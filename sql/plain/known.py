@@ -33,7 +33,7 @@ AT, TAKEN, PLACE, VERSION, NEWEST, LAST, OPEN, FOUND = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class CallFacts:
     """What there is to know of a call: the columns that say whether a row is a right one, and whether it deletes its key; options."""
 
     right: str
@@ -42,7 +42,7 @@ class Asked:
     exact: bool
 
 
-def with_known(frame: Frame, identity: Sequence[str], asked: Asked, number: str, lapsed: str) -> DataFrame:
+def with_known(frame: Frame, identity: Sequence[str], asked: CallFacts, number: str, lapsed: str) -> DataFrame:
     """The rows with `number`: of a version its own within its key, of a left row that of the version it sees, null where there is none.
 
     And with `lapsed`: whether it would see that one, but for `retention`.

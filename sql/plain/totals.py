@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.plain.islands import AT, Total
+from streamtime.sql.plain.islands import AT, SessionTotal
 from streamtime.sql.rows.columns import has_collation, named, orderable
 from streamtime.sql.syntax.text import literal, quoted
 
@@ -29,7 +29,7 @@ class Unplain(ValueError):
         super().__init__(f"it needs a kernel for `{one.name}`, {one.function}(..): {why}")
 
 
-def total(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising: bool) -> tuple[Total, str]:
+def total(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising: bool) -> tuple[SessionTotal, str]:
     """An aggregate, and SQL text for its result from its state. Raises Unplain: it cannot be told with Spark's own operators."""
     x, state = f"one.{quoted(one.column)}", quoted(name)
     if not rising and one.column:
@@ -37,25 +37,29 @@ def total(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, risin
     columns = (one.column,) if one.column else ()
     if one.function == "count":
         added = f"if({x} IS NULL, s, s + 1L)" if one.column else "s + 1L"
-        return Total(name, columns, "BIGINT", "0L", added, "a + b", _running(F.count(named(one.column) if one.column else F.lit(1)))), state
+        return SessionTotal(
+            name, columns, "BIGINT", "0L", added, "a + b", _running(F.count(named(one.column) if one.column else F.lit(1)))
+        ), state
     if one.function in ("sum", "avg"):
         return _sum(name, one, kind, result, rising)
     of = kind.simpleString()
     if one.function in ("min", "max"):
         pick, best = ("least", F.min) if one.function == "min" else ("greatest", F.max)
-        return Total(name, columns, of, f"CAST(NULL AS {of})", f"{pick}(s, {x})", f"{pick}(a, b)", _running(best(named(one.column)))), state
+        return SessionTotal(
+            name, columns, of, f"CAST(NULL AS {of})", f"{pick}(s, {x})", f"{pick}(a, b)", _running(best(named(one.column)))
+        ), state
     pair, value = f"STRUCT<at: BIGINT, value: {of}>", F.struct(named(AT).alias("at"), named(one.column).alias("value"))
     if one.function == "collect_list":
         placed = f"filter(s, y -> y.at <= at), array(named_struct('at', at, 'value', {x})), filter(s, y -> y.at > at)"
         added = f"if({x} IS NULL, s, concat({placed}))"
         gathered = _running(F.collect_list(F.when(named(one.column).isNotNull(), value)))
-        total = Total(name, columns, f"ARRAY<{pair}>", f"CAST(array() AS ARRAY<{pair}>)", added, "concat(a, b)", gathered)
+        total = SessionTotal(name, columns, f"ARRAY<{pair}>", f"CAST(array() AS ARRAY<{pair}>)", added, "concat(a, b)", gathered)
         return total, f"transform({state}, y -> y.value)"
     first = one.function == "first"
     newer = "at < s.at" if first else "at >= s.at"
     added = f"if(s.at IS NULL OR {newer}, named_struct('at', at, 'value', {x}), s)"
     running = _running(F.first(value) if first else F.last(value))
-    return Total(name, columns, pair, f"CAST(NULL AS {pair})", added, "a" if first else "b", running), f"{state}.value"
+    return SessionTotal(name, columns, pair, f"CAST(NULL AS {pair})", added, "a" if first else "b", running), f"{state}.value"
 
 
 def sortable(one: Aggregate, kind: T.DataType) -> None:
@@ -70,7 +74,7 @@ def _running(function: Column) -> Callable[[WindowSpec], Column]:
     return lambda window: function.over(window)
 
 
-def _sum(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising: bool) -> tuple[Total, str]:
+def _sum(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising: bool) -> tuple[SessionTotal, str]:
     """A sum, or an average: of how many values it is, and what they come to."""
     x, state, column, of = f"one.{quoted(one.column)}", quoted(name), named(one.column), kind.simpleString()
     decimal = isinstance(kind, T.DecimalType)
@@ -104,7 +108,7 @@ def _sum(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising
             total = _of_longs(column, window)
         return F.struct(n.alias("n"), total.alias("total"))
 
-    total = Total(name, (one.column,), pair, f"CAST(named_struct('n', 0L, 'total', {zero}) AS {pair})", added, merged, running)
+    total = SessionTotal(name, (one.column,), pair, f"CAST(named_struct('n', 0L, 'total', {zero}) AS {pair})", added, merged, running)
     value = f"{state}.total" if isinstance(kind, T.DoubleType) else fits(f"{state}.total")
     if one.function == "avg":
         value = f"{value} / CAST({state}.n AS {'DECIMAL(10,0)' if decimal else 'DOUBLE'})"

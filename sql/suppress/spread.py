@@ -45,7 +45,7 @@ BY, NEXT_AT, NEXT_BY = (f"{PREFIX}{name}" for name in ("by", "next_at", "next_by
 
 
 @dataclass(frozen=True)
-class Cut:
+class TimedRanges:
     """Ranges of the processing order, and stream time at the start of each, then after all."""
 
     ranges: Ranges
@@ -75,7 +75,7 @@ def spread(call: Bound, changelog: Changelog, until: Until, at_end: str, clocks:
         (rows, last), cut = with_time_before_by(frame, moves, clocks), None
     else:
         rows, ranges, starts = with_time_before(frame, moves)
-        last, cut = F.get(starts, F.lit(ranges.count)), Cut(ranges, starts)
+        last, cut = F.get(starts, F.lit(ranges.count)), TimedRanges(ranges, starts)
     rows = rows.withColumns({AT: moves, TAKEN: changelog.has_time, LAST: last})
     if call["output"] == "explain":
         return _explained(call, changelog, until, at_end, rows.withColumn(BY, as_json(frame)), cut or clocks)
@@ -99,10 +99,12 @@ def as_json(frame: Frame) -> Column:
     return expression(f"to_json(named_struct({fields}), map('ignoreNullFields', 'false'))")
 
 
-def _explained(call: Bound, changelog: Changelog, until: Until, at_end: str, rows: DataFrame, apart: Cut | Sequence[str]) -> DataFrame:
+def _explained(
+    call: Bound, changelog: Changelog, until: Until, at_end: str, rows: DataFrame, apart: TimedRanges | Sequence[str]
+) -> DataFrame:
     """Every row, with what became of it, and whose coming decided that: its own, the next of its key, or who moved stream time."""
     frame = changelog.frame
-    clocks = [] if isinstance(apart, Cut) else apart
+    clocks = [] if isinstance(apart, TimedRanges) else apart
     key = [named(c) for c in (*changelog.identity, *clocks, TAKEN)]
     following = Window.partitionBy(*key).orderBy(*frame.sort())
     rows = rows.withColumns(
@@ -161,7 +163,7 @@ def _decided(changelog: Changelog, until: Until, at_end: str, rows: DataFrame) -
     return rows.withColumns({EMIT_REASON: F.when(out, why), CAME: F.when(went, came)})
 
 
-def _timed(rows: DataFrame, apart: Cut | Sequence[str], columns: list[str], every: bool) -> DataFrame:
+def _timed(rows: DataFrame, apart: TimedRanges | Sequence[str], columns: list[str], every: bool) -> DataFrame:
     """The rows that came out, or every row, with `FOUND`: the first stream time at or above when they were due, and who moved it there.
 
     `apart` is how moments are divided among tasks: in ranges of time, or by these columns of clocks.
@@ -171,12 +173,12 @@ def _timed(rows: DataFrame, apart: Cut | Sequence[str], columns: list[str], ever
     by = [named(BY)] if BY in columns else []
     row = F.struct(*map(named, columns))
     moved = named(TAKEN) & (named(BEFORE).isNull() | (named(AT) > named(BEFORE)))
-    clocks = [] if isinstance(apart, Cut) else [named(c).alias(f"{APART}_{i}") for i, c in enumerate(apart)]
+    clocks = [] if isinstance(apart, TimedRanges) else [named(c).alias(f"{APART}_{i}") for i, c in enumerate(apart)]
     one = F.struct(F.when(late, named(DUE)).otherwise(named(ARRIVED)).alias(MOMENT), row.alias(ROW), *clocks, *by)
     other = F.struct(named(AT).alias(MOMENT), F.when(F.lit(False), row).alias(ROW), *clocks, *by)
     both = F.array(F.when(moved, other), F.when(F.lit(every) | out, one))
     moments = rows.select(F.explode(both).alias(ROW)).where(named(ROW).isNotNull()).select(f"{ROW}.*")
-    if isinstance(apart, Cut):
+    if isinstance(apart, TimedRanges):
         bounds = F.slice(apart.starts, 2, apart.ranges.count - 1)
         moments = apart.ranges.cut(moments, quoted(MOMENT), bounds, above=True).withColumn(APART, apart.ranges.apart)
     is_row = named(ROW).isNotNull()

@@ -70,7 +70,7 @@ class Period:
 
 
 @dataclass(frozen=True)
-class Item:
+class RelationText:
     """A relation as far as AS OF asks: from token `start` to `after`, whether it is a name, and what follows it."""
 
     start: int
@@ -198,17 +198,17 @@ def _match(source: Source, i: int, end: int) -> int | None:
     return None
 
 
-def item(source: Source, i: int) -> Item:
+def item(source: Source, i: int) -> RelationText:
     """The relation that starts at this token."""
     after, named = _primary(source, i)
     alias, end = _alias(source, after)
     period = _period(source, end) if alias else None  # prices p FOR SYSTEM_TIME AS OF o.ts
     if period is not None:
-        return Item(i, after, named, alias, period, period.end)
+        return RelationText(i, after, named, alias, period, period.end)
     period = _period(source, after)
     if period is not None:  # prices FOR SYSTEM_TIME AS OF o.ts p
         alias, end = _alias(source, period.end)
-    return Item(i, after, named, alias, period, end)
+    return RelationText(i, after, named, alias, period, end)
 
 
 def _primary(source: Source, i: int) -> tuple[int, bool]:

@@ -76,7 +76,7 @@ def _decided(function: Suppression, call: Bound, columns: Columns, taken: Ints) 
     ranks = {key: number for number, key in enumerate(sorted(set(keys)))}
     rank = np.array([ranks[key] for key in keys])
     clock = np.unique(columns.clocks[taken], return_inverse=True)[1]
-    rows = decisions.Changes(columns.keys[taken], np.zeros(len(taken), np.int64), clock, stream_times, place, due, 0)
+    rows = decisions.BufferedChanges(columns.keys[taken], np.zeros(len(taken), np.int64), clock, stream_times, place, due, 0)
     bounds = decisions.Bounds(call["max_records"], call["max_bytes"], call["when_full"])
     decided = until.decided(rows, bounds, sizes, lambda: rank)
     decisions.enforce(call.spec.name, bounds, rows, decided, sizes)

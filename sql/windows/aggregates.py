@@ -30,7 +30,7 @@ PAIRS = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.R_PAREN: -1, To
 
 
 @dataclass(frozen=True)
-class Asked:
+class WrittenAggregate:
     """One aggregate as written."""
 
     function: str
@@ -47,7 +47,7 @@ class Typed:
     type: T.DataType
 
 
-def parse(call: Bound, known: str = MERGE) -> list[Asked]:
+def parse(call: Bound, known: str = MERGE) -> list[WrittenAggregate]:
     """What the call's `aggregates` say. Raises CallError for what is none of those `known`, as its message lists them."""
     text = call["aggregates"]
     try:
@@ -75,7 +75,7 @@ def items(tokens: list[Token]) -> Iterator[list[Token]]:
     yield item
 
 
-def _one(call: Bound, text: str, tokens: list[Token], known: str) -> Asked:
+def _one(call: Bound, text: str, tokens: list[Token], known: str) -> WrittenAggregate:
     if not tokens:
         raise call.refuse(ARGUMENT, "expected an aggregate before or after a comma, got nothing", SHAPE)
     written = text[tokens[0].start : tokens[-1].end + 1]
@@ -108,19 +108,19 @@ def _one(call: Bound, text: str, tokens: list[Token], known: str) -> Asked:
     argument = text[inside[0].start : inside[-1].end + 1]
     if argument == "*" and function != "count":
         raise call.refuse(ARGUMENT, f"`{function}(*)` has no meaning", "Name a column.")
-    return Asked(function, "" if argument == "*" else argument, rest[0].text, written)
+    return WrittenAggregate(function, "" if argument == "*" else argument, rest[0].text, written)
 
 
 def _rest(text: str, rest: list[Token]) -> str:
     return f"`{text[rest[0].start : rest[-1].end + 1]}`" if rest else "none"
 
 
-def arguments(asked: list[Asked]) -> tuple[Expression, ...]:
+def arguments(asked: list[WrittenAggregate]) -> tuple[Expression, ...]:
     """The arguments, to be resolved over the input."""
     return tuple(Expression.parse(a.argument) for a in asked if a.argument)
 
 
-def typed(call: Bound, frame: Frame, asked: list[Asked]) -> tuple[Frame, tuple[Typed, ...]]:
+def typed(call: Bound, frame: Frame, asked: list[WrittenAggregate]) -> tuple[Frame, tuple[Typed, ...]]:
     """The frame with each argument as the column that is added up, and the aggregates. Raises CallError for types that do not fit."""
     refs = iter(frame.extras.get("aggregates", ()))
     made, found = {}, []
@@ -139,7 +139,7 @@ def typed(call: Bound, frame: Frame, asked: list[Asked]) -> tuple[Frame, tuple[T
     return frame.with_df(frame.df.withColumns(made)) if made else frame, tuple(found)
 
 
-def types(call: Bound, one: Asked, ref: Ref | None) -> tuple[T.DataType, T.DataType]:
+def types(call: Bound, one: WrittenAggregate, ref: Ref | None) -> tuple[T.DataType, T.DataType]:
     """The type of the aggregate, and that to which its argument is cast."""
     if ref is None or one.function == "count":
         return T.LongType(), T.BooleanType()

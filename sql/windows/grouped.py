@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame, Ref
-    from streamtime.sql.windows.aggregates import Asked
+    from streamtime.sql.windows.aggregates import WrittenAggregate
     from streamtime.udfs.closing import Closing
 
 SMALL = (T.ByteType, T.ShortType, T.IntegerType)  # their sums are BIGINT, whatever number of rows a table has
@@ -42,7 +42,7 @@ LOWEST = f"(-{HIGHEST}L - 1L)"  # the first moment, at which a window stands tha
 AFTER = 4  # columns of a change after its aggregates
 
 
-def final_rows(call: Bound, frame: Frame, asked: Sequence[Asked], fields: Sequence[T.StructField]) -> DataFrame | None:
+def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fields: Sequence[T.StructField]) -> DataFrame | None:
     """The final rows of a call in batch, grouped. None: what it asks for depends on the order of rows, or is not for a filter to say."""
     sums = totals(frame, asked)
     if sums is None or not _fits(call, frame):
@@ -163,7 +163,7 @@ def _present(column: Column, field: T.StructField) -> Column:
     return F.coalesce(column, expression(some).cast(kind))
 
 
-def totals(frame: Frame, asked: Sequence[Asked]) -> list[Column] | None:
+def totals(frame: Frame, asked: Sequence[WrittenAggregate]) -> list[Column] | None:
     """Spark's own aggregates, for those that come out the same whatever the order of rows. None: one does not."""
     refs = iter(frame.extras.get("aggregates", ()))
     found = []
@@ -175,7 +175,7 @@ def totals(frame: Frame, asked: Sequence[Asked]) -> list[Column] | None:
     return found
 
 
-def _total(one: Asked, ref: Ref) -> Column | None:
+def _total(one: WrittenAggregate, ref: Ref) -> Column | None:
     column, kind = ref.column, ref.type
     if one.function == "count":
         return F.count(column)
@@ -193,7 +193,7 @@ def _total(one: Asked, ref: Ref) -> Column | None:
     return _of_longs(one, quoted(ref.name)) if isinstance(kind, T.LongType) else None
 
 
-def _of_longs(one: Asked, column: str) -> Column:
+def _of_longs(one: WrittenAggregate, column: str) -> Column:
     """The sum or average of BIGINTs: upper and lower halves are added up apart, so that only what they come to can be too large."""
     high, low = f"sum(shiftright({column}, 32))", f"sum({column} & 4294967295L)"
     if one.function == "avg":

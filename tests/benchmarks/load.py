@@ -37,11 +37,11 @@ from contestants.growth import IDLE, beyond
 from ready import cpu
 from support.served import Served, serving
 
-from streamtime.describe import Table, results, run_examples
+from streamtime.describe import ResultTable, results, run_examples
 from streamtime.shelf import FUNCTIONS
 
 HERE = Path(__file__).parent
-Found = dict[str, list[Table]]
+Found = dict[str, list[ResultTable]]
 MARK, BETWEEN = "end of statement", "\x01"
 
 
@@ -50,7 +50,7 @@ def connect(server: Served, schema: str) -> Found:
     spark: Any = SparkSession.builder.remote(server.ready["connect"]).create()
     try:
 
-        def run(text: str) -> Table:
+        def run(text: str) -> ResultTable:
             df = spark.sql(text)
             return {"columns": df.columns, "rows": [list(row) for row in df.collect()] if df.columns else []}
 
@@ -63,7 +63,7 @@ def thrift(server: Served, schema: str) -> Found:
     """One connection of PyHive."""
     with hive.connect("127.0.0.1", server.ready["thrift_port"]) as connection:
 
-        def run(text: str) -> Table:
+        def run(text: str) -> ResultTable:
             with connection.cursor() as cursor:
                 cursor.execute(text)
                 columns = [column[0] for column in cursor.description or ()]
@@ -91,7 +91,7 @@ def beeline(server: Served, schema: str) -> Found:
     return examples(lambda _: next(tables), schema)
 
 
-def examples(run: Callable[[str], Table], schema: str) -> Found:
+def examples(run: Callable[[str], ResultTable], schema: str) -> Found:
     """All examples, in a schema of the client's own: some make tables."""
     run(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
     run(f"CREATE SCHEMA {schema}")
@@ -99,7 +99,7 @@ def examples(run: Callable[[str], Table], schema: str) -> Found:
     return run_examples(FUNCTIONS, run)
 
 
-def same(found: Table, expected: Table) -> bool:
+def same(found: ResultTable, expected: ResultTable) -> bool:
     """Whether an answer is that of the page, however a door writes its values."""
     return list(map(str.lower, found["columns"])) == list(map(str.lower, expected["columns"])) and [
         list(map(plain, row)) for row in found["rows"]

@@ -163,3 +163,13 @@ def test_no_test_imports_another() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom):
                 assert not str(node.module).rpartition(".")[2].startswith("test_"), path
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    """So that a reader who looks for it finds one."""
+    named: dict[str, Path] = {}
+    for path in FILES:
+        for node in ast.parse((ROOT / path).read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                assert node.name not in named, f"{node.name}: {path} and {named[node.name]}"
+                named[node.name] = path

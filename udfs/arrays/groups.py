@@ -53,7 +53,7 @@ class Part(Generic[M]):
     memory: M
 
 
-class Runs(Generic[M]):
+class GroupRuns(Generic[M]):
     """Hands out the rows of each batch by group, with the memory of groups that go on from the batch before.
 
     Rows may be sorted by a hash of their group first: then a run of rows with one hash nearly always is one group, yet may mix several.

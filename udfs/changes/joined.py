@@ -10,12 +10,12 @@ import pyarrow as pa
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
-from streamtime.udfs.changes.latest import PLACE, REASONS, SEQ, Latest, Seen, kept, numbered, same_group, seen
+from streamtime.udfs.changes.latest import PLACE, REASONS, SEQ, Latest, StateBefore, kept, numbered, same_group, seen
 from streamtime.udfs.state import Entries, Taken
 
 
 @dataclass(frozen=True)
-class Report:
+class Reported:
     """The columns of rows that are reported, in order, and the names of what is added to them."""
 
     columns: tuple[str, ...]
@@ -36,7 +36,7 @@ class JoinedChanges(Latest):
     made: tuple[str, str, str]  # the names of the type of a change, its time, and its number
     join_type: str = "inner"
     always: bool = False  # a deletion leaves also where nothing was there
-    report: Report | None = None  # the output is not the changes, but this
+    report: Reported | None = None  # the output is not the changes, but this
 
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """The changes of a micro-batch."""
@@ -50,7 +50,7 @@ class JoinedChanges(Latest):
         out = self._changes(found, has, seq, np.flatnonzero(emits)) if self.report is None else self._reported(found, now, self.report)
         return Taken(out, *kept(self.log, found, places, numbers), self.ignored(found))
 
-    def _present(self, found: Seen, last: list[Ints]) -> Flags:
+    def _present(self, found: StateBefore, last: list[Ints]) -> Flags:
         """Whether the described table has a row."""
         there = [found.there(of_side) for of_side in last]
         if self.join_type == "left":
@@ -58,7 +58,7 @@ class JoinedChanges(Latest):
         flags: Flags = (np.logical_and if self.join_type == "inner" else np.logical_or).reduce(there)
         return flags
 
-    def _changes(self, found: Seen, has: Flags, seq: Ints, at: Ints) -> pa.Table:
+    def _changes(self, found: StateBefore, has: Flags, seq: Ints, at: Ints) -> pa.Table:
         out = found.rows.select(list(self.carried)).take(pa.array(at))
         time = found.moments
         for side, (columns, last) in enumerate(zip(self.own, found.now, strict=True)):
@@ -74,7 +74,7 @@ class JoinedChanges(Latest):
             out = out.append_column(name, made)
         return out
 
-    def _reported(self, found: Seen, clock: int, report: Report) -> pa.Table:
+    def _reported(self, found: StateBefore, clock: int, report: Reported) -> pa.Table:
         wanted = np.flatnonzero(~found.applied) if report.only_dropped else np.arange(len(found.group))
         rows = found.rows.select(list(report.columns)).take(pa.array(wanted))
         like = rows.schema.field(self.log.time).type
@@ -85,7 +85,7 @@ class JoinedChanges(Latest):
             rows = rows.append_column(name, column)
         return rows
 
-    def _told(self, found: Seen, group_by: tuple[str, ...], like: pa.DataType) -> tuple[pa.Array, ...]:
+    def _told(self, found: StateBefore, group_by: tuple[str, ...], like: pa.DataType) -> tuple[pa.Array, ...]:
         """What each change did, and what it met. Nothing is asked of one that did not apply."""
         had, has = (self._present(found, last) for last in (found.before, found.now))
         others = np.stack([np.where(found.mine == side, LOWEST, found.times(last)) for side, last in enumerate(found.now)])

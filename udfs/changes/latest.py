@@ -28,7 +28,7 @@ REASONS = (None, "too_old", "out_of_order")
 
 
 @dataclass(frozen=True)
-class Log:
+class LogColumns:
     """The columns of changes, and which of them count. A side is a number from 0 on."""
 
     time: str
@@ -58,7 +58,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Seen:
+class StateBefore:
     """What the changes of a micro-batch find. Rows are numbered with those held, which come first; -1 is none."""
 
     rows: pa.Table
@@ -109,7 +109,7 @@ class Seen:
 class Latest:
     """What all holders of latest changes have in common."""
 
-    log: Log
+    log: LogColumns
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -129,12 +129,12 @@ class Latest:
         """Nothing leaves when it is forgotten."""
         return pa.table({})
 
-    def ignored(self, found: Seen) -> dict[str, float]:
+    def ignored(self, found: StateBefore) -> dict[str, float]:
         """How many there were, by name."""
         return {name: int((found.reasons == reason).sum()) for name, reason in zip(self.counts, (TOO_OLD, OUT_OF_ORDER), strict=True)}
 
 
-def seen(log: Log, rows: pa.Table, group: Ints, clock: int, owner: Ints, held: Entries) -> Seen:
+def seen(log: LogColumns, rows: pa.Table, group: Ints, clock: int, owner: Ints, held: Entries) -> StateBefore:
     """Look at changes that come by group, each group's in processing order, with what is held of some groups (`owner`, rising)."""
     count, known = len(group), len(owner)
     mine = groups.as_ints(one(rows, log.side)).astype(np.int64) if log.side else np.zeros(count, np.int64)
@@ -158,10 +158,10 @@ def seen(log: Log, rows: pa.Table, group: Ints, clock: int, owner: Ints, held: E
     at = known + np.arange(count)
     both = [carried(group, starts, np.where((reasons == APPLIED) & (mine == s), at, -1), held_of[s]) for s in range(log.sides)]
     whose = np.concatenate((owner, group))
-    return Seen(rows, group, reasons, side, time, alive, whose, [now for now, _ in both], [before for _, before in both], held)
+    return StateBefore(rows, group, reasons, side, time, alive, whose, [now for now, _ in both], [before for _, before in both], held)
 
 
-def same_group(found: Seen, group_by: Sequence[str]) -> Flags:
+def same_group(found: StateBefore, group_by: Sequence[str]) -> Flags:
     """Whether a change of the only side, and what was there before it, are equal in these columns."""
     at = len(found.held) + np.arange(len(found.group))
     same = np.ones(len(at), bool)
@@ -171,7 +171,7 @@ def same_group(found: Seen, group_by: Sequence[str]) -> Flags:
     return same
 
 
-def _too_old(log: Log, side: int, mine: Ints, moments: Ints, clock: int) -> Flags:
+def _too_old(log: LogColumns, side: int, mine: Ints, moments: Ints, clock: int) -> Flags:
     if not log.bounded[side] or log.retention is None:
         return np.zeros(len(mine), bool)
     old: Flags = (mine == side) & refused(moments, None if clock == LOWEST else clock, log.retention)  # which is its grace as well
@@ -215,7 +215,7 @@ def numbered(group: Ints, place: Ints, emits: Flags, owner: Ints, places: Ints, 
     return in_run - 1, np.where(last >= 0, place[last], place_before), np.where(last >= 0, in_run[last], number_before)
 
 
-def kept(log: Log, found: Seen, places: Ints, numbers: Ints) -> tuple[Ints, Entries]:
+def kept(log: LogColumns, found: StateBefore, places: Ints, numbers: Ints) -> tuple[Ints, Entries]:
     """What is held from now on, of keys that have a change that counts: whose each entry is, rising, and the entries."""
     group = found.group
     touched = np.zeros(int(group[-1]) + 1, bool)

@@ -36,7 +36,7 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class Segments:
+class GroupSpans:
     """From where to where left rows are in their groups: places among what is held, and the rows behind it."""
 
     group: Ints
@@ -99,7 +99,7 @@ class References(Latest):
         applied[right] = found.applied
         return applied, self.ignored(found)
 
-    def _left(self, rows: pa.Table, group: Ints, owner: Ints, held: Entries, of_left: Flags, comes: Flags) -> Segments:
+    def _left(self, rows: pa.Table, group: Ints, owner: Ints, held: Entries, of_left: Flags, comes: Flags) -> GroupSpans:
         naming, parts = np.flatnonzero(held.matrix[SIDE] == NAMING), np.flatnonzero(of_left)
         of = np.concatenate((owner[naming], group[parts]))
         halves = [
@@ -113,9 +113,11 @@ class References(Latest):
         same = np.zeros(len(of), bool)  # whether the next one is of the same left row, and so ends this one
         same[:-1] = (of[1:] == of[:-1]) & (high[1:] == high[:-1]) & (low[1:] == low[:-1])
         end = np.where(same, np.append(place[1:], HIGHEST), HIGHEST)
-        return Segments(of[begins], place[begins], end[begins], (high[begins], low[begins]))
+        return GroupSpans(of[begins], place[begins], end[begins], (high[begins], low[begins]))
 
-    def _kept(self, pool: pa.Table, group: Ints, owner: Ints, now: Ints, time: Ints, alive: Flags, left: Segments) -> tuple[Ints, Entries]:
+    def _kept(
+        self, pool: pa.Table, group: Ints, owner: Ints, now: Ints, time: Ints, alive: Flags, left: GroupSpans
+    ) -> tuple[Ints, Entries]:
         """What is held from now on of all groups that had a row; where nothing is, that is said of those that held something."""
         ends = lasts(group)
         ends = ends[now[ends] >= 0]
@@ -136,7 +138,7 @@ class References(Latest):
         return whose[order], Entries(matrix[:, order], only(pool.take(pa.array(source, mask=source < 0))))
 
 
-def _meets(left: Segments, right: Ints, of: Ints) -> tuple[Ints, Ints]:
+def _meets(left: GroupSpans, right: Ints, of: Ints) -> tuple[Ints, Ints]:
     """Each pair of a left row and a change of the right side, by its place, that comes while the left row is there."""
     low = np.maximum(np.searchsorted(right, left.start), np.searchsorted(of, left.group, side="left"))
     high = np.minimum(np.searchsorted(right, left.end), np.searchsorted(of, left.group, side="right"))

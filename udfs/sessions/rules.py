@@ -162,7 +162,7 @@ NONE = np.zeros((2, 0), np.int64)
 
 
 @dataclass(frozen=True)
-class Judged:
+class Fates:
     """What became of rows, and the sessions as they stand after the last of them, by number; a number may stand for none."""
 
     session: Ints  # per row, the number of the session that it ends up in; -1 where it is late
@@ -177,7 +177,7 @@ class Judged:
         return self.session < 0
 
 
-def judge(gap: int, grace: int, group: Ints, times: Ints, stream_times: Ints, live: Ints = NONE, owner: Ints | None = None) -> Judged:
+def judge(gap: int, grace: int, group: Ints, times: Ints, stream_times: Ints, live: Ints = NONE, owner: Ints | None = None) -> Fates:
     """Judge rows that lie by group, each group's in processing order, as `Sessions` does.
 
     `stream_times` are those at each row; `live` are sessions that come in, as starts and ends: of the first group, or of their `owner`.
@@ -196,7 +196,7 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, stream_times: Ints, li
         order, session = np.argsort(of, kind="stable"), np.empty(len(of), np.int64)
         given = (values[order] for values in (of, low, high, before))
         session[order], starts, ends, alive = _one_by_one(gap, *given)
-        return Judged(session[count:], session[:count], np.array(alive, np.int64), starts, ends)
+        return Fates(session[count:], session[:count], np.array(alive, np.int64), starts, ends)
     rising = not (of[1:] < of[:-1]).any() and not groups.falls(of, low).any()
     order = np.arange(len(low)) if rising else np.lexsort((low, of))
     begins, reach, whose = low[order], high[order], of[order]
@@ -221,7 +221,7 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, stream_times: Ints, li
                 starts, ends = (np.concatenate(pair) for pair in zip((starts, ends), edges, strict=True))
     last = np.unique(session[of == group[-1]])
     last = last[last >= 0]
-    return Judged(session[count:], session[:count], last[ends[last] >= closes[-1]], starts, ends)
+    return Fates(session[count:], session[:count], last[ends[last] >= closes[-1]], starts, ends)
 
 
 def _rising(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> tuple[Ints, Ints, Ints, list[int]]:

@@ -31,7 +31,7 @@ class Sessionize:
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Per row a struct of its session's final `start` and `end`; null where the row is late or takes no part."""
-        keys: groups.Runs[SessionMemory] = groups.Runs(SessionMemory)
+        keys: groups.GroupRuns[SessionMemory] = groups.GroupRuns(SessionMemory)
         opened, waiting = Opened(), deque[Pending]()
         like: pa.DataType | None = None
         for columns in batches:
@@ -43,7 +43,7 @@ class Sessionize:
         while waiting and like is not None:
             yield waiting.popleft().bounds(opened, like)
 
-    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.Runs[SessionMemory], opened: Opened) -> Pending:
+    def _batch(self, columns: tuple[pa.Array, ...], keys: groups.GroupRuns[SessionMemory], opened: Opened) -> Pending:
         timed, runs = columns[: 1 + self.has_stream_time], columns[1 + self.has_stream_time :]
         length = len(columns[0])
         rows = np.flatnonzero(groups.valid((columns[0], *runs), length))

@@ -13,7 +13,7 @@ from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.arrays.ordering import By, one, ranks
 from streamtime.udfs.state import Entries, Taken
 from streamtime.udfs.suppress import decisions
-from streamtime.udfs.suppress.decisions import Bounds, Changes
+from streamtime.udfs.suppress.decisions import Bounds, BufferedChanges
 from streamtime.udfs.suppress.waiting import CAME, DELETED, DUE, PLACE, StreamBuffer
 
 SIZE = 4  # an entry, without its key, has its bytes too
@@ -38,7 +38,7 @@ class BoundedBuffer(StreamBuffer):
         now = int(stream_times[0])
         both, numbers = self._buffered(rows, now, held)
         rank, none = ranks(both, [By(k) for k in self.keys]), np.zeros(both.num_rows, np.int64)
-        taken = Changes(rank, none, none, np.full(both.num_rows, now), numbers[PLACE], numbers[DUE], len(held))
+        taken = BufferedChanges(rank, none, none, np.full(both.num_rows, now), numbers[PLACE], numbers[DUE], len(held))
         decided = self.until.decided(taken, self.bounds, numbers[SIZE], lambda: rank)
         decisions.enforce(self.function, self.bounds, taken, decided, numbers[SIZE])
         numbers = np.stack([decided.due, decided.place, *numbers[CAME:]])

@@ -29,7 +29,7 @@ from streamtime.udfs.suppress.decisions import (
     RELEASED,
     TOMBSTONE,
     Bounds,
-    Changes,
+    BufferedChanges,
     Decided,
     enforce,
     fullness,
@@ -128,7 +128,7 @@ class Chunk:
     """Rows that are decided together: those that are held, then new ones."""
 
     rows: HeldRows
-    taken: Changes  # what their fate hangs on
+    taken: BufferedChanges  # what their fate hangs on
     decided: Decided
     table: pa.Table | None  # the new rows; None: there are none
 
@@ -227,10 +227,10 @@ class Buffer:
         first, second = halves([one(table, k) for k in call.told], length, self.secret)
         return HeldRows(first, second, place, due, stream_times, deleted, sizes, refs)
 
-    def _taken(self, rows: HeldRows, clock: Ints, stream_times: Ints) -> Changes:
+    def _taken(self, rows: HeldRows, clock: Ints, stream_times: Ints) -> BufferedChanges:
         """What the fate of rows hangs on; clocks and stream times are those of the new ones."""
         held = len(rows.refs) - len(clock)
-        return Changes(
+        return BufferedChanges(
             first=rows.first,
             second=rows.second,
             clock=np.concatenate((np.zeros(held, np.int64), clock)),

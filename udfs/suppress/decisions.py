@@ -27,7 +27,7 @@ ROUNDS = 16  # walked for all keys at once; what is left then are a few keys wit
 
 
 @dataclass(frozen=True)
-class Changes:
+class BufferedChanges:
     """Changes in processing order, those held from before first: as numbers."""
 
     first: Ints  # the two numbers of the key
@@ -84,13 +84,13 @@ class Bounds:
         return (self.records is not None and count > self.records) or (self.bytes is not None and size > self.bytes)
 
 
-def until_close(rows: Changes) -> Decided:
+def until_close(rows: BufferedChanges) -> Decided:
     """Each row is due at the close of its own window [S2]."""
     order, group = by_key(rows)
     return _decided(rows, order, group, released_by(rows), rows.place, rows.due)
 
 
-def until_time_limit(rows: Changes) -> Decided:
+def until_time_limit(rows: BufferedChanges) -> Decided:
     """A row that replaces another takes over its place, and the time at which that is due [S3]."""
     order, group = by_key(rows)
     by = released_by(rows)
@@ -111,14 +111,14 @@ def _successor(order: Ints, group: Ints, by: Ints) -> Ints:
     return successor
 
 
-def _decided(rows: Changes, order: Ints, group: Ints, by: Ints, place: Ints, due: Ints) -> Decided:
+def _decided(rows: BufferedChanges, order: Ints, group: Ints, by: Ints, place: Ints, due: Ints) -> Decided:
     stop, following_row = rows.stop, following(order, group)
     replaced = following_row <= by
     outcome = np.where(replaced, REPLACED, np.where(by < stop, RELEASED, HELD))
     return Decided(np.where(replaced, following_row, by), outcome, np.full(len(order), DUE), place, due)
 
 
-def released_by(rows: Changes) -> Ints:
+def released_by(rows: BufferedChanges) -> Ints:
     """For each row the first one, itself included, at which stream time reaches its due time; the end of its clock: none."""
     index, never = np.arange(len(rows.stream_times)), rows.due == HIGHEST
     if not len(index) or not rows.clock[-1]:
@@ -128,7 +128,7 @@ def released_by(rows: Changes) -> Ints:
     return np.where(never, rows.stop, np.maximum(by, index)) if never.any() else np.maximum(by, index)
 
 
-def by_key(rows: Changes) -> tuple[Ints, Ints]:
+def by_key(rows: BufferedChanges) -> tuple[Ints, Ints]:
     """The rows ordered by key, those of a key in processing order, and for each of these the number of its key."""
     first, second, clock = rows.first, rows.second, rows.clock
     length = len(first)
@@ -188,7 +188,7 @@ def taking_places(group: Ints, successor: Ints) -> Flags:
     return taker
 
 
-def emitting_early(rows: Changes, bounds: Bounds, sizes: Ints, rank: Ints) -> Decided:
+def emitting_early(rows: BufferedChanges, bounds: Bounds, sizes: Ints, rank: Ints) -> Decided:
     """UNTIL_TIME_LIMIT with a bounded buffer that releases its oldest places when it is over: row by row [S5, S6].
 
     `rank` numbers the keys in their own order, which decides between places of one age.
@@ -236,7 +236,7 @@ class BufferFull(RuntimeError):
     """The buffer holds more than it may (`when_full => 'fail'`)."""
 
 
-def enforce(function: str, bounds: Bounds, rows: Changes, decided: Decided, sizes: Ints) -> None:
+def enforce(function: str, bounds: Bounds, rows: BufferedChanges, decided: Decided, sizes: Ints) -> None:
     """Raises where the buffer holds more than it may after a row, and that ends the query."""
     if not bounds.fail:
         return
@@ -253,7 +253,7 @@ def enforce(function: str, bounds: Bounds, rows: Changes, decided: Decided, size
             )
 
 
-def fullness(rows: Changes, decided: Decided, sizes: Ints) -> tuple[Ints, Ints]:
+def fullness(rows: BufferedChanges, decided: Decided, sizes: Ints) -> tuple[Ints, Ints]:
     """How many rows the buffer holds once each new row is done with, and how many bytes."""
     return after_each(decided, np.ones(len(sizes), np.int64), rows.new), after_each(decided, sizes, rows.new)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import HIGHEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
-from streamtime.udfs.suppress.decisions import Bounds, Changes, Decided, emitting_early, until_close, until_time_limit
+from streamtime.udfs.suppress.decisions import Bounds, BufferedChanges, Decided, emitting_early, until_close, until_time_limit
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Until:
             return np.minimum(times, HIGHEST - 1)
         return groups.plus(times, self.wait) if self.wait < HIGHEST else np.full(len(times), HIGHEST)
 
-    def decided(self, rows: Changes, bounds: Bounds, sizes: Ints, rank: Callable[[], Ints]) -> Decided:
+    def decided(self, rows: BufferedChanges, bounds: Bounds, sizes: Ints, rank: Callable[[], Ints]) -> Decided:
         """What becomes of each row; `rank` numbers the keys in their own order."""
         if self.close is not None:
             return until_close(rows)

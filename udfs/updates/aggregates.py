@@ -134,7 +134,7 @@ class Aggregate:
         raise NotImplementedError
 
 
-class Count(Aggregate):
+class CountOf(Aggregate):
     """count(*), count(x)."""
 
     def _state(self, segments: Segments, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
@@ -200,7 +200,7 @@ class Sum(Aggregate):
         return {"n": pa.array(np.zeros(length, np.int64)), "total": pa.array(np.zeros(length)).cast(kind)}
 
 
-class Extreme(Aggregate):
+class MinMax(Aggregate):
     """min(x), max(x): as Spark compares; nulls do not take part."""
 
     def _state(self, segments: Segments, values: pa.Array, times: Ints, first: State, at: Ints) -> State:
@@ -303,7 +303,7 @@ class Collect(Aggregate):
 
 
 KINDS: dict[str, type[Aggregate]] = {
-    "count": Count, "sum": Sum, "avg": Sum, "min": Extreme, "max": Extreme, "first": Edge, "last": Edge, "collect_list": Collect,
+    "count": CountOf, "sum": Sum, "avg": Sum, "min": MinMax, "max": MinMax, "first": Edge, "last": Edge, "collect_list": Collect,
 }  # fmt: skip
 
 

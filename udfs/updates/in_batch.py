@@ -44,7 +44,7 @@ class Sorted:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of rows in; changes, or final rows without the moment that they leave, out."""
-        keys: groups.Runs[WindowMemory] = groups.Runs(WindowMemory)
+        keys: groups.GroupRuns[WindowMemory] = groups.GroupRuns(WindowMemory)
         for rows in (table.combine_chunks() for table in gathered(batches, CHUNK)):
             over = list[Entries]()
             for _, _, changes in self.judged(rows, keys, over):
@@ -52,7 +52,9 @@ class Sorted:
             yield from self._final(over)
         yield from self._final([memory.carried for memory in keys.memories.values()])
 
-    def judged(self, rows: pa.Table, keys: groups.Runs[WindowMemory], over: list[Entries]) -> Iterator[tuple[Ints | None, Ints, pa.Table]]:
+    def judged(
+        self, rows: pa.Table, keys: groups.GroupRuns[WindowMemory], over: list[Entries]
+    ) -> Iterator[tuple[Ints | None, Ints, pa.Table]]:
         """The changes of a batch, in parts: the rows of each (None: all), which of these caused the changes, and the changes.
 
         Windows to which no more rows come are added to `over`.
@@ -111,7 +113,7 @@ class PerRow:
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """As many lists as rows."""
-        keys: groups.Runs[WindowMemory] = groups.Runs(WindowMemory)
+        keys: groups.GroupRuns[WindowMemory] = groups.GroupRuns(WindowMemory)
         for table in gathered((pa.RecordBatch.from_arrays(list(b), list(self.columns)) for b in batches), CHUNK):
             rows = table.combine_chunks()
             parts = list(self.sorted.judged(rows, keys, []))

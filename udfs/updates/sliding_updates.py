@@ -35,7 +35,7 @@ PANE = LOWEST  # stands for the largest event time, in the entry of a pane
 
 
 @dataclass
-class Key:
+class KeyWindows:
     """A key's panes and windows. A reference is a number of a row, or of a change; where it is negative, ~reference is a held entry."""
 
     times: list[int] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Key:
 
 
 @dataclass
-class Log:
+class RowEffects:
     """What rows did, as plain lists."""
 
     items: list[int] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Log:
     ends: list[int] = field(default_factory=list)
     members: list[list[int]] = field(default_factory=list)
     latest: list[int] = field(default_factory=list)
-    keys: dict[int, Key] = field(default_factory=dict)
+    keys: dict[int, KeyWindows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ class SlidingUpdates(Updates):
         late: dict[str, float] = {"late_drop_total": len(times) - len(item)}
         return Taken(out, *self._entries(rows, held, log, item, pool, content, caused_by, seq), late), caused_by
 
-    def _log(self, times: Ints, group: Ints, horizons: Ints, owner: Ints, held: Ints, since: int) -> Log:
-        log, chain_of = Log(), dict[tuple[int, int], int]()
+    def _log(self, times: Ints, group: Ints, horizons: Ints, owner: Ints, held: Ints, since: int) -> RowEffects:
+        log, chain_of = RowEffects(), dict[tuple[int, int], int]()
         for entry, (whose, end, start, changed) in enumerate(zip(owner.tolist(), *held.tolist(), strict=True)):
-            key = log.keys.setdefault(whose, Key())
+            key = log.keys.setdefault(whose, KeyWindows())
             if changed == PANE:
                 bisect.insort(key.times, start)
                 key.panes[start] = ~entry
@@ -111,13 +111,15 @@ class SlidingUpdates(Updates):
         for row, (whose, time, horizon) in enumerate(zip(group.tolist(), times.tolist(), horizons.tolist(), strict=True)):
             if time + self.difference < horizon:
                 continue
-            key = log.keys.setdefault(whose, Key())
+            key = log.keys.setdefault(whose, KeyWindows())
             self._take(log, key, chain_of, row, whose, time, horizon)
         touched = set(group[group >= since].tolist())
         log.keys = {whose: key for whose, key in sorted(log.keys.items()) if whose in touched}
         return log
 
-    def _take(self, log: Log, key: Key, chain_of: dict[tuple[int, int], int], row: int, whose: int, time: int, horizon: int) -> None:
+    def _take(
+        self, log: RowEffects, key: KeyWindows, chain_of: dict[tuple[int, int], int], row: int, whose: int, time: int, horizon: int
+    ) -> None:
         span = self.difference
         is_new = time not in key.panes
         if (whose, time) not in chain_of:
@@ -158,7 +160,7 @@ class SlidingUpdates(Updates):
             fresh.append(time + 1 + span)
         return [*sorted(known, reverse=True), *dict.fromkeys(fresh)]
 
-    def _content(self, log: Log, pool: list[State], held: int) -> list[State]:
+    def _content(self, log: RowEffects, pool: list[State], held: int) -> list[State]:
         """What the windows that changed come to, each merged from its panes by time."""
         count = len(log.ends)
         child = np.repeat(np.arange(count), [len(m) for m in log.members]) if count else np.zeros(0, np.int64)
@@ -169,7 +171,15 @@ class SlidingUpdates(Updates):
         return [beginnings(a, np.arange(count), parents, p, none) for (a, _), p in zip(self.layout.aggregates, pool, strict=True)]
 
     def _entries(
-        self, rows: pa.Table, held: Entries, log: Log, item: Ints, pool: list[State], content: list[State], caused_by: Ints, seq: Ints
+        self,
+        rows: pa.Table,
+        held: Entries,
+        log: RowEffects,
+        item: Ints,
+        pool: list[State],
+        content: list[State],
+        caused_by: Ints,
+        seq: Ints,
     ) -> tuple[Ints, Entries]:
         span = self.difference
         panes = [(whose, bounded(p + 1 + span), p, PANE, ref) for whose, key in log.keys.items() for p, ref in key.panes.items()]

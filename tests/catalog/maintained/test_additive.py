@@ -15,7 +15,7 @@ from support import maintained as cases
 import streamtime
 from streamtime import CallError
 from streamtime.maintained import target
-from streamtime.maintained.additive import Totals
+from streamtime.maintained.additive import MaintainedTotals
 from streamtime.maintained.target import nameable, one_of
 
 JOINED = (
@@ -97,10 +97,10 @@ def test_without_a_count_of_rows_groups_that_lost_one_are_computed_anew(
     properties = dict(map(tuple, spark.sql(f"SHOW TBLPROPERTIES {schema}.m").collect()))
     assert (properties["delta.enableChangeDataFeed"], properties["delta.enableDeletionVectors"]) == ("true", "true")
 
-    def overflows(totals: Totals, target: DataFrame) -> None:
+    def overflows(totals: MaintainedTotals, target: DataFrame) -> None:
         raise ArithmeticException("what came is too large for a sum")
 
-    monkeypatch.setattr(Totals, "judged", overflows)
+    monkeypatch.setattr(MaintainedTotals, "judged", overflows)
     spark.sql(f"INSERT INTO {schema}.f VALUES ('a', 3, 5)")
     done = streamtime.maintain(spark, f"{schema}.m", text, policy="incremental", shadow=True)
     assert (done.shadow, done.touched, done.added, done.inserted) == (0, 1, 0, 1)

@@ -6,7 +6,7 @@ import pytest
 import sqlglot
 from sqlglot import expressions as exp
 
-from streamtime.maintained.names import Names, spread
+from streamtime.maintained.names import Sources, spread
 from streamtime.maintained.nodes import Leaf
 
 
@@ -32,11 +32,11 @@ def test_what_makes_several_rows_of_one_is_known(item: str, expected: bool) -> N
     assert spread(block(f"SELECT k, {item} AS `o dd` FROM t GROUP BY k")) is expected
 
 
-def names(*aliases: str) -> Names:
+def names(*aliases: str) -> Sources:
     def leaf(alias: str) -> Leaf:
         return Leaf(alias, (0, 0), alias, True, False, ("K", "do.t", f"only_{alias}"), {})
 
-    return Names({alias: leaf(alias) for alias in aliases}, [])
+    return Sources({alias: leaf(alias) for alias in aliases}, [])
 
 
 @pytest.mark.parametrize(

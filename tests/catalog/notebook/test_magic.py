@@ -20,7 +20,7 @@ from support.notebook import Notebook
 
 from streamtime.notebook import magic
 from streamtime.notebook.answer import Answer
-from streamtime.notebook.magic import Asked, SqlError, read
+from streamtime.notebook.magic import CellRequest, SqlError, read
 from streamtime.notebook.progress import Displayed
 from streamtime.shell.rendering import Result
 
@@ -45,17 +45,17 @@ def notebook(spark: SparkSession) -> Iterator[Notebook]:
 @pytest.mark.parametrize(
     ("line", "cell", "asked"),
     [
-        ("SELECT 1", None, Asked("SELECT 1")),
-        ("", "SELECT 1\n", Asked("\nSELECT 1\n")),
-        (" --limit 5 SELECT 1", None, Asked(" SELECT 1", limit=5)),
-        ("--limit=none", "SELECT 1", Asked("\nSELECT 1", limit=None)),
-        ("--plot SELECT 1", None, Asked(" SELECT 1", drawn=True)),
-        ("--limit 5 once << SELECT 1", None, Asked(" SELECT 1", limit=5, name="once")),
-        ("größe<<", "SELECT 1 << 2", Asked("\nSELECT 1 << 2", name="größe")),
-        ("-- a comment", "--limit 5\nSELECT 1", Asked("-- a comment\n--limit 5\nSELECT 1")),
+        ("SELECT 1", None, CellRequest("SELECT 1")),
+        ("", "SELECT 1\n", CellRequest("\nSELECT 1\n")),
+        (" --limit 5 SELECT 1", None, CellRequest(" SELECT 1", limit=5)),
+        ("--limit=none", "SELECT 1", CellRequest("\nSELECT 1", limit=None)),
+        ("--plot SELECT 1", None, CellRequest(" SELECT 1", drawn=True)),
+        ("--limit 5 once << SELECT 1", None, CellRequest(" SELECT 1", limit=5, name="once")),
+        ("größe<<", "SELECT 1 << 2", CellRequest("\nSELECT 1 << 2", name="größe")),
+        ("-- a comment", "--limit 5\nSELECT 1", CellRequest("-- a comment\n--limit 5\nSELECT 1")),
     ],
 )
-def test_a_cell_is_options_a_variable_and_sql(line: str, cell: str | None, asked: Asked) -> None:
+def test_a_cell_is_options_a_variable_and_sql(line: str, cell: str | None, asked: CellRequest) -> None:
     assert read(line, cell) == asked
 
 

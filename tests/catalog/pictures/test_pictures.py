@@ -12,7 +12,7 @@ from wcwidth import wcswidth
 from streamtime.pictures import terminal
 from streamtime.pictures.drawing import drawn
 from streamtime.pictures.gallery import svg
-from streamtime.pictures.meanings import Given, Seen, Version, grouped, picture
+from streamtime.pictures.meanings import Drawing, DrawnRow, Version, grouped, picture
 from streamtime.pictures.picture import DAY, HOUR, MINUTE, SECOND, Bar, Mark, Picture, moment, stacked
 from streamtime.pictures.sentences import said
 
@@ -23,13 +23,13 @@ HIGHEST, LOWEST = 2**63 - 1, -(2**63)
 
 def row(
     number: int, minutes: float | None, outcome: str | None = None, *, lane: str = "a", clock: float | None = None, **times: float | None
-) -> Seen:
+) -> DrawnRow:
     at, now = (None if t is None else NOON + int(t * MINUTE) for t in (minutes, minutes if clock is None else clock))
     found = {name: None if t is None else NOON + int(t * MINUTE) for name, t in times.items()}
-    return Seen(number, lane, at, outcome, now, times=found, cells=(f"id: {number}",))
+    return DrawnRow(number, lane, at, outcome, now, times=found, cells=(f"id: {number}",))
 
 
-def bars(given: Given) -> list[tuple[float, float | None]]:
+def bars(given: Drawing) -> list[tuple[float, float | None]]:
     """From when to when, in minutes after noon."""
     found = [((b.start - NOON) / MINUTE, None if b.end is None else (b.end - NOON) / MINUTE) for b in picture(given).bars]
     return sorted(found, key=lambda bar: (bar[0], bar[1] or float("inf")))
@@ -98,9 +98,9 @@ def test_a_duplicate_points_to_the_kept_row_and_a_late_row_is_not_kept() -> None
         row(3, 11, kept_time=None),
         row(4, -15, kept_time=None, clock=11),  # late, so it passes and is not remembered (D6)
         row(5, 5, lane="b", kept_time=None, clock=11),
-        Seen(6, "NULL", NOON, clock=NOON, times={"kept_time": None}, has_key=False),
+        DrawnRow(6, "NULL", NOON, clock=NOON, times={"kept_time": None}, has_key=False),
     ]
-    given = Given("", rows, {"within": 10 * MINUTE}, in_time_order=False)
+    given = Drawing("", rows, {"within": 10 * MINUTE}, in_time_order=False)
     made = picture(given)
     assert [(a.at, a.to, a.number) for a in made.arrows] == [(NOON + 10 * MINUTE, NOON, 2)]
     assert bars(given) == [(0, 10), (5, 15), (11, 21)]
@@ -112,14 +112,14 @@ def test_a_duplicate_points_to_the_kept_row_and_a_late_row_is_not_kept() -> None
 
 def test_a_duplicate_that_refreshes_moves_the_kept_row_and_for_ever_has_no_end() -> None:
     rows = [row(1, 0, kept_time=None), row(2, 6, "duplicate", kept_time=0), row(3, 12, "duplicate", kept_time=6)]
-    assert bars(Given("", rows, {"within": 10 * MINUTE, "refresh": True})) == [(0, 22)]
-    assert bars(Given("", rows, {"within": None})) == [(0, None)]
-    cut = Given("", [*rows[:2], row(3, 12, kept_time=None)], {"within": 10 * MINUTE, "refresh": True, "at_most": 11 * MINUTE})
+    assert bars(Drawing("", rows, {"within": 10 * MINUTE, "refresh": True})) == [(0, 22)]
+    assert bars(Drawing("", rows, {"within": None})) == [(0, None)]
+    cut = Drawing("", [*rows[:2], row(3, 12, kept_time=None)], {"within": 10 * MINUTE, "refresh": True, "at_most": 11 * MINUTE})
     assert bars(cut) == [(0, 16), (12, 22)], "a row that passes by `at_most` begins a bar, though one is near"
     assert said(cut.rows, cut)[2].endswith("`within` is 10 minutes, `at_most` 11 minutes.")
     last = [row(1, 0, "duplicate", kept_time=6), row(2, 6, kept_time=None)]
-    assert bars(Given("", last, {"within": 10 * MINUTE, "keep": "last"})) == [(-4, 6)]
-    assert bars(Given("", last, {"within": 10 * MINUTE, "keep": "unique"})) == []
+    assert bars(Drawing("", last, {"within": 10 * MINUTE, "keep": "last"})) == [(-4, 6)]
+    assert bars(Drawing("", last, {"within": 10 * MINUTE, "keep": "unique"})) == []
 
 
 def test_sessions_end_up_merged_and_a_closed_one_stays_what_it_is() -> None:
@@ -132,21 +132,21 @@ def test_sessions_end_up_merged_and_a_closed_one_stays_what_it_is() -> None:
         row(6, 0, "null_key", session_start=None, session_end=None),
         row(7, -5, "opened", session_start=-5, session_end=50, clock=200),  # covers one that was closed by then
     ]
-    given = Given("", rows, {"gap": 30 * MINUTE, "grace": 20 * MINUTE})
+    given = Drawing("", rows, {"gap": 30 * MINUTE, "grace": 20 * MINUTE})
     assert bars(given) == [(-5, 50), (0, 40), (200, 200)]
     assert {b.closes for b in picture(given).bars if b.start == NOON} == {NOON + 90 * MINUTE}
-    assert bars(Given("", rows, {"gap": 30 * MINUTE, "grace": None})) == [(-5, 50), (200, 200)], "without grace, nothing closes"
+    assert bars(Drawing("", rows, {"gap": 30 * MINUTE, "grace": None})) == [(-5, 50), (200, 200)], "without grace, nothing closes"
     assert [m.look for m in picture(given).marks].count("late") == 1
 
 
 def test_a_row_in_several_windows_is_one_row_and_late_only_where_all_are_closed() -> None:
-    def twice(number: int, minutes: float, first: str, second: str) -> list[Seen]:
+    def twice(number: int, minutes: float, first: str, second: str) -> list[DrawnRow]:
         made = row(number, minutes, first, window_start=-5, window_end=5)
         return [made, row(number, minutes, second, window_start=0, window_end=10)]
 
     rows = [*twice(1, 1, "late", "opened"), *twice(2, 2, "late", "late"), *twice(2, 2, "late", "late")]
     assert [(r.number, r.outcome) for r in grouped(rows)] == [(1, "opened"), (2, "late"), (3, "late")], "two equal rows are two"
-    made = picture(Given("", rows, {"size": 10 * MINUTE, "grace": MINUTE}))
+    made = picture(Drawing("", rows, {"size": 10 * MINUTE, "grace": MINUTE}))
     assert [(b.start, b.numbers) for b in made.bars] == [(NOON - 5 * MINUTE, ()), (NOON, (1,))]
     assert {b.closes - (b.end or 0) for b in made.bars if b.closes} == {MINUTE}
 
@@ -158,7 +158,7 @@ def test_rows_are_held_until_they_are_decided() -> None:
         row(3, 9, "released", decided_at=9),
         row(4, None, "null_time"),
     ]
-    made = picture(Given("", rows))
+    made = picture(Drawing("", rows))
     assert [(b.start, b.end) for b in made.bars] == [(NOON, NOON + 2 * MINUTE), (NOON + 2 * MINUTE, NOON + 5 * MINUTE)]
     assert [(m.look, m.at) for m in made.marks if m.look == "released"] == [("released", NOON + 5 * MINUTE)], (
         "one that passed at once was not held"
@@ -169,18 +169,18 @@ def test_rows_are_held_until_they_are_decided() -> None:
 def test_versions_are_steps_with_gaps_where_a_key_was_deleted_and_lookups_are_arrows() -> None:
     versions = [Version("a", NOON), Version("a", NOON + 10 * MINUTE, deleted=True), Version("a", NOON + 20 * MINUTE), Version("b", NOON)]
     rows = [row(1, 5, found_at=0), row(2, 15, "no_match", found_at=None), row(3, 25, found_at=20), row(4, 1, lane="c", found_at=0)]
-    given = Given("", rows, versions=versions)
+    given = Drawing("", rows, versions=versions)
     made = picture(given)
     assert made.lanes == ("a", "c", "b")
     assert bars(given) == [(0, 10), (0, None), (0, None), (20, None)]
     assert [(a.number, a.to) for a in made.arrows] == [(1, NOON), (3, NOON + 20 * MINUTE), (4, NOON)]
     assert said(rows, given)[:2] == ["Finds the version of 2024-05-01 12:00:00, 5 minutes before it.", "Dropped: it found nothing."]
     stored = [row(1, 0, valid_from=0, valid_to=10), row(2, 3, "too_old", valid_from=None, valid_to=None)]
-    assert bars(Given("", stored)) == [(0, 10)]
+    assert bars(Drawing("", stored)) == [(0, 10)]
 
 
 def test_words_that_nobody_drew_before_have_a_sign_too_and_the_picture_is_json() -> None:
-    made = picture(Given("t", [row(1, 0, "too_old"), row(2, 1, "withdrew"), row(3, 2)]))
+    made = picture(Drawing("t", [row(1, 0, "too_old"), row(2, 1, "withdrew"), row(3, 2)]))
     assert [m.look for m in made.marks] == ["too_old", "passed", "passed"]
     assert dict(made.legend).keys() == {"passed", "too_old"}
     sent = json.loads(json.dumps(made.as_json()))
@@ -190,7 +190,7 @@ def test_words_that_nobody_drew_before_have_a_sign_too_and_the_picture_is_json()
 
 # -- text
 
-NASTY = Given(
+NASTY = Drawing(
     "a title",
     [
         *(row(n, n / 100, lane="hot", kept_time=None) for n in range(1, 60)),
@@ -220,7 +220,7 @@ def test_text_keeps_to_its_width_whatever_the_rows_are(width: int, ascii_only: b
 
 
 def test_text_shows_bars_with_their_tails() -> None:
-    given = Given(
+    given = Drawing(
         "w",
         [row(1, 0, "opened", session_start=0, session_end=0), row(2, 10, "joined", session_start=0, session_end=10)],
         {"gap": 10 * MINUTE},

@@ -10,7 +10,7 @@ import pytest
 
 from streamtime.server import options as asked
 from streamtime.server import passwords, settings
-from streamtime.server.options import Options, Refused, check, loopback, token
+from streamtime.server.options import CannotServe, Options, check, loopback, token
 from streamtime.session import delta_jars
 from streamtime.shell import cli
 
@@ -57,7 +57,7 @@ def test_beyond_this_machine_each_door_needs_its_lock(secret: Secret) -> None:
         "passwords": "JDBC needs --passwords FILE",
         "keystore": "JDBC needs --tls-keystore FILE: else passwords would travel as they are",
     }.items():
-        with pytest.raises(Refused, match=r"--host 0\.0\.0\.0 can be reached from other machines") as refused:
+        with pytest.raises(CannotServe, match=r"--host 0\.0\.0\.0 can be reached from other machines") as refused:
             check(Options(**ANYWHERE, **{k: v for k, v in locks.items() if k != without}))
         assert says in str(refused.value)
 
@@ -72,16 +72,16 @@ def test_the_token_may_stand_where_spark_looks_for_it(secret: Secret, monkeypatc
 
 @pytest.mark.parametrize("text", ["", "short", "with a space in it", "0123456789abcdef\n0123456789abcdef", "0123456789äbcdef"])
 def test_a_token_that_can_be_guessed_or_not_be_sent_is_refused(secret: Secret, text: str) -> None:
-    with pytest.raises(Refused, match="expected at least 16 letters"):
+    with pytest.raises(CannotServe, match="expected at least 16 letters"):
         token(Options(token_file=secret("t", text)))
 
 
 def test_a_secret_that_others_can_read_is_none(secret: Secret, tmp_path: Path) -> None:
     path = secret("t", "x" * 20)
     path.chmod(0o640)
-    with pytest.raises(Refused, match=f"others may read {path}. Run: chmod 600"):
+    with pytest.raises(CannotServe, match=f"others may read {path}. Run: chmod 600"):
         token(Options(token_file=path))
-    with pytest.raises(Refused, match=r"--connect-token-file: .*cannot be read"):
+    with pytest.raises(CannotServe, match=r"--connect-token-file: .*cannot be read"):
         token(Options(token_file=tmp_path / "nowhere"))
 
 
@@ -101,7 +101,7 @@ def test_a_secret_that_others_can_read_is_none(secret: Secret, tmp_path: Path) -
     ],
 )
 def test_what_cannot_be_right_is_refused_with_the_way_out(made: dict[str, object], says: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CannotServe) as refused:
         check(Options(**made))  # type: ignore[arg-type]
     assert says in str(refused.value)
 
@@ -111,9 +111,9 @@ def test_a_spark_without_hive_or_doors_says_so(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "jars" / "spark-connect_2.13-4.2.0.jar").touch()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     check(Options(thrift_port=None))
-    with pytest.raises(Refused, match="no spark-hive-thriftserver: give --thrift-port off"):
+    with pytest.raises(CannotServe, match="no spark-hive-thriftserver: give --thrift-port off"):
         check(Options())
-    with pytest.raises(Refused, match=r"no Hive, .*give --temporary"):
+    with pytest.raises(CannotServe, match=r"no Hive, .*give --temporary"):
         check(Options(thrift_port=None, warehouse=Path("w")))
 
 
@@ -197,13 +197,13 @@ def test_a_password_is_known_by_a_hash_that_no_two_lines_share() -> None:
     ],
 )
 def test_a_file_of_passwords_that_cannot_be_meant_is_refused(text: str, says: str) -> None:
-    with pytest.raises(Refused, match=says):
+    with pytest.raises(CannotServe, match=says):
         passwords.users(text, "users")
 
 
 @pytest.mark.parametrize("user", ["", "a:b", " a", "#a", "a\nb", "änn"])
 def test_a_name_that_would_not_come_back_is_refused(user: str) -> None:
-    with pytest.raises(Refused, match="expected a user's name"):
+    with pytest.raises(CannotServe, match="expected a user's name"):
         passwords.line(user, "pw")
 
 

@@ -28,7 +28,7 @@ from support.terminal import Terminal
 from streamtime.describe import ORDER, RULE, aligned, results
 from streamtime.shelf import FUNCTIONS
 from streamtime.shell import cli, doctor, manual
-from streamtime.shell.batch import Unreadable, split
+from streamtime.shell.batch import UnreadableScript, split
 from streamtime.shell.completion import Vocabulary
 from streamtime.shell.connection import ConnectionFailed, remote
 from streamtime.shell.failures import readable
@@ -209,7 +209,7 @@ def test_statements_end_at_semicolons_outside_of_strings_names_and_comments() ->
         ('SELECT `a;b`, ";" /* ; */', 5),
         ("SELECT 3", 6),
     ]
-    with pytest.raises(Unreadable, match=r"x\.sql cannot be split"):
+    with pytest.raises(UnreadableScript, match=r"x\.sql cannot be split"):
         split("SELECT 'open", "x.sql")
 
 

@@ -18,8 +18,8 @@ from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, mom
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME, Holding
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
-from streamtime.udfs.changes.joined import JoinedChanges, Report
-from streamtime.udfs.changes.latest import Log
+from streamtime.udfs.changes.joined import JoinedChanges, Reported
+from streamtime.udfs.changes.latest import LogColumns
 
 FIRST = {"a": -(1 << 62), "b": 1 << 62, "c": 1 << 62, "d": 1 << 61}
 SECOND = {"a": 1, "b": 1, "c": 2, "d": 1}  # half of the first number is shared by two keys
@@ -110,8 +110,8 @@ def slow(
 
 
 def holder(join: str, versioned: list[bool], retention: int | None, output: str = "rows", **more: Any) -> JoinedChanges:
-    log = Log("t", "alive", "n", "side", ("l", "r"), tuple(versioned), tuple(versioned), retention)
-    report = None if output == "rows" else Report(COLUMNS, REASON, STREAM_TIME, output == "dropped")
+    log = LogColumns("t", "alive", "n", "side", ("l", "r"), tuple(versioned), tuple(versioned), retention)
+    report = None if output == "rows" else Reported(COLUMNS, REASON, STREAM_TIME, output == "dropped")
     return JoinedChanges(
         **{
             "log": log,
@@ -179,7 +179,7 @@ def test_what_a_change_did_is_told_with_what_it_met(seed: int) -> None:
     rng = random.Random(f"told {seed}")
     join, versioned = ("inner", "left", "outer")[seed % 3], [rng.random() < 0.7, rng.random() < 0.7]
     batches = [(rows, None) for rows in cut_up(rng, [row for rows in some_changes(rng, 2) for row in rows])]
-    report = Report(COLUMNS, REASON, STREAM_TIME, False, ("had", "has", "same", "other", "newest"))
+    report = Reported(COLUMNS, REASON, STREAM_TIME, False, ("had", "has", "same", "other", "newest"))
     stream = streamed(holder(join, versioned, None, "all", report=report), "all")
     last: dict[tuple[str, int], Row] = {}
     for (rows, _), meant in zip(batches, slow(batches, join, versioned, None, False), strict=True):
@@ -203,7 +203,7 @@ def test_a_filter_on_a_stream_deletes_what_was_there(seed: int) -> None:
     rng = random.Random(f"filter {seed}")
     versioned, retention = seed % 2 == 1, rng.choice([None, 0, 4 * STEP])
     batches = clocked(rng, some_changes(rng, 1))
-    log = Log("t", "alive", "n", None, (), (versioned,), (False,), retention, passing=versioned)
+    log = LogColumns("t", "alive", "n", None, (), (versioned,), (False,), retention, passing=versioned)
     stream = streamed(holder("left", [False], None, log=log, own=((),), always=versioned, carried=("id", "k", "n", "l")))
     expected = slow_filter(batches, versioned, retention)
     for (rows, watermark), meant in zip(batches, expected, strict=True):

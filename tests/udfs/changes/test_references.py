@@ -18,7 +18,7 @@ from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, mom
 from streamtime.sql.stream.buckets import HALVES, Holding
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
-from streamtime.udfs.changes.latest import Log
+from streamtime.udfs.changes.latest import LogColumns
 from streamtime.udfs.changes.references import Marks, References
 from streamtime.udfs.changes.referring import Referring
 from streamtime.udfs.changes.replaced import Replaced
@@ -48,7 +48,7 @@ class Joining:
     """The three states."""
 
     def __init__(self, join: str, versioned: tuple[bool, bool], retention: int | None) -> None:
-        logs = [Log("t", "alive", "n", None, held, (v,), (v,), retention) for held, v in zip((("fk",), ()), versioned, strict=True)]
+        logs = [LogColumns("t", "alive", "n", None, held, (v,), (v,), retention) for held, v in zip((("fk",), ()), versioned, strict=True)]
         parts = Replaced(logs[0], ("k", "id", "n", "t", "v"), ("fk",), ("fk",), FLAGS)
         marks = Marks("right", "comes", "silent", "names", "number", HALVES)
         matches = References(logs[1], marks, ("id", "n", "t", "v", "right"), ("k",), ("w",), ("there", "match", "match_time", "event"))

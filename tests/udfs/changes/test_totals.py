@@ -15,7 +15,7 @@ from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, mom
 from streamtime.sql.stream.buckets import Holding
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
-from streamtime.udfs.changes.latest import Log
+from streamtime.udfs.changes.latest import LogColumns
 from streamtime.udfs.changes.replaced import Replaced
 from streamtime.udfs.changes.totals import Kept, Totals
 
@@ -23,7 +23,7 @@ HUGE, ODD = 10**17, [0.1, 1e308, -1e308, 5e-324, float("nan"), float("inf"), flo
 Row = dict[str, Any]
 CARRIED = ("n", "t", "id")
 PART = ("g", "whole", "real", "text", "when")
-FIRST = Replaced(Log("t", "alive", "n", None, PART, (False,), (False,)), CARRIED, PART, ("g",), ("comes", "last", "moved", "row"))
+FIRST = Replaced(LogColumns("t", "alive", "n", None, PART, (False,), (False,)), CARRIED, PART, ("g",), ("comes", "last", "moved", "row"))
 ASKED = (("whole", "sum"), ("whole", "min"), ("real", "sum"), ("real", "max"), ("text", "max"), ("when", "min"), ("text", "count"))
 KEPT = tuple(Kept(f"{function} {column}", f"rows of {function} {column}", column, function) for column, function in ASKED)
 SECOND = Totals("t", "n", "comes", "last", "moved", KEPT, ("g", "n", "id"), ("rows", "at", "seq"))
