@@ -17,8 +17,8 @@ from streamtime.sql.call.values import Sort
 from streamtime.sql.syntax.tokens import Span
 from streamtime.sql.tables.declaration import declared
 from streamtime.statements import constants
-from streamtime.statements.calls import FunctionCall as Written
-from streamtime.statements.calls import Rows, Statement, With
+from streamtime.statements.calls import Call as Written
+from streamtime.statements.calls import Statement, TableArgument, With
 from streamtime.statements.query import query
 
 SPECS = {s.name.lower(): s for s in FUNCTIONS}
@@ -36,7 +36,7 @@ class CallReader:
         """What these pieces of the text are."""
         raise NotImplementedError
 
-    def argument(self, rows: Rows) -> Leaf:
+    def argument(self, rows: TableArgument) -> Leaf:
         """A TABLE argument that is a name."""
         raise NotImplementedError
 
@@ -108,7 +108,7 @@ class CallReader:
         one, other = self.kinds(inputs[0]), self.kinds(inputs[1])
         return {k for k in found if k in paired and paired[k] in inputs[1].units and one[k] == other[paired[k]]}
 
-    def keys(self, rows: Rows, given: Given, node: Node) -> tuple[str | None, ...]:
+    def keys(self, rows: TableArgument, given: Given, node: Node) -> tuple[str | None, ...]:
         """The key columns of a TABLE argument; None for each that is an expression."""
         texts = [self.text[slice(*i.span)] for i in rows.keys] or list(given.get("keys") or ())
         if not texts and given.get("on"):
@@ -118,7 +118,7 @@ class CallReader:
         found = [parts(t) for t in texts]
         return tuple(p[-1] if (len(p) == 1 or (len(p) == 2 and p[0].lower() in tables)) and p[-1].lower() in known else None for p in found)
 
-    def aliases(self, rows: Rows) -> set[str]:
+    def aliases(self, rows: TableArgument) -> set[str]:
         """What the tables of a TABLE argument are called in it."""
         if rows.is_name:
             return {parts(self.text[slice(*rows.inside)])[-1].lower()}

@@ -36,8 +36,8 @@ from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import parts
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
-from streamtime.statements.calls import FunctionCall as Written
-from streamtime.statements.calls import Malformed, Rows
+from streamtime.statements.calls import Call as Written
+from streamtime.statements.calls import Malformed, TableArgument
 from streamtime.statements.query import query
 
 CHANGING = {  # what gives another answer to the same rows
@@ -344,7 +344,7 @@ class _Reader(CallReader):
             self.leaves[span] = self.table(self.text[slice(*span)], span, table.alias_or_name, bool(table.alias), argument)
         return self.leaves[span]
 
-    def argument(self, rows: Rows) -> Leaf:
+    def argument(self, rows: TableArgument) -> Leaf:
         """A TABLE argument that is a name."""
         if rows.inside not in self.leaves:
             text = self.text[slice(*rows.inside)]

@@ -10,7 +10,7 @@ from streamtime.sql.call.errors import echoed
 from streamtime.widths import displayed, fitted
 
 if TYPE_CHECKING:
-    from streamtime.pictures.meanings import Seen
+    from streamtime.pictures.meanings import DrawnRow
     from streamtime.pictures.picture import Bar, Mark, Picture
 
 NARROWEST = 40
@@ -33,7 +33,7 @@ OTHER = ("?", "?")
 SOLID, FAINT, START, END, OPEN = ("━", "="), ("╌", "."), ("┣", "["), ("┫", "]"), ("▶", ">")
 
 
-def lines(picture: Picture, rows: Sequence[tuple[Seen, str]], width: int, *, ascii_only: bool = False) -> list[str]:
+def lines(picture: Picture, rows: Sequence[tuple[DrawnRow, str]], width: int, *, ascii_only: bool = False) -> list[str]:
     """The picture, its legend, and a sentence for each row that was dropped."""
     width = max(width, NARROWEST)
     plain = 1 if ascii_only else 0
