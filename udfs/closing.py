@@ -56,6 +56,11 @@ class Closing:
         """The first stream time at which one with this end is closed [W6]."""
         return plus(end, self.after)
 
+    @property
+    def last_to_close(self) -> int:
+        """What ends after this never closes: that would be beyond the last moment of TIMESTAMP."""
+        return HIGHEST - self.after
+
     def last(self, end: Any, plus: Sum = plus) -> Any:
         """The same where the end is not part of it; else the last stream time at which it is open."""
         return plus(end, self.patience)

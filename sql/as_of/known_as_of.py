@@ -94,14 +94,17 @@ def _released(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Sides
     releasing = chosen(frame, time.column.isNotNull() & arrival.column.isNotNull()).df
     names = frame.df.columns
     nothing = [F.lit(None).cast(f.dataType).alias(f.name) if f.name not in identity else named(f.name) for f in frame.df.schema]
-    leaves = expression(of_waiting_rows(call["grace"]).close(at, plus))
-    waiting = frame.df.select("*", leaves.alias(LIMIT), F.lit(None).cast(arrival.type).alias(RELEASE), F.lit(False).alias(WAITS))
+    closing = of_waiting_rows(call["grace"])
+    waiting = frame.df.select(
+        "*", expression(closing.close(at, plus)).alias(LIMIT), F.lit(None).cast(arrival.type).alias(RELEASE), F.lit(False).alias(WAITS)
+    )
     every = waiting.unionAll(releasing.select(*nothing, *moves))
     down = Window.partitionBy(*map(named, identity)).orderBy(
         sorted_by(quoted(LIMIT), ascending=False, nulls_first=False), sorted_by(quoted(WAITS), ascending=False, nulls_first=False)
     )
     first = F.min(named(RELEASE)).over(down.rowsBetween(Window.unboundedPreceding, 0))
-    df = every.withColumn(RELEASE, first).where(~named(WAITS)).drop(WAITS)
+    leaves = expression(f"{at} <= {closing.last_to_close}")
+    df = every.withColumn(RELEASE, F.when(leaves, first)).where(~named(WAITS)).drop(WAITS)
     waits = named(RELEASE).isNull() & time.column.isNotNull() & arrival.column.isNotNull() & left.has_key
     released = F.when(arrival.column.isNotNull(), F.greatest(named(RELEASE), arrival.column))
     df = df.withColumns({WAITS: waits, RELEASE: released}).select(*map(named, names), named(WAITS), named(RELEASE))

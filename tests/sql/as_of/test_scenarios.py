@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from support import nasty
 from support import reference_as_of as slow
 
 from streamtime.sql.as_of import lookup
@@ -245,3 +246,42 @@ def test_expired_are_only_rows_that_nothing_but_retention_kept_from_a_match(spar
         ("on => 'l.k = r.k', tolerance => INTERVAL 3 SECONDS", "no_match"),
     ):
         assert [r.reason for r in spark.sql(f"SELECT reason FROM {call}{more})").collect()] == [reason]
+
+
+KEYS = ("s", "k", "d")
+NASTY = [  # what is written, and what it means
+    ("", {}),
+    (
+        ", direction => 'forward', allow_exact => false, ties => 'first', tolerance => INTERVAL 3 SECONDS",
+        {"direction": "forward", "exact": False, "ties": "first", "tolerance": 3 * SECOND},
+    ),
+    (", direction => 'nearest'", {"direction": "nearest"}),
+    (
+        ", arrival => 'off', clock_by => ARRAY('s'), retention => INTERVAL 9 SECONDS, grace => INTERVAL 1 SECOND, at_end => 'hold'",
+        {"retention": 9 * SECOND, "grace": SECOND, "at_end": "hold", "clock_by": lambda row: row["s"]},
+    ),
+    (", arrival => 'off', clock_by => ARRAY('s'), allow_exact => false", {"exact": False, "clock_by": lambda row: row["s"]}),
+]
+
+
+@pytest.mark.parametrize(("options", "means"), NASTY)
+def test_rows_as_bad_as_it_gets_under_odd_names(spark: SparkSession, options: str, means: dict[str, Any]) -> None:
+    """Half of the rows look up the other half: NaN and two zeros in a key, a hot key, days on which clocks change, the ends of TIMESTAMP."""
+    rows = nasty.scenarios(23, 120)
+    far = nasty.scenarios(24, 60, moments=nasty.ENDS, low=-nasty.HIGHEST, high=nasty.HIGHEST)
+    rows += [r | {"s": r["s"] + 1000, "id": r["id"] + len(rows)} for r in far]
+    sides = [[r for r in rows if r["id"] % 2 == odd] for odd in (1, 0)]
+    odd = nasty.ODD | {"off": "off", "s": "s"}  # both sides call their arrival and their clock the same
+    nasty.view(spark, sides[0])
+    nasty.view(spark, sides[1], name="odd", names=odd)
+    names = nasty.Names(odd)
+    inputs = f"{nasty.Names({}).clauses(KEYS, ['t'])}, {names.clauses(KEYS, ['t', 'id'], 'odd')}"
+    text = f"AS_OF_JOIN({inputs}, deleted => {names.option('{gone}')}, output => 'all'{options})"
+    found = Counter(tuple(r) for r in spark.sql(f"SELECT j.id, j.{names.quoted['id']}, reason FROM {text} AS j").collect())
+    left, right = ([r | {"o": r["off"]} for r in nasty.meant(side, KEYS)] for side in sides)
+    join = slow.known_as_of if "arrival" in options else slow.as_of_join
+    meant = join(left, right, order=("t", "id"), **means)
+    wanted = Counter((j.row["id"], j.match["id"] if j.match else None, j.reason) for j in meant)
+    assert found == wanted, (text, sorted((found - wanted) | (wanted - found), key=str)[:9])
+    assert sum(1 for j in meant if j.match) > 60
+    assert {r["d"] for r in left if r["d"] is not None} >= {nasty.NAN, 0.0}
