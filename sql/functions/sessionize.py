@@ -109,6 +109,7 @@ from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import direct, expression, named, sorted_by
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
+from streamtime.sql.rows.scans import chosen
 from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.rows.typed import as_text
 from streamtime.sql.stream.buckets import REASON
@@ -145,7 +146,7 @@ def plan(call: Bound) -> DataFrame:
     if replayed or (wanted != "rows" and not frame.in_time_order):
         frame, stream_time = with_stream_time(frame, time, frame.extras.get("clock_by", ())), named(STREAM_TIME)
     if wanted == "rows":
-        frame, time = frame.only(takes_part), frame.time.column
+        frame, time = chosen(frame, takes_part), frame.time.column
     frame, identity = frame.comparable(frame.keys)
     if wanted == "explain":
         return explained_sessions(call, frame, identity, time, stream_time, call["grace"])

@@ -49,9 +49,17 @@ def straight_from_files(frame: Frame) -> bool:
     return plan is not None and is_plain(plan)
 
 
+def may_be_read_again(frame: Frame) -> bool:
+    """Whether a plan rather reads its input once more than keeps what it has read.
+
+    Where no kernel may run, always: Spark keeps what a text names only if it is not deterministic, and then shuffles all its rows for that.
+    """
+    return not frame.kernels or straight_from_files(frame)
+
+
 def chosen(frame: Frame, condition: Column) -> Frame:
     """The rows of which this is true, for Spark's own operators: of files by a filter, which moves down to them, and others with it."""
-    if straight_from_files(frame) or not frame.kernels:
+    if may_be_read_again(frame):
         return frame.with_df(frame.df.where(condition))
     kept = frame.only(condition)
     return kept.with_df(kept.df.drop(HERE))

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.scans import straight_from_files
+from streamtime.sql.rows.scans import may_be_read_again, straight_from_files
 from streamtime.sql.rows.typed import collated, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, literal, minus, quoted
 from streamtime.sql.windows.first_reach import FOUND, STEP, in_time, stepped
@@ -49,7 +49,8 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
         return None
     if call.options.get("gap") is not None:
         return _of_sessions(call, frame, sums, fields) if frame.in_time_order else None
-    size, takes_part, again = call["size"], frame.has_time & frame.has_key, straight_from_files(frame)
+    size, takes_part = call["size"], frame.has_time & frame.has_key
+    again = straight_from_files(frame) if call["at_end"] == "emit" else may_be_read_again(frame)  # which asks for the last time of all, too
     closing = of_time_windows(call["grace"])
     steps = size, closing.after_start(size)
     rows: Frame | None

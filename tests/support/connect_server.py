@@ -6,7 +6,7 @@ What it answers goes to a channel of its own: the JVM writes to stdout, too, whe
 import os
 import sys
 
-from jvm import JAVA_OPTIONS, say
+from jvm import INTERPRETED, JAVA_OPTIONS, say
 from pyspark.sql import SparkSession
 
 
@@ -27,6 +27,7 @@ def main(channel: str, port: str, folder: str) -> None:
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.local.dir": folder,
         "spark.log.level": "OFF",
+        **INTERPRETED,  # of a few rows
     }
     builder = SparkSession.builder.master("local[2]")
     for key, value in settings.items():
