@@ -203,28 +203,22 @@
 # MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM once
 # MAGIC     ),
 # MAGIC     columns_1 AS (
-# MAGIC       SELECT *, unix_micros(CAST(`ts` AS TIMESTAMP)) AS `__streamtime_at` FROM input_1 WHERE (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL))
+# MAGIC       SELECT *, ((SPARK_PARTITION_ID() >= 0) AND (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL))) AS `__streamtime_here` FROM input_1
 # MAGIC     ),
 # MAGIC     columns_2 AS (
-# MAGIC       SELECT *, ((`__streamtime_at` div 600000000L) - CAST(((`__streamtime_at` % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)) AS `__streamtime_step` FROM columns_1
+# MAGIC       SELECT *, unix_micros(CAST(`ts` AS TIMESTAMP)) AS `__streamtime_at` FROM columns_1 WHERE `__streamtime_here`
 # MAGIC     ),
 # MAGIC     columns_3 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_step` FROM columns_2
+# MAGIC       SELECT *, ((`__streamtime_at` div 600000000L) - CAST(((`__streamtime_at` % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)) AS `__streamtime_step` FROM columns_2
 # MAGIC     ),
 # MAGIC     columns_4 AS (
-# MAGIC       SELECT *, try_subtract(((unix_micros(CAST(`ts` AS TIMESTAMP)) div 600000000L) - CAST(((unix_micros(CAST(`ts` AS TIMESTAMP)) % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)), (1L + CAST((pmod(unix_micros(CAST(`ts` AS TIMESTAMP)), 600000000L) < 300000000L) AS BIGINT))) AS `__streamtime_step` FROM input_1 WHERE (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL))
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_here`, `__streamtime_step` FROM columns_3
 # MAGIC     ),
 # MAGIC     groups_1 AS (
-# MAGIC       SELECT `__streamtime_step` AS `__streamtime_at`, min(`offset`) AS `__streamtime_least` FROM columns_4 GROUP BY `__streamtime_step`
-# MAGIC     ),
-# MAGIC     joined_1 AS (
-# MAGIC       SELECT * FROM columns_4 INNER JOIN groups_1 ON ((`__streamtime_step` = `__streamtime_at`) AND (`offset` <= `__streamtime_least`))
-# MAGIC     ),
-# MAGIC     groups_2 AS (
-# MAGIC       SELECT `__streamtime_step`, min(CASE WHEN (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL)) THEN named_struct('__streamtime_place', named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`), '__streamtime_found', `ts`) END) AS `__streamtime_first` FROM joined_1 GROUP BY `__streamtime_step`
+# MAGIC       SELECT CASE WHEN (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL)) THEN try_subtract(((unix_micros(CAST(`ts` AS TIMESTAMP)) div 600000000L) - CAST(((unix_micros(CAST(`ts` AS TIMESTAMP)) % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)), (1L + CAST((pmod(unix_micros(CAST(`ts` AS TIMESTAMP)), 600000000L) < 300000000L) AS BIGINT))) END AS `__streamtime_step`, min(CASE WHEN (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL)) THEN named_struct('__streamtime_place', named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`), '__streamtime_found', `ts`) END) AS `__streamtime_first` FROM input_1 GROUP BY CASE WHEN (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL)) THEN try_subtract(((unix_micros(CAST(`ts` AS TIMESTAMP)) div 600000000L) - CAST(((unix_micros(CAST(`ts` AS TIMESTAMP)) % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)), (1L + CAST((pmod(unix_micros(CAST(`ts` AS TIMESTAMP)), 600000000L) < 300000000L) AS BIGINT))) END
 # MAGIC     ),
 # MAGIC     columns_5 AS (
-# MAGIC       SELECT * FROM (SELECT `__streamtime_step`, `__streamtime_first_2`, lag(`__streamtime_step`, 1, NULL) OVER (ORDER BY `__streamtime_step` ASC NULLS FIRST) AS `__streamtime_before` FROM (SELECT *, min(`__streamtime_first`) OVER (ORDER BY `__streamtime_step` DESC NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_first_2` FROM groups_2))
+# MAGIC       SELECT * FROM (SELECT `__streamtime_step`, `__streamtime_first_2`, lag(`__streamtime_step`, 1, NULL) OVER (ORDER BY `__streamtime_step` ASC NULLS FIRST) AS `__streamtime_before` FROM (SELECT *, min(`__streamtime_first`) OVER (ORDER BY `__streamtime_step` DESC NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_first_2` FROM groups_1))
 # MAGIC     ),
 # MAGIC     several_1 AS (
 # MAGIC       SELECT * FROM columns_5 LATERAL VIEW explode(sequence(coalesce((`__streamtime_before` + CAST(1 AS BIGINT)), `__streamtime_step`), least(`__streamtime_step`, (coalesce(`__streamtime_before`, `__streamtime_step`) + CAST(2 AS BIGINT))))) each_1 AS `__streamtime_reached`
@@ -232,11 +226,11 @@
 # MAGIC     columns_6 AS (
 # MAGIC       SELECT `__streamtime_reached`, `__streamtime_first_2`.`__streamtime_place`.`c0` AS `__streamtime_least`, `__streamtime_first_2`.`__streamtime_place` AS `__streamtime_place`, `__streamtime_first_2`.`__streamtime_found` AS `__streamtime_found` FROM several_1
 # MAGIC     ),
-# MAGIC     joined_2 AS (
-# MAGIC       SELECT * FROM columns_3 LEFT OUTER JOIN columns_6 ON (`__streamtime_reached` = `__streamtime_step`)
+# MAGIC     joined_1 AS (
+# MAGIC       SELECT * FROM columns_4 LEFT OUTER JOIN columns_6 ON (`__streamtime_reached` = `__streamtime_step`)
 # MAGIC     ),
 # MAGIC     columns_7 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_step`, `__streamtime_found`, coalesce(CASE WHEN true THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END, CAST(0 AS BIGINT)) AS `__streamtime_at` FROM joined_2 WHERE ((((`__streamtime_least` IS NULL) OR (`offset` < `__streamtime_least`)) OR ((`offset` = `__streamtime_least`) AND (named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`) < `__streamtime_place`))) OR (`__streamtime_step` >= 15372286728L))
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_here`, `__streamtime_step`, `__streamtime_found`, coalesce(CASE WHEN true THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END, CAST(0 AS BIGINT)) AS `__streamtime_at` FROM joined_1 WHERE ((((`__streamtime_least` IS NULL) OR (`offset` < `__streamtime_least`)) OR ((`offset` = `__streamtime_least`) AND (named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`) < `__streamtime_place`))) OR (`__streamtime_step` >= 15372286728L))
 # MAGIC     ),
 # MAGIC     columns_8 AS (
 # MAGIC       SELECT *, pmod(`__streamtime_at`, 600000000L) AS `__streamtime_into` FROM columns_7
@@ -244,11 +238,11 @@
 # MAGIC     columns_9 AS (
 # MAGIC       SELECT *, timestamp_micros((`__streamtime_at` - least(`__streamtime_into`, (least(`__streamtime_at`, -1L) & 9223372036854775807L)))) AS `__streamtime_start`, timestamp_micros((least(`__streamtime_at`, (9223372036854775807L - (600000000L - `__streamtime_into`))) + (600000000L - `__streamtime_into`))) AS `__streamtime_end` FROM columns_8
 # MAGIC     ),
-# MAGIC     groups_3 AS (
+# MAGIC     groups_2 AS (
 # MAGIC       SELECT `product`, `__streamtime_step`, max(`offset`) AS `__streamtime_last`, max(`ts`) AS `__streamtime_latest`, count(1) AS `__streamtime_total_0`, max(`__streamtime_found`) AS `__streamtime_found` FROM columns_9 GROUP BY `product`, `__streamtime_step`
 # MAGIC     ),
 # MAGIC     columns_10 AS (
-# MAGIC       SELECT *, coalesce(try_multiply(`__streamtime_step`, 600000000L), (-9223372036854775807L - 1L)) AS `__streamtime_at` FROM groups_3
+# MAGIC       SELECT *, coalesce(try_multiply(`__streamtime_step`, 600000000L), (-9223372036854775807L - 1L)) AS `__streamtime_at` FROM groups_2
 # MAGIC     ),
 # MAGIC     columns_11 AS (
 # MAGIC       SELECT *, timestamp_micros(`__streamtime_at`) AS `__streamtime_start` FROM columns_10

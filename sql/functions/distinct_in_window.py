@@ -92,7 +92,7 @@ from streamtime.sql.call.spec import COMMON, METRICS, Example, Local, Option, Sp
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
-from streamtime.sql.rows.scans import chosen, may_be_read_again
+from streamtime.sql.rows.scans import chosen, straight_from_files
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.stream.buckets import STREAM_TIME
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
@@ -130,7 +130,7 @@ def plan(call: Bound) -> DataFrame:
         return _streaming(call, frame)
     rows_only = call["output"] == "rows"
     if rows_only and call["size"] is not None and not frame.in_time_order and not call.clock_by:
-        again = may_be_read_again(frame)
+        again = straight_from_files(frame)
         fresh = in_time(frame, takes_part, call["size"], call["slide"] or call["size"], of_time_windows(call["grace"]), again)
         if fresh is not None:
             fresh, names = fresh.comparable(fresh.keys)

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.scans import may_be_read_again, straight_from_files
+from streamtime.sql.rows.scans import chosen, straight_from_files
 from streamtime.sql.rows.typed import collated, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, literal, minus, quoted
 from streamtime.sql.windows.first_reach import FOUND, STEP, in_time, stepped
@@ -49,16 +49,10 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
         return None
     if call.options.get("gap") is not None:
         return _of_sessions(call, frame, sums, fields) if frame.in_time_order else None
-    size, takes_part = call["size"], frame.has_time & frame.has_key
-    again = straight_from_files(frame) if call["at_end"] == "emit" else may_be_read_again(frame)  # which asks for the last time of all, too
+    size, takes_part, again = call["size"], frame.has_time & frame.has_key, straight_from_files(frame)
     closing = of_time_windows(call["grace"])
     steps = size, closing.after_start(size)
-    rows: Frame | None
-    if frame.in_time_order:
-        taking = frame.with_df(frame.df.where(takes_part)) if again else frame.only(takes_part)
-        rows = stepped(taking, size)
-    else:
-        rows = in_time(frame, takes_part, size, size, closing, again)
+    rows = stepped(chosen(frame, takes_part), size) if frame.in_time_order else in_time(frame, takes_part, size, size, closing, again)
     if rows is None:
         return None
     made = {LAST: F.max(frame.order[0].ref.column), LATEST: F.max(frame.time.column)}
@@ -74,12 +68,12 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
         return released_by(call, _laid_out(call, frame, grouped({}), closing, fields), clocks, {}, steps)
     if frame.in_time_order:
         firsts = _firsts(frame, size, closing)
-        df = whole(grouped({name: F.min(first) for name, first in firsts.items()}))
+        df = whole(grouped({name: F.min(first) for name, first in firsts.items()}), once=frame.kernels)
         clocks = df.select(F.explode(F.array(*[named(n).cast(kind) for n in (LATEST, *firsts)])).alias(MOMENT))
         return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps)
     df = grouped({FOUND: F.max(named(FOUND))})  # all rows of a window have the same
     if call["at_end"] == "emit":
-        df = whole(df)
+        df = whole(df, once=frame.kernels)
         clocks = df.select(named(LATEST).cast(kind).alias(MOMENT))  # the largest time of all is never late
     finals = _laid_out(call, frame, df, closing, fields)
     return as_they_leave(call, finals, [f.name for f in fields], clocks, {})
@@ -110,7 +104,7 @@ def _of_sessions(call: Bound, frame: Frame, sums: Sequence[Column], fields: Sequ
     else:
         needed = [*frame.keys, frame.order[0].ref, frame.time, *frame.extras.get("aggregates", ())]
         df = frame.only(takes_part).df.select(*map(named, dict.fromkeys(ref.name for ref in needed)))
-        taking = frame.with_df(whole(df.repartition(*keys) if keys else df.repartition(1)))
+        taking = frame.with_df(whole(df.repartition(*keys) if keys else df.repartition(1), once=frame.kernels))
     rows = taking.df.withColumn(AT, expression(microseconds(quoted(frame.time.name), frame.time.type)))
     by_time = Window.partitionBy(*keys).orderBy(named(AT))
     rows = rows.withColumn(LOW, F.lag(named(AT)).over(by_time))

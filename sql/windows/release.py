@@ -55,10 +55,15 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, ste
     return released_by(call, rows, clocks, clock_by, steps)
 
 
-def whole(df: DataFrame) -> DataFrame:
-    """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns."""
+def whole(df: DataFrame, *, once: bool = True) -> DataFrame:
+    """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns.
+
+    Not `once`: in a text, Spark shuffles all that is not deterministic and stands in two places, to keep it. There it sees for itself that
+    what is below the last shuffle is the same, and what is above that is computed twice.
+    """
     seen = [quoted(f.name) if direct(f.dataType) else f"isnull({quoted(f.name)})" for f in df.schema]  # a MAP has no hash
-    either = expression(f"spark_partition_id() >= 0 OR hash({', '.join(seen)}) = 0")
+    hashed = f"hash({', '.join(seen)})"
+    either = expression(f"spark_partition_id() >= 0 OR {hashed} = 0" if once else f"{hashed} >= {-(2**31)}")
     return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
 
 
