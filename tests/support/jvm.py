@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any
 
 from py4j.java_gateway import JavaClass, JavaMember
@@ -100,17 +101,34 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}  # as Spark is
 
 
+_compiling: dict[str, tuple[int, dict[str, str]]] = {}  # by session: who asks for it now, and its settings before
+_counting = Lock()
+
+
 @contextmanager
 def compiled(spark: Any) -> Iterator[None]:
-    """Plans are compiled meanwhile."""
-    before = {name: spark.conf.get(name) for name in COMPILED}
+    """Plans are compiled meanwhile: until the last that asks for it is done, since several threads may."""
+    session = spark._jsparkSession.sessionUUID()
+    with _counting:
+        asking, before = _compiling.get(session, (0, {}))
+        if not asking:
+            before = {name: spark.conf.get(name) for name in COMPILED}
+            _set(spark, COMPILED)
+        _compiling[session] = asking + 1, before
     try:
-        for name, value in COMPILED.items():
-            spark.conf.set(name, value)
         yield
     finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
+        with _counting:
+            asking, before = _compiling.pop(session)
+            if asking > 1:
+                _compiling[session] = asking - 1, before
+            else:
+                _set(spark, before)
+
+
+def _set(spark: Any, settings: dict[str, str]) -> None:
+    for name, value in settings.items():
+        spark.conf.set(name, value)
 
 
 def catalogs_are_compiled(spark: Any) -> None:
