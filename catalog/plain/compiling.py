@@ -7,7 +7,7 @@ argument is printed, an operator at a time (`streamtime.plain.printer`): so ther
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,12 +18,12 @@ from pyspark.sql.types import NullType
 from streamtime.door.inputs import Inputs
 from streamtime.plain import databricks
 from streamtime.plain.printer import Printer, Unprintable
-from streamtime.plain.tables import Tables, with_tables
+from streamtime.plain.tables import Given, Tables, with_tables
 from streamtime.sparks import spark_version
 from streamtime.sql.call.errors import DOORS, CallError, listed
 from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Table, Value
-from streamtime.sql.syntax.tokens import Span, blank
+from streamtime.sql.syntax.tokens import Span
 from streamtime.statements import views
 from streamtime.statements.calls import Call, Malformed, Statement, TableArgument, spoken
 from streamtime.statements.query import SPECS, Run, is_named, is_remote, with_calls
@@ -55,7 +55,8 @@ def compile(  # noqa: A001 - a verb that users guess
         tables: columns of tables that this session does not have, as CREATE TABLE takes them: `{"clicks": "user_id STRING, ts TIMESTAMP"}`.
             Or by name: `{"shop.clicks": {"user_id": "STRING", "ts": "TIMESTAMP"}}`; or a DB-API connection, which is asked: `{"clicks":
             connection}` runs DESCRIBE TABLE. Or the path of a JSON file with such an object. They stand in front of the session's own,
-            for this text alone. Names are those of the text, with their schemas; no two end in the same name.
+            for this text alone. Names are those of the text, with their schemas. Two may end in the same name, as `bronze.clicks`
+            and `silver.clicks`, where no TABLE argument reads both.
         check: have Spark plan the plain text, too, in this session with these tables. Needs values for parameters, so there may be none.
 
     Returns:
@@ -79,12 +80,13 @@ def compile(  # noqa: A001 - a verb that users guess
     if dialect not in DIALECTS:
         fix = f"There are {' and '.join(map(repr, DIALECTS))}."
         raise CallError("compile", "`dialect`", f"expected a dialect of SQL, got {dialect!r}", fix)
-    qualified = set[tuple[str, ...]]()
-    if tables:
-        spark, qualified = with_tables(spark, tables)
-    pieces = [Compiling(spark, with_calls(spark, piece), qualified, dialect).text() for piece in spoken(text)]
+    given = with_tables(spark, tables)
+    pieces = [Compiling(given, with_calls(given.session, piece), dialect).text() for piece in spoken(text)]
     for piece in pieces if check else ():
-        plan = "\n".join(row[0] for row in spark.sql(f"EXPLAIN {piece}").collect())  # an error is a row for each of its lines
+        places, unqualified = given.named_in(Statement(piece))
+        given.shown(name for _, name in places.values())
+        rows = given.session.sql(f"EXPLAIN {unqualified}").collect()
+        plan = "\n".join(row[0] for row in rows)  # an error is a row for each of its lines
         if plan.startswith("Error occurred during query planning"):
             raise AnalysisException(f"compile: Spark refuses the plain text. {plan}")
     return pieces[0] if len(pieces) == 1 else ";\n".join(piece.strip() for piece in pieces)
@@ -96,9 +98,9 @@ views.compilers.append(compile)
 class Compiling(Run):
     """One statement."""
 
-    def __init__(self, spark: SparkSession, text: str, qualified: Collection[tuple[str, ...]], dialect: str) -> None:
-        self.written, self.dialect = text, dialect
-        self.starts, unqualified = _without_schemas(Statement(text), qualified)
+    def __init__(self, given: Given, text: str, dialect: str) -> None:
+        spark, self.written, self.dialect, self.tables = given.session, text, dialect, given
+        self.places, unqualified = given.named_in(Statement(text))
         statement = Statement(unqualified)
         super().__init__(spark, statement, None)
         self.open = [t for t in statement.tokens if t.text == "?" or is_named(text, t)]  # parameters
@@ -156,6 +158,18 @@ class Compiling(Run):
         comment = f"streamtime {VERSION}: {said}\n     over ({', '.join(inputs)}){beside}".replace("/*", "/ *").replace("*/", "* /")
         return f"(\n  /* {comment} */\n{query}\n)"
 
+    def sql(self, text: str, spans: Sequence[Span], **frames: DataFrame) -> DataFrame:
+        """As ever, where the given tables that stand in these pieces are views."""
+        self._show(spans)
+        return super().sql(text, spans, **frames)
+
+    def _show(self, spans: Sequence[Span]) -> None:
+        self.tables.shown(name for at, (_, name) in self.places.items() if any(start <= at < end for start, end in spans))
+
+    def argument(self, start: int, end: int) -> str:
+        """What is in a TABLE argument, with the schema of a name that it begins with."""
+        return self._rendered((self.places[start][0] if start in self.places else start, end)).strip()
+
     def _rendered(self, span: Span) -> str:
         """A piece of the statement, with the outermost calls in it compiled."""
         made, at = "", span[0]
@@ -172,12 +186,13 @@ class Compiling(Run):
         if plan.isStreaming():
             raise CallError(call.function.upper(), "TABLE", "this call has no plain SQL: it needs state, on a stream", DOORS)
         start, end = rows.inside
-        text, cte = self._rendered((self.starts.get(start, start), end)).strip(), self.references.new_id()
+        text, cte = self.argument(start, end), self.references.new_id()
         self.printer.sources[cte] = f"(\n        {text}\n      )" if QUERY.match(text) else text
         return DataFrame(self.dataset.ofRows(self.spark._jsparkSession, self.references.empty(plan, cte)), self.spark)
 
     def _read(self, call: Call, rows: TableArgument) -> DataFrame:
         """What a TABLE argument comes to. Where there are parameters, for values of several types, which may change no column's type."""
+        self._show([rows.inside])
         if not (named := self._parameters_in(rows.query)):
             return super()._rows(call, rows)
         found, refused = list[DataFrame](), list[AnalysisException]()
@@ -201,18 +216,3 @@ class Compiling(Run):
     def _parameters_in(self, spans: Sequence[Span]) -> list[str]:
         """The names of parameters in pieces of the statement, `?` where they have none."""
         return [t.text for t in self.open if any(start <= t.start < end for start, end in spans)]
-
-
-def _without_schemas(statement: Statement, qualified: Collection[tuple[str, ...]]) -> tuple[dict[int, int], str]:
-    """The text with blanks where these names have their schemas; and where such a name began, by where its last part does."""
-    starts, text, at = dict[int, int](), statement.text, 0
-    while at < len(statement.tokens):
-        end = statement.name_end(at) if statement.tokens[at].name is not None else at + 1
-        own = tuple(t.name for t in statement.tokens[at:end:2])
-        known = max((q for q in qualified if own[: len(q)] == q), key=len, default=())
-        if known:
-            first, last = statement.tokens[at], statement.tokens[at + 2 * len(known) - 2]
-            starts[last.start] = first.start
-            text = text[: first.start] + blank(text[first.start : last.start]) + text[last.start :]
-        at = end
-    return starts, text

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streamtime.plain.compiling import QUERY, Compiling
 from streamtime.plain.printer import Unprintable
-from streamtime.plain.tables import Tables, with_tables
+from streamtime.plain.tables import Given, Tables, with_tables
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Table, Value
@@ -66,12 +66,10 @@ def exported(spark: SparkSession, text: str, *, schema: str = SCHEMA, wheel: str
         AnalysisException: a call is wrong, or neither plain SQL nor such a function can be it: a stream, say, or `output => 'metrics'`.
         ValueError: `tables` has something else than columns.
     """
-    known = set[tuple[str, ...]]()
-    if tables:
-        spark, known = with_tables(spark, tables)
+    given = with_tables(spark, tables)
     made = list[str]()
     for piece in spoken(text):
-        one = _Exporting(spark, with_calls(spark, piece), known, schema, wheel, len(made))
+        one = _Exporting(given, with_calls(given.session, piece), schema, wheel, len(made))
         statement = one.text().strip()
         made += [*one.functions, statement]
     return HEAD + "\n" + ";\n\n".join(made) + ";\n"
@@ -80,8 +78,8 @@ def exported(spark: SparkSession, text: str, *, schema: str = SCHEMA, wheel: str
 class _Exporting(Compiling):
     """One statement, whose calls need not be plain SQL."""
 
-    def __init__(self, spark: SparkSession, text: str, qualified: set[tuple[str, ...]], schema: str, wheel: str, before: int) -> None:
-        super().__init__(spark, text, qualified, "databricks")
+    def __init__(self, given: Given, text: str, schema: str, wheel: str, before: int) -> None:
+        super().__init__(given, text, "databricks")
         self.schema, self.wheel, self.before = schema, wheel, before  # the last is how many statements the script has already
         self.functions = list[str]()  # statements that create them
         self.given: tuple[Spec, Sequence[Table], Sequence[tuple[str | None, Value]]] | None = None
@@ -134,7 +132,7 @@ class _Exporting(Compiling):
         )
         (rows,) = call.tables
         start, end = rows.inside
-        read = self._rendered((self.starts.get(start, start), end)).strip()
+        read = self.argument(start, end)
         self.compiled[call.span] = f"{name}(TABLE({_selected(analysis, read)}) {_clauses(analysis)})"
         return result
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from streamtime.sql.call.errors import CallError, gist
 from streamtime.sql.call.names import parts
 from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.tokens import blank
+from streamtime.statements.calls import Statement
 
 EXAMPLE = "tables={'clicks': 'user_id STRING, ts TIMESTAMP'}"
 
@@ -29,33 +32,75 @@ Columns = str | Mapping[str, str] | DbConnection
 Tables = Mapping[str, Columns] | str | os.PathLike[str]
 
 
-def with_tables(spark: SparkSession, tables: Tables) -> tuple[SparkSession, set[tuple[str, ...]]]:
-    """A session like this one, with its settings and views, where each table is a view of these columns, without rows. Raises CallError.
+@dataclass(frozen=True)
+class Given:
+    """A session in which tables of these columns stand as views, without rows; and where a statement names them.
 
-    And the names in lower case of those that have a schema: their views have the last part alone, since a view has none.
+    A view has no schema: it has the last part of its table's name. Of tables that end in one name, a view is there while a piece of the
+    statement is read that names one of them.
     """
-    spark, qualified, known = (
-        SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession()),
-        set[tuple[str, ...]](),
-        dict[str, str](),
-    )
+
+    session: SparkSession
+    qualified: frozenset[tuple[str, ...]] = frozenset()  # names with a schema, in lower case
+    apart: Mapping[tuple[str, ...], DataFrame] = field(default_factory=dict)  # of these, those that end as another does
+
+    def named_in(self, statement: Statement) -> tuple[dict[int, tuple[int, tuple[str, ...]]], str]:
+        """Where the last part of such a name begins: where the name does, and which it is. And the text with blanks for the schemas."""
+        places, text, at = dict[int, tuple[int, tuple[str, ...]]](), statement.text, 0
+        while at < len(statement.tokens):
+            end = statement.name_end(at) if statement.tokens[at].name is not None else at + 1
+            own = tuple(t.name for t in statement.tokens[at:end:2])
+            known = max((q for q in self.qualified if own[: len(q)] == q), key=len, default=())
+            if known:
+                first, last = statement.tokens[at], statement.tokens[at + 2 * len(known) - 2]
+                places[last.start] = first.start, known
+                text = text[: first.start] + blank(text[first.start : last.start]) + text[last.start :]
+            at = end
+        return places, text
+
+    def shown(self, names: Iterable[tuple[str, ...]]) -> None:
+        """Has a view of each of these tables, for what is read next. Raises CallError if two of them would have one view."""
+        views = dict[str, tuple[str, ...]]()
+        for name in names:
+            other = views.setdefault(name[-1], name)
+            if other != name:
+                both = " and ".join(f"`{'.'.join(n)}`" for n in sorted((other, name)))
+                fix = "Give each of them a call of its own; or compile where the session's catalog has them."
+                raise CallError("compile", "`tables`", f"{both} end in one name, and one query reads both", fix)
+        for name in self.apart:
+            self.session.catalog.dropTempView(name[-1])
+        for name in self.apart.keys() & views.values():
+            self.apart[name].createOrReplaceTempView(quoted(name[-1]))
+
+
+def with_tables(spark: SparkSession, tables: Tables | None) -> Given:
+    """A session like this one, with its settings and views, in which there are also these tables. Raises CallError."""
+    if not tables:
+        return Given(spark)
+    spark, known = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession()), dict[tuple[str, ...], str]()
+    ends, frames = dict[str, list[tuple[str, ...]]](), dict[tuple[str, ...], DataFrame]()
     for name, columns in (tables if isinstance(tables, Mapping) else read(tables)).items():
         names = parts(name)
         if not names:
             fix = "Write it as in the statement: clicks, shop.clicks or main.shop.clicks; other characters go in backquotes."
             raise CallError("compile", "`tables`", f"`{name}` is no name of a table", fix)
-        last = names[-1].lower()
-        if last in known:
-            fix = "Compile what reads one of them apart from what reads the other."
-            raise CallError("compile", "`tables`", f"`{known[last]}` and `{name}` end in one name, `{names[-1]}`", fix)
-        known[last] = name
-        if len(names) > 1:
-            qualified.add(tuple(n.lower() for n in names))
+        lower = tuple(n.lower() for n in names)
+        others = ends.setdefault(lower[-1], [])
+        same = next((o for o in others if min(len(o), len(lower)) == 1 or o == lower), None)
+        if same is not None:
+            fix = "Give both their schemas, as in shop.clicks, and write them so in the statement."
+            raise CallError("compile", "`tables`", f"`{known[same]}` and `{name}` end in one name, `{names[-1]}`", fix)
+        known[lower] = name
+        others.append(lower)
         try:
-            spark.createDataFrame([], _ddl(name, names, columns)).createOrReplaceTempView(quoted(names[-1]))
+            frames[lower] = spark.createDataFrame([], _ddl(name, names, columns))
+            frames[lower].createOrReplaceTempView(quoted(names[-1]))
         except PySparkException as error:
             raise _unclear(name, f"Spark does not take its columns: {gist(error)}") from None
-    return spark, qualified
+    apart = {name: df for name, df in frames.items() if len(ends[name[-1]]) > 1}
+    given = Given(spark, frozenset(name for name in frames if len(name) > 1), apart)
+    given.shown(())
+    return given
 
 
 def read(path: str | os.PathLike[str]) -> Mapping[str, Columns]:

@@ -347,6 +347,32 @@ def test_beside_tables_that_are_given_the_sessions_views_and_settings_stay(spark
     spark.catalog.dropTempView("clicks")
 
 
+LAYERS = {"bronze.clicks": "user_id STRING, ts TIMESTAMP, raw STRING", "main.silver.clicks": {"user_id": "STRING", "ts": "TIMESTAMP"}}
+
+
+def test_two_tables_may_end_in_one_name_where_no_query_reads_both(spark: SparkSession) -> None:
+    """As where each layer of a warehouse is a schema. Spark plans the text, too, with the columns that were given."""
+    calls = [f"SELECT * FROM {DEDUPLICATE.replace('clicks', name)}" for name in ("bronze.clicks", "(SELECT * FROM main.silver.clicks)")]
+    joined = "SELECT b.raw FROM AS_OF_JOIN(TABLE(main.silver.Clicks) PARTITION BY user_id ORDER BY ts, TABLE(SELECT user_id, ts AS at, raw "
+    joined += "FROM `bronze`.clicks WHERE clicks.raw IS NOT NULL) PARTITION BY user_id ORDER BY at) AS b"
+    for text in (*calls, joined):
+        assert "clicks" in streamtime.compile(spark, text, tables=LAYERS, check=text != joined)
+    bronze, silver, both = (streamtime.compile(spark, text, tables=LAYERS) for text in (*calls, joined))
+    assert ("`raw`" in bronze, "`raw`" in silver) == (True, False)
+    assert "FROM bronze.clicks\n" in bronze
+    assert "FROM main.silver.clicks" in silver
+    assert "FROM main.silver.Clicks" in both
+    assert "FROM `bronze`.clicks WHERE clicks.raw IS NOT NULL" in both
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):  # a third one, which nobody gave
+        streamtime.compile(spark, f"{calls[0]} UNION ALL SELECT * FROM {DEDUPLICATE}", tables=LAYERS)
+    union = "SELECT user_id, ts FROM bronze.clicks UNION ALL SELECT * FROM main.silver.clicks"
+    says = r"compile, `tables`: `bronze.clicks` and `main.silver.clicks` end in one name, and one query reads both"
+    with pytest.raises(AnalysisException, match=f"{says}.*; line 1 pos 14"):
+        streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE.replace('clicks', union)}", tables=LAYERS)
+    with pytest.raises(ValueError, match=says):  # Spark plans a statement as a whole
+        streamtime.compile(spark, joined, tables=LAYERS, check=True)
+
+
 @pytest.mark.parametrize(
     ("tables", "says"),
     [
@@ -359,6 +385,7 @@ def test_beside_tables_that_are_given_the_sessions_views_and_settings_stay(spark
         ({"clicks": {"user_id": 1}}, "table `clicks`: it should have names and types of columns"),
         ({"clicks": 7}, "table `clicks`: a int is neither text, nor a mapping, nor a connection"),
         ({"shop.clicks": "k INT", "Clicks": "k INT"}, "`shop.clicks` and `Clicks` end in one name, `Clicks`"),
+        ({"shop.clicks": "k INT", "Shop.Clicks": "k INT"}, "`shop.clicks` and `Shop.Clicks` end in one name, `Clicks`"),
         ({"my clicks": "k INT"}, "`my clicks` is no name of a table"),
         ("nowhere.json", "no JSON in nowhere.json: "),
     ],
