@@ -100,7 +100,7 @@ from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named, remembered
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
-from streamtime.sql.rows.scans import chosen
+from streamtime.sql.rows.scans import chosen, may_be_read_again
 from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
 from streamtime.sql.syntax.text import quoted
@@ -239,8 +239,8 @@ def _plainly(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
 def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     """A key passes once: Spark's own window functions say it all."""
     rows_only, reverse, stream_time = call["output"] == "rows", call["keep"] == "last", frame.time.column
-    if rows_only:
-        frame = chosen(frame, frame.has_time)
+    if rows_only:  # as `chosen`, which drops a column, and so ends the chain of operators that goes back to the analyzer as it is
+        frame = frame.with_df(frame.df.where(frame.has_time)) if may_be_read_again(frame) else frame.only(frame.has_time)
     elif not frame.in_time_order:
         frame, stream_time = with_stream_time(frame, time, frame.extras.get("clock_by", ()), reverse), named(STREAM_TIME)
     frame, names = frame.comparable(frame.keys)
