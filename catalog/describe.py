@@ -50,8 +50,8 @@ class Description:
 @cache
 def results() -> dict[str, list[ResultTable]]:
     """What the examples of each function gave when the pages were written."""
-    found: dict[str, list[ResultTable]] = json.loads(files("streamtime").joinpath("results.json").read_text())
-    return found
+    tables: dict[str, list[ResultTable]] = json.loads(files("streamtime").joinpath("results.json").read_text())
+    return tables
 
 
 def shown(spec: Spec) -> list[tuple[Example, ResultTable | None]]:
@@ -155,9 +155,9 @@ def linked(markdown: str, names: Sequence[str] = ()) -> str:
     """The text of a page with each rule's code a link to the rule, and each of the functions' names one to its page; code is left alone."""
     links = re.compile("|".join([RULE.pattern, *(rf"\b{name}\b" for name in names)]))
 
-    def link(found: re.Match[str]) -> str:
-        to = f"../semantics.md#{found[0].lower()}" if RULE.fullmatch(found[0]) else f"{found[0].lower()}.md"
-        return f"[{found[0]}]({to})"
+    def link(match: re.Match[str]) -> str:
+        to = f"../semantics.md#{match[0].lower()}" if RULE.fullmatch(match[0]) else f"{match[0].lower()}.md"
+        return f"[{match[0]}]({to})"
 
     return "".join(p if i % 2 else links.sub(link, p) for i, p in enumerate(CODE.split(markdown)))
 
@@ -183,11 +183,11 @@ def _listed(items: list[tuple[str, str]]) -> str:
 
 def run_examples(specs: tuple[Spec, ...], run: Callable[[str], ResultTable]) -> dict[str, list[ResultTable]]:
     """What results.json holds: each example's result, of statements that are run in their order."""
-    found: dict[str, list[ResultTable]] = {}
+    tables: dict[str, list[ResultTable]] = {}
     for spec in specs:
         for example in spec.examples:
             *before, query = statements(example)
             for statement in before:
                 run(statement)
-            found.setdefault(spec.name, []).append(run(query))
-    return found
+            tables.setdefault(spec.name, []).append(run(query))
+    return tables

@@ -86,33 +86,33 @@ def of_call(spark: SparkSession, text: str) -> list[UnexpectedRowsExpectation]:
     call = calls[0]
     values = {(name or "").lower(): value.python for name, value in constants.values(statement, call, lambda sql, _: spark.sql(sql))}
     given = {name: value.lower() if name in WORDS else value for name, value in values.items()}
-    found = _of(spark, statement, call, given) if given.get("output", "rows") == "rows" else []
-    if not found:
+    expected = _of(spark, statement, call, given) if given.get("output", "rows") == "rows" else []
+    if not expected:
         fix = "Give the call that made the rows, without `output`; what is yours to expect, say with the functions of this module."
         raise CallError(NAME, None, f"nothing is known that must hold of this call of {call.function.upper()}", fix)
-    return found
+    return expected
 
 
 def _of(spark: SparkSession, statement: Statement, call: Call, given: Mapping[str, Any]) -> list[UnexpectedRowsExpectation]:
     function, rows = call.function.upper(), call.tables[0]
     keys = [statement.text[slice(*item.span)] for item in rows.keys] or list(given.get("keys") or ())
-    found = []
+    expected = []
     if function == "VERSIONS":
-        found.append(versions_do_not_overlap(keys))
+        expected.append(versions_do_not_overlap(keys))
     if (function in ONE_FOR_EACH_WINDOW and given.get("until") != "end") or given.get("emit") == "final":
-        found.append(one_final_row_per_window(keys))
+        expected.append(one_final_row_per_window(keys))
     order = [(statement.text[slice(*item.span)], item.ascending) for item in rows.order]
     order += [(item.expression.text, item.ascending) for item in map(Sort.parse, given.get("order_by") or ())]
     if function == "DEDUPLICATE" and given.get("keep", "first") == "first" and "time" not in given and order[0][1]:
         within = given.get("within")
-        found.append(no_duplicates_within(keys, order[0][0], None if within is None else in_words(within // MICROSECOND)))
+        expected.append(no_duplicates_within(keys, order[0][0], None if within is None else in_words(within // MICROSECOND)))
     if function in PASSES_ROWS:
         inside = statement.text[slice(*rows.inside)]
         source = inside if rows.is_name else f"({inside})"
         columns = [quoted(name) for name in spark.sql(f"SELECT * FROM {source}").columns]
         report = f"(SELECT * FROM {statement.text[call.start : call.span[1] - 1]}, output => 'dropped'))"
-        found.append(every_row_accounted_for(source, columns, report))
-    return found
+        expected.append(every_row_accounted_for(source, columns, report))
+    return expected
 
 
 @dataclass(frozen=True)
@@ -150,17 +150,17 @@ def validate(spark: SparkSession, expected: Mapping[str, Sequence[Expectation]],
                 context.delete_data_docs_site(name)
             site: Any = {**SITE, "store_backend": store}
             context.add_data_docs_site("streamtime", site)
-        source, found = context.data_sources.add_spark("spark"), []
+        source, checked = context.data_sources.add_spark("spark"), []
         source.get_execution_engine().spark = spark  # where views of this session are; it takes the first one of the process
         for table, expectations in expected.items():
             suite = context.suites.add(gx.ExpectationSuite(name=table, expectations=[*map(copy, expectations)]))
             batch = source.add_dataframe_asset(table).add_batch_definition_whole_dataframe("all")
             definition = context.validation_definitions.add(gx.ValidationDefinition(name=table, data=batch, suite=suite))
             results = definition.run(batch_parameters={"dataframe": spark.table(table)}).results
-            found += [_checked(table, result) for result in results]
+            checked += [_checked(table, result) for result in results]
         if docs is not None:
             context.build_data_docs()
-    return found
+    return checked
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def _made(name: str, says: str, **given: Any) -> UnexpectedRowsExpectation:
 @cache
 def _test(name: str) -> Any:
     text = files("streamtime").joinpath(f"dbt/package/macros/tests/{name}.sql").read_text()
-    macro = re.sub(r"\{% (end)?test\b", lambda found: f"{{% {found[1] or ''}macro", text)
+    macro = re.sub(r"\{% (end)?test\b", lambda tag: f"{{% {tag[1] or ''}macro", text)
     return Environment(undefined=StrictUndefined, autoescape=False).from_string(macro).module
 
 

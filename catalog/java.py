@@ -37,12 +37,12 @@ def check() -> int:
         said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise JavaError(f"Spark needs Java {OLDEST} or later, and `{program} -version` fails: {error}. {_advice()}") from None
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
-    if not found:
+    version = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    if not version:
         raise JavaError(
             f"Spark needs Java {OLDEST} or later, and `{program} -version` does not say what it is: {said.strip()!r}. {_advice()}"
         )
-    major = int(found[2]) if found[1] == "1" and found[2] else int(found[1])
+    major = int(version[2]) if version[1] == "1" and version[2] else int(version[1])
     if major < OLDEST:
         raise JavaError(f"Spark needs Java {OLDEST} or later, and {program} is Java {major}. {_advice()}")
     return major

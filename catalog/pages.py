@@ -18,7 +18,7 @@ from streamtime.shelf import FUNCTIONS
 RESULTS = Path(__file__).with_name("results.json")
 
 
-def found(spark: SparkSession) -> dict[str, list[ResultTable]]:
+def computed(spark: SparkSession) -> dict[str, list[ResultTable]]:
     """What the examples give in this session."""
 
     def run(query: str) -> ResultTable:
@@ -33,8 +33,8 @@ def pages(pictures: Path | None = None) -> dict[str, str]:
     """File name to text. A page has the pictures of that folder that have its function's name, alone or with another word behind it."""
 
     def drawn(name: str) -> list[tuple[str, str]]:
-        found = sorted([*pictures.glob(f"{name}.svg"), *pictures.glob(f"{name}.*.svg")], key=lambda p: len(p.name)) if pictures else []
-        return [(f"../pictures/{path.name}", caption(path.with_suffix(".sql"))) for path in found]
+        drawings = sorted([*pictures.glob(f"{name}.svg"), *pictures.glob(f"{name}.*.svg")], key=lambda p: len(p.name)) if pictures else []
+        return [(f"../pictures/{path.name}", caption(path.with_suffix(".sql"))) for path in drawings]
 
     names = [s.name for s in FUNCTIONS]
     made = {f"{s.name.lower()}.md": page(s, names, drawn(s.name.lower())) for s in FUNCTIONS}
@@ -56,7 +56,7 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as warehouse:  # examples make tables
-        made = found(session(settings={"spark.sql.warehouse.dir": warehouse}))
+        made = computed(session(settings={"spark.sql.warehouse.dir": warehouse}))
     RESULTS.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
     results.cache_clear()
     for name, text in pages(folder.parent / "pictures").items():

@@ -140,13 +140,13 @@ def _fetch(jars: list[Path]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     jars[0].parent.mkdir(parents=True, exist_ok=True)
     for jar in jars:
-        found = sorted((cache_folder() / "ivy").rglob(f"*{jar.name}"))
-        if not found:
+        cached = sorted((cache_folder() / "ivy").rglob(f"*{jar.name}"))
+        if not cached:
             said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
             raise RuntimeError(
                 f"Delta's jar {jar.name} could not be fetched from Maven Central. Behind a mirror, set STREAMTIME_IVY_SETTINGS to an Ivy "
                 f"settings file that names it; or put {' and '.join(j.name for j in jars)} into {jar.parent}. Ivy said:\n{said}"
             )
         partial = jar.with_name(f"{jar.name}.part")
-        partial.write_bytes(found[0].read_bytes())
+        partial.write_bytes(cached[0].read_bytes())
         partial.replace(jar)

@@ -80,17 +80,17 @@ def ask_cluster(context: SparkContext, patience: float = PATIENCE) -> None:
             problem = lacking(context.pythonExec, context.parallelize([PROBE], 1).map(eval).first())
         except Exception as error:  # a job of ours must not end somebody's session
             problem = f"Spark's workers cannot run Python: {str(error).strip().splitlines()[0][:300]}"
-        found.append(problem)
+        problems.append(problem)
         if problem and waits.is_set():
             logging.getLogger("streamtime").warning("streamtime: %s. %s", problem, FIX_CLUSTER)
 
-    found: list[str] = []
+    problems: list[str] = []
     asking = threading.Thread(target=ask, name="streamtime-workers", daemon=True)
     asking.start()
     asking.join(patience)
     waits.set()
-    if found and found[0]:
-        warnings.warn(f"streamtime: {found[0]}. {FIX_CLUSTER}", RuntimeWarning, stacklevel=4)
+    if problems and problems[0]:
+        warnings.warn(f"streamtime: {problems[0]}. {FIX_CLUSTER}", RuntimeWarning, stacklevel=4)
 
 
 def ask_server(spark: SparkSession, patience: float = PATIENCE) -> None:

@@ -74,7 +74,7 @@ class KnownAsOf:
         asked = times if self.exact else groups.minus(times, 1)
         asked = np.where(right, times, asked)
         hit = _newest_known(group, first, asked, accepted)
-        found = np.where(hit >= 0, ordinals[hit], NO_MATCH)
+        matches = np.where(hit >= 0, ordinals[hit], NO_MATCH)
         valid_from = np.where(hit >= 0, times[hit], groups.LOWEST)
         gone = np.where(hit >= 0, deleted[hit], False)
         least = min([times.min(), *before.times[:1]])  # no version begins before it: where none is known, none is newer than another
@@ -84,17 +84,17 @@ class KnownAsOf:
             at = np.searchsorted(before.times, asked[same], side="right") - 1
             older = (at >= 0) & ((hit[same] < 0) | (before.times[at] > valid_from[same]))
             rows, at = same[older], at[older]
-            found[rows], valid_from[rows], gone[rows] = before.ordinals[at], before.times[at], before.deleted[at]
+            matches[rows], valid_from[rows], gone[rows] = before.ordinals[at], before.times[at], before.deleted[at]
             newest[same] = np.maximum(newest[same], before.times[-1])
-        hidden = late & (valid_from < newest) & (found >= 0) & ~gone
-        found[gone | ~timed] = NO_MATCH
-        found[hidden & timed] = EXPIRED - found[hidden & timed]
+        hidden = late & (valid_from < newest) & (matches >= 0) & ~gone
+        matches[gone | ~timed] = NO_MATCH
+        matches[hidden & timed] = EXPIRED - matches[hidden & timed]
         last = group == group[-1]
         versions = before if group[-1] == 0 else Versions()
         versions.seen += int(right[last].sum())
         ours = last & accepted
         versions.add(times[ours], ordinals[ours], deleted[ours])
-        return np.where(right, ordinals, found), versions
+        return np.where(right, ordinals, matches), versions
 
 
 def _newest_known(group: Ints, first: Ints, times: Ints, accepted: Flags) -> Ints:

@@ -41,7 +41,7 @@ class AsOf:
     retention: int
     exact: bool = True  # whether a version of the very same time counts
     first: bool = False  # of versions of one time the first counts, not the last
-    found: str = "found"  # the names of what is added: whether there is a version, and whether `retention` hid it
+    has_version: str = "has_version"  # the names of what is added: whether there is a version, and whether `retention` hid it
     expired: str = "expired"
 
     @property
@@ -84,16 +84,16 @@ class AsOf:
         of = np.concatenate((group[over], of_due))
         at = np.concatenate((np.where(timed, moments, LOWEST)[over], due.matrix[TIME]))
         none = np.concatenate((~timed[over], np.zeros(len(of_due), bool)))
-        found = np.where(none, -1, versions.at(of, at, self.exact))
+        matches = np.where(none, -1, versions.at(of, at, self.exact))
         late = np.concatenate((timed[over] & expired(moments[over], reached, self.retention), np.zeros(len(of_due), bool)))
         newest = np.zeros(len(of), bool)
-        newest[found >= 0] = versions.is_last[found[found >= 0]]
+        newest[matches >= 0] = versions.is_last[matches[matches >= 0]]
         hidden = late & ~newest & np.isin(of, versions.group[self._until(versions) >= self.threshold(stream_time)])
-        found = np.where(hidden, -1, found)
-        matched = versions.rows.take(pa.array(found, mask=found < 0))
+        matches = np.where(hidden, -1, matches)
+        matched = versions.rows.take(pa.array(matches, mask=matches < 0))
         for name in self.right:
             out = out.append_column(name, matched.column(name))
-        out = out.append_column(self.found, pa.array(found >= 0)).append_column(self.expired, pa.array(hidden))
+        out = out.append_column(self.has_version, pa.array(matches >= 0)).append_column(self.expired, pa.array(hidden))
         counts: dict[str, float] = {"right_too_old_total": int(old.sum()), "left_late_total": int((over & timed).sum())}
         stays = np.flatnonzero(~right & ~over)
         return Taken(out, *self._held_now(rows, group, moments, stays, came, held, owner, versions, self.threshold(stream_time)), counts)
@@ -168,12 +168,12 @@ class VersionRows:
         both, times = np.concatenate((self.group, group)), np.concatenate((self.time, time))
         order = np.lexsort((is_version != exact, times, both))
         newest = np.maximum.accumulate(np.where(is_version[order], order, -1))
-        found = np.full(len(both), -1)
-        found[order] = newest
-        found = found[count:]
+        places = np.full(len(both), -1)
+        places[order] = newest
+        places = places[count:]
         if not count:
-            return found
-        mine: Ints = np.where((found >= 0) & (self.group[found] == group), found, -1)
+            return places
+        mine: Ints = np.where((places >= 0) & (self.group[places] == group), places, -1)
         return mine
 
 

@@ -263,12 +263,12 @@ class Deduplicate:
         beyond = np.where((beyond < length) & (group[there] == group) & duplicate[there], beyond, length)
         upcoming = np.append(np.where(starts, np.arange(length), length), length)  # the first burst that begins from here on
         upcoming = np.minimum.accumulate(upcoming[::-1])[::-1]
-        successor, row, found = np.minimum(beyond, upcoming[1:]).tolist(), int(upcoming[0]), list[int]()
+        successor, row, cuts = np.minimum(beyond, upcoming[1:]).tolist(), int(upcoming[0]), list[int]()
         while row < length:
-            found.append(row)
+            cuts.append(row)
             row = successor[row]
         begins = np.zeros(length, bool)
-        begins[found] = True
+        begins[cuts] = True
         return begins
 
 

@@ -82,8 +82,8 @@ def _bits(column: pa.Array) -> Words:
         column = column.cast(pa.int8())
     elif pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    found: Words = as_ints(column).astype(np.int64).view(np.uint64)
-    return found
+    bits: Words = as_ints(column).astype(np.int64).view(np.uint64)
+    return bits
 
 
 def _mixed(values: Words) -> Words:

@@ -250,12 +250,12 @@ class Slices:
 
     def find(self, keys: Matrix) -> tuple[Ints, Entries]:
         """The newest entries of these distinct keys: for each entry the position of its key, and the entry itself."""
-        found = np.zeros(keys.shape[1], bool)
+        there = np.zeros(keys.shape[1], bool)
         positions, parts = [], []
         for one in self.index.slices:
             entries = self._read(one)
-            position, at = _matches(entries.matrix, keys, ~found)
-            found[position] = True
+            position, at = _matches(entries.matrix, keys, ~there)
+            there[position] = True
             positions.append(position)
             parts.append(entries.take(at))
         if not positions:

@@ -121,32 +121,32 @@ class TakenBack:
             if not len(values):
                 yield values
                 continue
-            found = []
+            states = []
             starts = boundaries.starts(columns, len(values)).tolist()
             for start, here, value in zip(starts, comes.to_pylist(), self.read(values), strict=True):
                 if start:
                     bag = self.empty()
                 if value is not None:
                     (bag.put if here else bag.take)(value)
-                found.append(bag.result())
-            yield self.written(found, values.type)
+                states.append(bag.result())
+            yield self.written(states, values.type)
 
     def read(self, values: pa.Array) -> list[Any]:
         """The values as Python compares them: times as numbers, so that no year is too far, NaN after every number, -0.0 as 0.0."""
         if pa.types.is_temporal(values.type):
             values = _as_number(values)
-        found: list[Any] = values.to_pylist()
+        states: list[Any] = values.to_pylist()
         if self._has_nan(values.type):
-            return [None if v is None else (True, 0.0) if v != v else (False, v + 0.0) for v in found]
-        return found
+            return [None if v is None else (True, 0.0) if v != v else (False, v + 0.0) for v in states]
+        return states
 
-    def written(self, found: list[Any], kind: pa.DataType) -> pa.Array:
+    def written(self, states: list[Any], kind: pa.DataType) -> pa.Array:
         """Values as Python compares them, as a column again."""
         if pa.types.is_temporal(kind):
-            return pa.array(found, _number(kind)).cast(kind)
+            return pa.array(states, _number(kind)).cast(kind)
         if self._has_nan(kind):
-            found = [None if f is None else NAN if f[0] else f[1] for f in found]
-        return pa.array(found, kind)
+            states = [None if f is None else NAN if f[0] else f[1] for f in states]
+        return pa.array(states, kind)
 
     def _has_nan(self, kind: pa.DataType) -> bool:
         return self.function != "sum" and pa.types.is_floating(kind)

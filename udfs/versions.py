@@ -95,10 +95,10 @@ class Puts:
                 continue
             starts = boundaries.starts(columns, length).tolist()
             taken = groups.valid([times], length).tolist()
-            found: list[int | None] = []
+            numbers: list[int | None] = []
             for begins, put, time in zip(starts, taken, groups.micros(times).tolist(), strict=True):
                 if begins:
                     known = Times()
-                found.append(known.put(time) if put else None)
-            missing = np.array([f is None for f in found])
-            yield groups.times(np.array([f or 0 for f in found], np.int64), missing, times.type)
+                numbers.append(known.put(time) if put else None)
+            missing = np.array([f is None for f in numbers])
+            yield groups.times(np.array([f or 0 for f in numbers], np.int64), missing, times.type)

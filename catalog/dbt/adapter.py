@@ -143,8 +143,8 @@ class Remote(SparkConnectionWrapper):
 
 def said(message: str) -> str:
     """The one line of a wrong call, wherever it comes from; with what a seed needs, where a time is a STRING."""
-    found = OURS.search(message)
-    line = found[0] if found else message
+    match = OURS.search(message)
+    line = match[0] if match else message
     return line + SEED if STRING_TIME.search(line) else line
 
 

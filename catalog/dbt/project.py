@@ -289,17 +289,17 @@ class Compiler:
 def variables(text: str) -> dict[str, Any]:
     """What `--vars` says. Raises CallError."""
     try:
-        found = yaml.safe_load(text)
+        project = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise CallError(NAME, "`--vars`", f"no YAML: {gist(error)}", "Write it as '{day: 2026-01-01}'.") from None
-    if not isinstance(found, dict):
+    if not isinstance(project, dict):
         raise CallError(NAME, "`--vars`", f"expected names and values, got {text}", "Write it as '{day: 2026-01-01}'.")
-    return found
+    return project
 
 
 def configs(text: str) -> list[str]:
     """The `{{ config(..) }}` blocks of a file, as written."""
-    found, open_, at = list[str](), "", 0
+    texts, open_, at = list[str](), "", 0
     for _, kind, piece in Environment(autoescape=False).lex(text):
         at += len(piece)
         if kind == "variable_begin":
@@ -307,6 +307,6 @@ def configs(text: str) -> list[str]:
         elif open_:
             open_ += piece
             if kind == "variable_end":
-                found += [open_.strip()] if CONFIG.match(open_) else []
+                texts += [open_.strip()] if CONFIG.match(open_) else []
                 open_ = ""
-    return found
+    return texts

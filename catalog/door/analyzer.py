@@ -167,10 +167,10 @@ class AnalyzerDoor:
         self.closed = False
 
     def _class(self, name: str) -> Any:
-        found: Any = self.jvm
+        member: Any = self.jvm
         for part in name.split("."):
-            found = getattr(found, part)
-        return found
+            member = getattr(member, part)
+        return member
 
     def _module(self, name: str) -> Any:
         return getattr(self._class(name + "$"), "MODULE$")

@@ -239,9 +239,9 @@ def _client(gateway: Any) -> Any:
 
 
 def _field(gateway: Any, name: str) -> Any:
-    found = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField(name)
-    found.setAccessible(True)
-    return found
+    declared = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField(name)
+    declared.setAccessible(True)
+    return declared
 
 
 def _show_out(gateway: Any, server: Any) -> None:

@@ -282,8 +282,8 @@ class PlainView(TextFunction):
         try:
             return views.as_plain(self.door.session_of(session), text)
         except AnalysisException as error:
-            message, found = str(error), PLACE.search(str(error))
-            at = offset(text, int(found[1]), int(found[2])) if found else 0
+            message, place = str(error), PLACE.search(str(error))
+            at = offset(text, int(place[1]), int(place[2])) if place else 0
             return _parse_exception(self.door, text, PLACE.sub("", message), at)
 
 
@@ -341,5 +341,5 @@ def _literal(parameters: Any, name: str) -> str | None:
     """The SQL literal of a parameter of `spark.sql(text, args)`."""
     if parameters is None or parameters.getClass().getSimpleName() != "NamedParameterContext":
         return None
-    found = parameters.params().get(name)
-    return str(found.get().sql()) if found.isDefined() else None
+    value = parameters.params().get(name)
+    return str(value.get().sql()) if value.isDefined() else None

@@ -55,10 +55,10 @@ def application(study: Study, token: str, say: Callable[[BaseException, str], st
         return secrets.compare_digest(request.path_params["token"].encode(), token.encode())
 
     async def file(request: Request) -> Response:
-        found = FILES.get(request.path_params["file"])
-        if not known(request) or found is None:
+        kind = FILES.get(request.path_params["file"])
+        if not known(request) or kind is None:
             return PlainTextResponse(LOST, 404, HEADERS)
-        return Answer((PAGE / found[0]).read_bytes(), media_type=found[1], headers=HEADERS)
+        return Answer((PAGE / kind[0]).read_bytes(), media_type=kind[1], headers=HEADERS)
 
     async def picture(request: Request) -> Response:
         if not known(request):

@@ -59,8 +59,8 @@ class KeyedRows:
         changed = [leaf for leaf in evaluation.query.leaves if tables[leaf.table].feed(evaluation.session) is not None]
         if len(changed) != 1:
             return None
-        found = (a for a, s in root.sources.items() if isinstance(s, Leaf) and s.span == changed[0].span)
-        alias = next((a for a in found if a in root.behind and a not in root.optional), None)
+        aliases = (a for a, s in root.sources.items() if isinstance(s, Leaf) and s.span == changed[0].span)
+        alias = next((a for a in aliases if a in root.behind and a not in root.optional), None)
         return None if alias is None else cls(evaluation, root, alias, keys)
 
     def judged(self, target: DataFrame) -> JudgedUnits:
@@ -85,16 +85,16 @@ class KeyedRows:
         compared, so of it nothing is sent but its key. Spark sorts what it keeps the first row of, so rows are sent to their places first,
         and sorted once.
         """
-        found, kept = self._found(), self.shows_all
+        rows, kept = self._came_and_went(), self.shows_all
         columns = [F.col(f"c{i}") for i in range(len(self.query.columns))]
         came, row = F.col("came"), F.struct(*columns)
         if kept:
-            found = found.select(*[c if i in self.keys else F.when(came, c).alias(f"c{i}") for i, c in enumerate(columns)], "came")
+            rows = rows.select(*[c if i in self.keys else F.when(came, c).alias(f"c{i}") for i, c in enumerate(columns)], "came")
         keys = [F.col(f"c{i}") for i in self.keys]
         wanted = [F.first(F.when(came, row), ignorenulls=True).alias("new")]
         wanted += [] if kept else [F.first(F.when(~came, row), ignorenulls=True).alias("old")]
         counts = (F.count_if("came").alias("came"), F.count_if(~came).alias("went"))
-        one = found.repartition(*keys).groupBy(*[k.alias(f"k{n}") for n, k in enumerate(keys)]).agg(*counts, *wanted)
+        one = rows.repartition(*keys).groupBy(*[k.alias(f"k{n}") for n, k in enumerate(keys)]).agg(*counts, *wanted)
         made = T.StructType([T.StructField(f"c{i}", kind) for i, kind in enumerate(self.query.kinds)])
         gone, there = F.col("came") == 0, F.when(F.col("went") > 0, F.lit(True)).alias("there")
         shown = [F.col("new").getField(f"c{i}").alias(f"c{i}") for i in range(len(columns))]
@@ -113,7 +113,7 @@ class KeyedRows:
         assert isinstance(source, Leaf)
         return {(self.alias, c.lower()) for c in source.columns} <= {item.plain for item in self.block.items}
 
-    def _found(self) -> DataFrame:
+    def _came_and_went(self) -> DataFrame:
         """What the query makes of the rows that changed, and for each whether it came or went."""
         session, tables = self.evaluation.session, self.evaluation.tables
         leaves = {leaf.span: self.evaluation.at(leaf, False) for leaf in self.query.leaves}
@@ -128,8 +128,8 @@ class KeyedRows:
                 leaves[beside.span] = cut.keep(leaves[beside.span])
         leaves[source.span] = F.broadcast(rows) if tables[source.table].changed <= BROADCAST else rows
         at = self.block.behind[self.alias]
-        found = self.evaluation.run(None, leaves, {(at, at): f", {quoted(self.alias)}.{CAME} AS {OP} "}).drop(CAME)  # a star has it too
-        return found.toDF(*[f"c{i}" for i in range(len(self.query.columns))], "came")
+        made = self.evaluation.run(None, leaves, {(at, at): f", {quoted(self.alias)}.{CAME} AS {OP} "}).drop(CAME)  # a star has it too
+        return made.toDF(*[f"c{i}" for i in range(len(self.query.columns))], "came")
 
     def _looked_up(self, other: str, rows: DataFrame) -> Cut | None:
         """The keys that are needed of a large table on the null side: Spark sends the side that is kept whole to no other."""
@@ -162,10 +162,10 @@ class MaintainedTotals:
             return None
         units = tuple(self.query.columns[i].lower() for i in self.keys)
         groups = Cut(units, added, added.count())
-        found = self._met(groups, target).persist()
-        self.evaluation.kept.append(found)
-        doubts = found.where("doubt").select(*[F.col(f"c{i}").alias(f"u{n}") for n, i in enumerate(self.keys)])
-        known, columns = found.where("NOT doubt"), [F.col(f"c{i}").alias(c) for i, c in enumerate(self.query.columns)]
+        met = self._met(groups, target).persist()
+        self.evaluation.kept.append(met)
+        doubts = met.where("doubt").select(*[F.col(f"c{i}").alias(f"u{n}") for n, i in enumerate(self.keys)])
+        known, columns = met.where("NOT doubt"), [F.col(f"c{i}").alias(c) for i, c in enumerate(self.query.columns)]
         return JudgedUnits(
             known.where(F.col(OP).isNotNull()).select(*columns, OP),
             Cut(units, doubts, doubts.count()),
@@ -184,8 +184,8 @@ class MaintainedTotals:
                 rows = tables[leaf.table].changes(self.evaluation.session, came)
                 if rows is not None:
                     at = {other.span: self.evaluation.at(other, old=n > place) for n, other in enumerate(leaves)}
-                    found = self.evaluation.run(self.block, at | {leaf.span: rows}, texts)
-                    pieces.append(self._signed(found.toDF(*[f"c{i}" for i in range(len(found.columns))]), came))
+                    fresh = self.evaluation.run(self.block, at | {leaf.span: rows}, texts)
+                    pieces.append(self._signed(fresh.toDF(*[f"c{i}" for i in range(len(fresh.columns))]), came))
         if not pieces:
             return None
         summed = [c for i, total in self.totals.items() for c in _summed(i, total.kind)]

@@ -68,12 +68,12 @@ class CallReader:
 
     def given(self, call: Written, spec: Spec) -> dict[str, Any]:
         """The options, words in lower case."""
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         for name, value in constants.values(self.statement, call, lambda text, _: self.spark.sql(text)):
             option = spec.option(name or "")
             is_word = option is not None and isinstance(option.kind, Choice) and isinstance(value.python, str)
-            found[(name or "").lower()] = value.python.lower() if is_word else value.python
-        return found
+            options[(name or "").lower()] = value.python.lower() if is_word else value.python
+        return options
 
     def why(self, call: Written, spec: Spec, given: Given) -> str:
         """Why a key's rows depend on more than the rows of that key; '' where they do not."""
@@ -99,14 +99,14 @@ class CallReader:
 
     def by(self, keys: Sequence[Sequence[str | None]], inputs: Sequence[Node]) -> set[str]:
         """The keys that are columns which a part of each input can be told by."""
-        found = {k.lower() for k in keys[0] if k is not None and k.lower() in inputs[0].units}
+        units = {k.lower() for k in keys[0] if k is not None and k.lower() in inputs[0].units}
         if len(keys) == 1:
-            return found
+            return units
         if len(keys[0]) != len(keys[1]):
             return set()
         paired = {a.lower(): b.lower() for a, b in zip(keys[0], keys[1], strict=True) if a is not None and b is not None}
         one, other = self.kinds(inputs[0]), self.kinds(inputs[1])
-        return {k for k in found if k in paired and paired[k] in inputs[1].units and one[k] == other[paired[k]]}
+        return {k for k in units if k in paired and paired[k] in inputs[1].units and one[k] == other[paired[k]]}
 
     def keys(self, rows: TableArgument, given: Given, node: Node) -> tuple[str | None, ...]:
         """The key columns of a TABLE argument; None for each that is an expression."""
@@ -115,8 +115,8 @@ class CallReader:
             return tuple(of_condition(str(given["on"]), node, self.aliases(rows)))
         texts = texts or list(given.get("using") or ())
         known, tables = {c.lower() for c in node.columns}, self.aliases(rows)
-        found = [parts(t) for t in texts]
-        return tuple(p[-1] if (len(p) == 1 or (len(p) == 2 and p[0].lower() in tables)) and p[-1].lower() in known else None for p in found)
+        names = [parts(t) for t in texts]
+        return tuple(p[-1] if (len(p) == 1 or (len(p) == 2 and p[0].lower() in tables)) and p[-1].lower() in known else None for p in names)
 
     def aliases(self, rows: TableArgument) -> set[str]:
         """What the tables of a TABLE argument are called in it."""
@@ -127,12 +127,12 @@ class CallReader:
 
     def sides(self, call: Written, inputs: Sequence[Node]) -> dict[str, tuple[str, ...]]:
         """The tables of a join's sides, and their columns."""
-        found: dict[str, tuple[str, ...]] = {}
+        columns: dict[str, tuple[str, ...]] = {}
         for rows, node in zip(call.tables, inputs, strict=True):
             if isinstance(node, Block):
-                found |= {alias: below.columns for alias, below in node.sources.items()}
+                columns |= {alias: below.columns for alias, below in node.sources.items()}
                 for below in node.sources.values():
-                    found |= below.sides if isinstance(below, FunctionCall) else {}
+                    columns |= below.sides if isinstance(below, FunctionCall) else {}
             else:
-                found |= dict.fromkeys(self.aliases(rows), node.columns)
-        return found
+                columns |= dict.fromkeys(self.aliases(rows), node.columns)
+        return columns

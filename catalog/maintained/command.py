@@ -52,5 +52,5 @@ def warehouse(options: argparse.Namespace) -> Path:
     """The folder with the tables. Raises ValueError where none is named."""
     if options.warehouse is None:
         raise ValueError("maintain: `--warehouse` is missing: the folder where `streamtime sql` keeps tables, with those that are read.")
-    found: Path = options.warehouse
-    return found
+    folder: Path = options.warehouse
+    return folder

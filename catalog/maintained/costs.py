@@ -36,12 +36,12 @@ def learned(known: Mapping[str, float], run: Receipt) -> dict[str, float]:
         return dict(known)
     full = _full(known, known.get("size", known["full_size"]))
     fixed, each = _parts(known, full, share_of(run.touched, known["rows"]))
-    found = {**known, "rows": known["rows"] + run.inserted - run.removed}
+    costs = {**known, "rows": known["rows"] + run.inserted - run.removed}
     if each < fixed:
         seen = max(0.1, run.seconds - each)
-        return {**found, "fixed": round(0.5 * (known.get("fixed", seen) + seen), 3)}
+        return {**costs, "fixed": round(0.5 * (known.get("fixed", seen) + seen), 3)}
     seen = known.get("factor", 1.0) * max(0.0, run.seconds - fixed) / each
-    return {**found, "factor": round(min(20.0, max(0.05, 0.5 * (known.get("factor", seen) + seen))), 3)}
+    return {**costs, "factor": round(min(20.0, max(0.05, 0.5 * (known.get("factor", seen) + seen))), 3)}
 
 
 def share_of(touched: int | None, rows: float) -> float:

@@ -352,8 +352,8 @@ class _Run:
         if twin is not None:
             raise self._twin(*twin)
 
-    def _twin(self, *found: Any) -> CallError:
-        *values, count = found
+    def _twin(self, *rows: Any) -> CallError:
+        *values, count = rows
         shown = ", ".join(f"{k} = {v}" for k, v in zip(self.key or (), values, strict=True))
         return CallError(NAME, "`key`", f"the result has {count} rows with {shown}", "Name columns that tell its rows apart.")
 

@@ -29,7 +29,7 @@ class Sources:
         if table in self.known:
             return (table, name) if name in self.known[table] else None
         if table:
-            return next((found for alias in self.sources if (found := self.of_side(alias, table, name)) is not None), None)
+            return next((reached for alias in self.sources if (reached := self.of_side(alias, table, name)) is not None), None)
         owners = [alias for alias, columns in self.known.items() if name in columns]
         return (owners[0], name) if len(owners) == 1 or (owners and name in self.using) else None
 
@@ -60,8 +60,8 @@ class Sources:
         if alias is not None and alias not in self.known:
             for source, node in self.sources.items():
                 if isinstance(node, FunctionCall) and alias in node.sides:
-                    found = [self.of_side(source, alias, c.lower()) for c in node.sides[alias]]
-                    yield from (n for n in found if n is not None)
+                    reached = [self.of_side(source, alias, c.lower()) for c in node.sides[alias]]
+                    yield from (n for n in reached if n is not None)
                     return
         if alias is not None:
             if alias not in self.known:
@@ -118,7 +118,7 @@ def groups(tree: exp.Select, items: Sequence[ResultColumn], names: Sources) -> t
         raise Unreadable("a star beside GROUP BY is not understood")
     if group.args.get("all"):
         return frozenset(i for i, e in enumerate(bare) if not any(e.find_all(exp.AggFunc))), True
-    found: set[int] = set()
+    grouped: set[int] = set()
     whole = True
     for key in group.expressions:
         if isinstance(key, exp.Literal) and key.is_int:
@@ -129,9 +129,9 @@ def groups(tree: exp.Select, items: Sequence[ResultColumn], names: Sources) -> t
             places = {i for i, e in enumerate(bare) if e == key}
             if isinstance(key, exp.Column) and not key.table:
                 places |= {i for i, item in enumerate(items) if item.name.lower() == key.name.lower()}
-        found |= places
+        grouped |= places
         whole = whole and bool(places)
-    return frozenset(found), whole
+    return frozenset(grouped), whole
 
 
 def total(item: exp.Expr, source: Source) -> Total | None:
@@ -181,8 +181,8 @@ def begins(offset: int, source: Source) -> int | None:
     level = list(source.level(0 if around is None else around + 1, at))
     selects = [i for i in level if source.word(i) == "SELECT"]
     froms = (i for i in level if source.word(i) == "FROM" and source.word(i - 1) not in ("DISTINCT", "."))
-    found = [i for i in froms if selects and i > selects[-1]]
-    return source.tokens[found[0]].start if found else None
+    own = [i for i in froms if selects and i > selects[-1]]
+    return source.tokens[own[0]].start if own else None
 
 
 def lower(names: Sequence[str]) -> set[str]:

@@ -54,23 +54,23 @@ def read(spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, An
     """
     reader = _Reader(spark, text, table_of)
     schema = query(spark, text).schema
-    found = Query(text, columns=tuple(schema.names), kinds=tuple(f.dataType for f in schema.fields))
+    read_query = Query(text, columns=tuple(schema.names), kinds=tuple(f.dataType for f in schema.fields))
     try:
         reader.refuse_changing()
         root = reader.node([(0, len(text))])
         reader.all_leaves()
         if unread := set(reader.leaves) - {leaf.span for leaf in leaves_of(root)}:
             raise Unreadable(f"it is not clear how it reads {reader.leaves[min(unread)].table}")
-        if len(root.columns) != len(found.columns):
+        if len(root.columns) != len(read_query.columns):
             raise Unreadable("its columns could not be counted")
-        found.root = root
+        read_query.root = root
     except Unreadable as error:
-        found.why = str(error)
+        read_query.why = str(error)
     try:
-        found.leaves = reader.all_leaves()
+        read_query.leaves = reader.all_leaves()
     except Unreadable as error:
         raise CallError("maintain", None, f"the tables of the query could not be found: {error}") from None
-    return found
+    return read_query
 
 
 class _Reader(CallReader):
@@ -108,15 +108,15 @@ class _Reader(CallReader):
 
     def piece(self, spans: Sequence[Span]) -> str:
         """These pieces of the text, each in its place, the rest blank; calls as names of the same length."""
-        found = [" "] * len(self.text)
+        characters = [" "] * len(self.text)
         for start, end in spans:
-            found[start:end] = self.text[start:end]
+            characters[start:end] = self.text[start:end]
         inside = [c for c in self.calls if any(a <= c.span[0] and c.span[1] <= b for a, b in spans)]
         for call in inside:
             if not any(o is not call and o.span[0] <= call.span[0] and call.span[1] <= o.span[1] for o in inside):
                 start, end = call.span
-                found[start:end] = _placeholder(call).ljust(end - start)
-        return "".join(found)
+                characters[start:end] = _placeholder(call).ljust(end - start)
+        return "".join(characters)
 
     def parsed(self, spans: Sequence[Span]) -> exp.Expr:
         """Their structure."""
@@ -324,16 +324,16 @@ class _Reader(CallReader):
                     yield ResultColumn(shown, frozenset({(alias, column)}), (alias, column), quoted(shown), fixed)
                 continue
             bare = expression.this if isinstance(expression, exp.Alias) else expression
-            found = [names.of(c) for c in bare.find_all(exp.Column)]
-            if None in found:
+            columns = [names.of(c) for c in bare.find_all(exp.Column)]
+            if None in columns:
                 raise Unreadable(f"a column of `{expression.sql('spark')}` was not found")
             plain = names.of(bare) if isinstance(bare, exp.Column) else None
             # what sqlglot does not know may be an aggregate, or make several rows
             fixed = not any(bare.find_all(exp.AggFunc, exp.Window, exp.Query, exp.UDTF, exp.Anonymous))
             if plain is not None:
                 fixed = comparable(self.kinds(names.sources[plain[0]]).get(plain[1], ""))
-            text = self.statement.slice(*written(bare, self.statement)) if fixed and plain is None and found else ""
-            yield ResultColumn(expression.alias_or_name, frozenset(filter(None, found)), plain, text, fixed, total(bare, self.statement))
+            text = self.statement.slice(*written(bare, self.statement)) if fixed and plain is None and columns else ""
+            yield ResultColumn(expression.alias_or_name, frozenset(filter(None, columns)), plain, text, fixed, total(bare, self.statement))
 
     # -- tables and calls
 

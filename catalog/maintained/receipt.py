@@ -95,11 +95,11 @@ def said(label: str | None, at: int, counts: dict[str, int]) -> Last | None:
     if label is None or MARK not in label:
         return None
     try:
-        found = json.loads(label)[MARK]
-        fields = found["receipt"] | {"units": tuple(found["receipt"]["units"]), "seconds": round((at - found["started"]) / 1e6, 3)}
+        stored = json.loads(label)[MARK]
+        fields = stored["receipt"] | {"units": tuple(stored["receipt"]["units"]), "seconds": round((at - stored["started"]) / 1e6, 3)}
         fields["tables"] = {name: tuple(commits) for name, commits in fields["tables"].items()}
         receipt = Receipt(**fields)
         receipt = receipt if receipt.has_counts else receipt.wrote(counts)
-        return Last(found["text"], found["sources"], found["costs"], receipt, found["onto"], found["settings"])
+        return Last(stored["text"], stored["sources"], stored["costs"], receipt, stored["onto"], stored["settings"])
     except (ValueError, KeyError, TypeError):
         return None

@@ -49,8 +49,8 @@ class ChangedTable:
 
     def rows(self, session: Any, commit: int) -> DataFrame:
         """All rows, as they were after a commit."""
-        found: DataFrame = session.read.option("versionAsOf", commit).table(self.name)
-        return found
+        as_it_was: DataFrame = session.read.option("versionAsOf", commit).table(self.name)
+        return as_it_was
 
     def old(self, session: Any) -> DataFrame:
         """The rows that were read last time."""
@@ -87,8 +87,8 @@ class ChangedTable:
         by = [F.col(quoted(f.name)) for f in plain] + [F.to_json(F.struct(quoted(f.name)), AS_JSON) for f in other]
         more = F.sum(F.when(F.col(CAME), 1).otherwise(-1))
         row = F.first(F.struct(*[F.col(quoted(f.name)).alias(f"c{i}") for i, f in enumerate(fields)]))
-        found = signed.groupBy(*[c.alias(f"k{i}") for i, c in enumerate(by)]).agg(more.alias("more"), row.alias("row")).where("more <> 0")
-        each = found.select("row", (F.col("more") > 0).alias(CAME), F.explode(F.sequence(F.lit(1), F.abs("more"))))
+        netted = signed.groupBy(*[c.alias(f"k{i}") for i, c in enumerate(by)]).agg(more.alias("more"), row.alias("row")).where("more <> 0")
+        each = netted.select("row", (F.col("more") > 0).alias(CAME), F.explode(F.sequence(F.lit(1), F.abs("more"))))
         return each.select(*[F.col(f"row.c{i}").alias(f.name) for i, f in enumerate(fields)], CAME)
 
     def forget(self) -> None:
@@ -107,22 +107,22 @@ def table(session: Any, name: str, known: dict[str, Any] | None) -> ChangedTable
     if detail["format"] != "delta":
         raise CallError(NAME, None, f"{name} is not a Delta table, so it does not say what changed in it", "Keep it as a Delta table.")
     newest = session.sql(f"DESCRIBE HISTORY {name} LIMIT 1").select("version").first()[0]
-    found = ChangedTable(name, detail["id"], newest, detail["sizeInBytes"])
-    found.columns = _columns(found.rows(session, newest))
+    changed = ChangedTable(name, detail["id"], newest, detail["sizeInBytes"])
+    changed.columns = _columns(changed.rows(session, newest))
     told = (detail["properties"], properties_of(session, name, NAME))  # before and after it was asked for its newest commit
-    found.has_feed = all(properties.get(FEED, "").lower() == "true" for properties in told)
+    changed.has_feed = all(properties.get(FEED, "").lower() == "true" for properties in told)
     if known is None:
-        found.why = f"{name} was not read before"
-    elif known["id"] != found.identity:
-        found.why = f"{name} is another table than last time"
+        changed.why = f"{name} was not read before"
+    elif known["id"] != changed.identity:
+        changed.why = f"{name} is another table than last time"
     elif known["version"] > newest:
-        found.why = f"{name} has fewer commits than last time"
+        changed.why = f"{name} has fewer commits than last time"
     elif known["version"] == newest:
-        found.before = newest
+        changed.before = newest
     else:
-        found.why = _unknown(session, found, known)
-        found.before = None if found.why else known["version"]
-    return found
+        changed.why = _unknown(session, changed, known)
+        changed.before = None if changed.why else known["version"]
+    return changed
 
 
 def _columns(df: DataFrame) -> str:
@@ -130,18 +130,18 @@ def _columns(df: DataFrame) -> str:
     return hashlib.sha256(df.schema.simpleString().encode()).hexdigest()[:16]
 
 
-def _unknown(session: Any, found: ChangedTable, known: dict[str, Any]) -> str:
+def _unknown(session: Any, table: ChangedTable, known: dict[str, Any]) -> str:
     """Why the changes since last time are not known; '' where they are."""
     before = known["version"]
     try:
-        log = found.log(session, before if known.get("feed") else None)
+        log = table.log(session, before if known.get("feed") else None)
     except NoHistory as error:
         return f"{error.problem}. {error.fix or ''}".strip()
     if log.start > before + 1 or before not in log.times:
-        return f"the changes of {found.name} are known from commit {log.start} on only, since {log.why}; commit {before} was read last"
-    columns = known.get("columns") or _columns(found.rows(session, before))  # where an older version of this pack wrote the commit
-    if columns != found.columns or any(change.version > before for change in log.changes):
-        return f"the columns of {found.name} are others than last time"
+        return f"the changes of {table.name} are known from commit {log.start} on only, since {log.why}; commit {before} was read last"
+    columns = known.get("columns") or _columns(table.rows(session, before))  # where an older version of this pack wrote the commit
+    if columns != table.columns or any(change.version > before for change in log.changes):
+        return f"the columns of {table.name} are others than last time"
     return ""
 
 

@@ -52,7 +52,7 @@ class Target:
         self.session, self.name = session, name
         self.asking = asking or session  # of `asking_session`
         self.there = self.asking.catalog.tableExists(name)
-        self.found = self.commits(RECENT) if self.there else []  # as it was when the run began
+        self.log = self.commits(RECENT) if self.there else []  # as it was when the run began
 
     # -- what its log says
 
@@ -70,16 +70,16 @@ class Target:
 
     def last(self) -> tuple[Last, str]:
         """The newest run, with what was known of costs when rows were last written; and why the table is no longer what it made of it."""
-        runs = [(row["version"], last) for row in self.found if (last := _said(row)) is not None]
-        if not runs or self.found[-1]["version"] > runs[0][1].onto + 1:
-            self.found = self.commits()
-            runs = [(row["version"], last) for row in self.found if (last := _said(row)) is not None]
+        runs = [(row["version"], last) for row in self.log if (last := _said(row)) is not None]
+        if not runs or self.log[-1]["version"] > runs[0][1].onto + 1:
+            self.log = self.commits()
+            runs = [(row["version"], last) for row in self.log if (last := _said(row)) is not None]
         if not runs:
             fix = "Give the result a name of its own, or drop that table."
             raise CallError(NAME, "`target`", f"{self.name} is there, and no run of maintain made it, or its log has forgotten it", fix)
         version, last = runs[0]
         of_runs = {number for number, _ in runs}
-        for row in self.found:  # behind the run, and while it ran
+        for row in self.log:  # behind the run, and while it ran
             others = row["version"] > last.onto and row["version"] != version and row["version"] not in of_runs
             if others and not row["operation"].startswith(WITHOUT_ROWS):
                 return last, f"Somebody else wrote to the table: commit {row['version']}, {row['operation']}."
@@ -88,7 +88,7 @@ class Target:
     @property
     def version(self) -> int:
         """Its newest commit; -1 where it is not there."""
-        return int(self.found[0]["version"]) if self.there else -1
+        return int(self.log[0]["version"]) if self.there else -1
 
     # -- writing
 

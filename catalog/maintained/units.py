@@ -95,8 +95,8 @@ class Evaluation:
         self._push(node, cut, cuts, old)
         leaves = {}
         for leaf in leaves_of(node):
-            found = cuts.get(leaf.span)
-            leaves[leaf.span] = found if isinstance(found, DataFrame) else self.rows(leaf, found, old)
+            of_leaf = cuts.get(leaf.span)
+            leaves[leaf.span] = of_leaf if isinstance(of_leaf, DataFrame) else self.rows(leaf, of_leaf, old)
         df = self.run(node, leaves)
         return df if cut is None else cut.keep(df)
 
@@ -172,8 +172,8 @@ class Evaluation:
     def touched(self, node: Node, columns: Sequence[str]) -> list[DataFrame]:
         """The units of a node by these columns that changes led to, in pieces. Raises Unreadable where nobody can say."""
         if isinstance(node, Leaf):
-            found = [self.tables[node.table].changes(self.session, came) for came in (False, True)]
-            return [_named(df, [_spelled(node.columns, c) for c in columns]) for df in found if df is not None]
+            sides = [self.tables[node.table].changes(self.session, came) for came in (False, True)]
+            return [_named(df, [_spelled(node.columns, c) for c in columns]) for df in sides if df is not None]
         if isinstance(node, Union):
             at = {c.lower(): i for i, c in enumerate(node.columns)}
             return [df for p in node.parts for df in self.touched(p, [p.columns[at[c]].lower() for c in columns])]
@@ -204,8 +204,8 @@ class Evaluation:
     def _came_or_went(self, node: Node, old: bool) -> list[DataFrame]:
         """Rows of a source that went (`old`) or came. Of one that is no table, all rows of the units that changes touched."""
         if isinstance(node, Leaf):
-            found = self.tables[node.table].changes(self.session, not old)
-            return [] if found is None else [found]
+            changes = self.tables[node.table].changes(self.session, not old)
+            return [] if changes is None else [changes]
         columns = tuple(sorted(node.units))
         if not columns:
             raise Unreadable(
@@ -329,16 +329,16 @@ def _through(node: FunctionCall, place: int) -> dict[str, str]:
 
 def _reached(node: Block, start: Name, forward: bool) -> set[Name]:
     """The columns that have the value of one, wherever its rows are. `forward`: from the side that is kept whole to the other one only."""
-    found, fresh = {start}, [start]
+    reached, fresh = {start}, [start]
     while fresh:
         here = fresh.pop()
         for edge in (e for e in node.edges if e.same):
             ways = [(edge.one, edge.other)] + ([] if edge.outer and forward else [(edge.other, edge.one)])
             for a, b in ways:
-                if a == here and b not in found:
-                    found.add(b)
+                if a == here and b not in reached:
+                    reached.add(b)
                     fresh.append(b)
-    return found
+    return reached
 
 
 def _own_column(node: Block, name: Name, alias: str) -> str | None:
@@ -388,5 +388,5 @@ def widest(root: Node) -> set[str]:
         if name in root.units and item.plain is not None:
             same = _reached(root, item.plain, forward=True)
             reach[name] = {a for a, c in same if c in root.sources[a].units}
-    everywhere = {n for n, found in reach.items() if len(found) == len(root.sources)}
+    everywhere = {n for n, reached in reach.items() if len(reached) == len(root.sources)}
     return everywhere or set(root.units)

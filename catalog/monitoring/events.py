@@ -66,7 +66,7 @@ def progressed(said: dict[str, Any]) -> Event:
 
 def _call(label: str, counts: dict[str, Any]) -> dict[str, Any]:
     numbers = {name: value for name, value in counts.items() if isinstance(value, int | float)}
-    dropped = {found[1] or found[2]: value for name, value in numbers.items() if (found := DROPPED.fullmatch(name))}
+    dropped = {match[1] or match[2]: value for name, value in numbers.items() if (match := DROPPED.fullmatch(name))}
     return {
         "call": counts.get("call"),
         "label": label,
@@ -92,10 +92,10 @@ def _state(operator: dict[str, Any]) -> dict[str, Any]:
 def moment(text: str | None) -> datetime.datetime | None:
     """A moment as Spark writes it. None for 1970, which is how it writes that there is no watermark yet."""
     try:
-        found = datetime.datetime.fromisoformat(text or "")
+        parsed = datetime.datetime.fromisoformat(text or "")
     except ValueError:  # years that datetime does not know
         return None
-    return found if found != datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) else None
+    return parsed if parsed != datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) else None
 
 
 def known(count: int | None) -> int | None:

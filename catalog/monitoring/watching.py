@@ -199,10 +199,10 @@ def watch(spark: SparkSession, table: str | None = None, *, log: bool = True, ev
         table = qualified(spark, table, NAME)
         with delta(spark, NAME):
             spark.sql(f"CREATE TABLE IF NOT EXISTS {table} ({events.COLUMNS}) USING delta")
-        found = spark.table(table).columns
-        if found != [*events.NAMES]:
+        columns = spark.table(table).columns
+        if columns != [*events.NAMES]:
             fix = "Name one that is not there yet: it is made."
-            raise CallError(NAME, "`table`", f"{table} is no table of metrics: it has {listed(found)}", fix)
+            raise CallError(NAME, "`table`", f"{table} is no table of metrics: it has {listed(columns)}", fix)
     if every <= 0:
         raise CallError(NAME, "`every`", f"expected seconds, more than none, got {every}", None)
     return Watch(spark, table, log, every)

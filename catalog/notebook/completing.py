@@ -49,10 +49,10 @@ class Completing:
             self.learned.learn("tables", *(() if self.vocabulary.functions else ("functions",)))
             self.fresh = True
         rest = after if "%%" in magic[0] else after.partition("\n")[0]
-        found = self.vocabulary.complete(before[magic.end() :], rest)
-        most = max((c.replaces for c in found), default=0)
+        offered = self.vocabulary.complete(before[magic.end() :], rest)
+        most = max((c.replaces for c in offered), default=0)
         begun = before[len(before) - most :]
-        shown = [SimpleCompletion(begun[: most - c.replaces] + c.text, type=c.meaning.partition(":")[0]) for c in found]
+        shown = [SimpleCompletion(begun[: most - c.replaces] + c.text, type=c.meaning.partition(":")[0]) for c in offered]
         return {"completions": shown, "matched_fragment": begun, "suppress": True, "ordered": True}
 
     def forget(self) -> None:

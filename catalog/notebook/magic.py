@@ -73,8 +73,8 @@ def read(line: str, cell: str | None) -> CellRequest:
             known = did_you_mean(option["name"], OPTIONS) or "There are --limit N and --plot."
             raise SqlError(f"%sql: there is no option --{option['name']}. {known} A comment needs a space behind its dashes.")
         line = line[end:]
-    if found := NAME.match(line):
-        name, line = found[1], line[found.end() :]
+    if match := NAME.match(line):
+        name, line = match[1], line[match.end() :]
         if not name.isidentifier() or keyword.iskeyword(name):
             raise SqlError(f"%sql: expected a variable before <<, got {name}")
     if drawn and name:
@@ -109,19 +109,19 @@ class Sql:
         """
         asked = read(line, cell)
         try:
-            found = [s for s in statements(asked.text) if tokens(s.sql)]
+            spoken = [s for s in statements(asked.text) if tokens(s.sql)]
         except Unclosed as error:
             raise SqlError(f"a quote or a comment is not closed: {error}") from None
-        if not found:
+        if not spoken:
             raise SqlError("%sql: there is no statement. Write it behind %sql, or below %%sql.")
         shown: Answer | None = None
-        for number, statement in enumerate(found, 1):
+        for number, statement in enumerate(spoken, 1):
             if shown is not None:
                 display(shown)  # type: ignore[no-untyped-call]
             try:
-                shown = self._answer(statement.sql, asked, last=number == len(found))
+                shown = self._answer(statement.sql, asked, last=number == len(spoken))
             except SqlError as error:
-                raise SqlError(f"{_place(found, number, asked.text)}{error}") from None
+                raise SqlError(f"{_place(spoken, number, asked.text)}{error}") from None
         return shown
 
     def _answer(self, sql: str, asked: CellRequest, last: bool) -> Any:
@@ -174,15 +174,15 @@ class Sql:
     def _parameters(self, sql: str) -> Mapping[str, Any]:
         """Those variables of the notebook that stand in the text as `:name`."""
         names = sorted({token.text for token in tokens(sql) if is_named(sql, token)})
-        found = {name: self.shell.user_ns[name] for name in names if name in self.shell.user_ns}
-        for name, value in found.items():
+        values = {name: self.shell.user_ns[name] for name in names if name in self.shell.user_ns}
+        for name, value in values.items():
             try:
-                found[name] = parameter(value)
-                lit(found[name])
+                values[name] = parameter(value)
+                lit(values[name])
             except Exception as error:
                 what = f"the variable `{name}` is a {type(value).__name__}, which no SQL value is made of ({gist(error)})"
                 raise SqlError(f"%sql: {what}") from None
-        return found
+        return values
 
     def _progress(self) -> Progress:
         return Progress() if sys.stderr.isatty() else Displayed()
@@ -210,17 +210,17 @@ def parameter(value: Any) -> Any:
     return expr(f"DATE '{value.isoformat()}'") if isinstance(value, datetime.date) else value
 
 
-def _place(found: list[CommentedStatement], number: int, text: str) -> str:
+def _place(pieces: list[CommentedStatement], number: int, text: str) -> str:
     """Which of several statements it is, for people."""
-    if len(found) == 1:
+    if len(pieces) == 1:
         return ""
     at = 0
-    for statement in found[:number]:
+    for statement in pieces[:number]:
         start = text.index(statement.sql, at)
         at = start + len(statement.sql)
-    left = len(found) - number
+    left = len(pieces) - number
     rest = f", and {left} more {'was' if left == 1 else 'were'} not run" if left else ""
-    return f"statement {number} of {len(found)}, line {text.count(chr(10), 0, start) + 1} of the cell, failed{rest}:\n"
+    return f"statement {number} of {len(pieces)}, line {text.count(chr(10), 0, start) + 1} of the cell, failed{rest}:\n"
 
 
 def load(shell: InteractiveShell) -> None:

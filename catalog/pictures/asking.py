@@ -131,8 +131,8 @@ def asked(asking: Asked, limits: Limits = USUAL) -> Drawing:
     if not _is_lookup(call):
         return given
     versions = _versions(call, given, limits)
-    found = [replace(r, times={"found_at": _valid(r, versions)}) for r in rows] if call["history"] else rows
-    return replace(given, rows=found, versions=versions)
+    rows_drawn = [replace(r, times={"found_at": _valid(r, versions)}) for r in rows] if call["history"] else rows
+    return replace(given, rows=rows_drawn, versions=versions)
 
 
 def last_statement(spark: SparkSession, text: str) -> str:

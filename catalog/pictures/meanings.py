@@ -109,17 +109,17 @@ def picture(given: Drawing) -> Picture:
 
 def grouped(rows: Sequence[DrawnRow]) -> list[DrawnRow]:
     """One for each row of the input, where an output has it once per window: its sentences together, dropped only if all dropped it."""
-    found: list[list[DrawnRow]] = []
+    groups: list[list[DrawnRow]] = []
     for row in rows:
         waiting = None
         if "window_start" in row.times:
-            alike = itertools.takewhile(lambda g, row=row: _same(g[0], row), reversed(found))  # type: ignore[misc]
+            alike = itertools.takewhile(lambda g, row=row: _same(g[0], row), reversed(groups))  # type: ignore[misc]
             waiting = next((g for g in reversed([*alike]) if row.times not in [r.times for r in g]), None)
         if waiting is None:
-            found.append([row])
+            groups.append([row])
         else:
             waiting.append(row)
-    return [_one(n, group) for n, group in enumerate(found, 1)]
+    return [_one(n, group) for n, group in enumerate(groups, 1)]
 
 
 def _same(one: DrawnRow, other: DrawnRow) -> bool:
@@ -205,16 +205,16 @@ def _windows(given: Drawing, lanes: Mapping[str, int]) -> Drawn:
     """Windows with their grace; those of a row that all closed before it came are not drawn for it."""
     if given.options.get("gap") is not None:
         return _sessions(given, lanes, ("window_start", "window_end"))
-    closing, found = of_time_windows(given.options.get("grace") or 0), dict[tuple[int, int, int], tuple[int, ...]]()
+    closing, spans = of_time_windows(given.options.get("grace") or 0), dict[tuple[int, int, int], tuple[int, ...]]()
     for row in given.rows:
         for start, end in bounds_of(row, "window_start", "window_end"):
-            known = found.setdefault((lanes[row.lane], start, end), ())
-            found[lanes[row.lane], start, end] = (*known, *([row.number] if row.outcome not in DROPPED else []))
+            known = spans.setdefault((lanes[row.lane], start, end), ())
+            spans[lanes[row.lane], start, end] = (*known, *([row.number] if row.outcome not in DROPPED else []))
     words = "from {} to {}"
     return Drawn(
         [
             Bar(lane, start, end, "window", closes=closing.last(end), numbers=n, words=words.format(*written(given, start, end)))
-            for (lane, start, end), n in found.items()
+            for (lane, start, end), n in spans.items()
         ]
     )
 
@@ -283,9 +283,9 @@ def _lookups(given: Drawing, lanes: Mapping[str, int]) -> Drawn:
     for version in given.versions:
         begins.setdefault(version.lane, {})[version.at] = version
     for row in given.rows:
-        found = row.times.get("found_at")
-        if found is not None:
-            begins.setdefault(row.lane, {}).setdefault(found, Version(row.lane, found))
+        since = row.times.get("found_at")
+        if since is not None:
+            begins.setdefault(row.lane, {}).setdefault(since, Version(row.lane, since))
     bars = []
     for lane, versions in begins.items():
         times = sorted(versions)
@@ -295,9 +295,9 @@ def _lookups(given: Drawing, lanes: Mapping[str, int]) -> Drawn:
                 words = "valid from {} to {}".format(*written(given, start, min(ends, default=None)))
                 bars.append(Bar(lanes[lane], start, min(ends, default=None), "version", words=words))
     arrows = [
-        Arrow(lanes[row.lane], row.at, found, row.number, level=0)
+        Arrow(lanes[row.lane], row.at, since, row.number, level=0)
         for row in given.rows
-        if row.at is not None and (found := row.times.get("found_at")) is not None
+        if row.at is not None and (since := row.times.get("found_at")) is not None
     ]
     return Drawn(bars, arrows)
 

@@ -135,9 +135,9 @@ def _until(bar: Bar) -> float:
 
 def zone_of(name: str) -> datetime.tzinfo:
     """A time zone as Spark names it: a place, or an offset; UTC where Python does not know it."""
-    if found := OFFSET.fullmatch(name):
-        ahead = datetime.timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
-        return datetime.timezone(-ahead if found[1] == "-" else ahead)
+    if match := OFFSET.fullmatch(name):
+        ahead = datetime.timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
+        return datetime.timezone(-ahead if match[1] == "-" else ahead)
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):

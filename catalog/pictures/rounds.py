@@ -123,12 +123,12 @@ def drawn(cells: Iterable[Cell], kind: str, title: str | None = None) -> Figure:
 
 def _worth_drawing(cells: list[Cell]) -> tuple[list[str], int]:
     """Tasks, those that change if there are many, and how many others there are."""
-    found: dict[str, dict[int, set[tuple[str, str]]]] = {}
+    moves: dict[str, dict[int, set[tuple[str, str]]]] = {}
     for cell in cells:
-        found.setdefault(cell.task, {}).setdefault(cell.at, set()).add((cell.member, cell.role))
-    if len(found) <= MOST:
-        return sorted(found), 0
+        moves.setdefault(cell.task, {}).setdefault(cell.at, set()).add((cell.member, cell.role))
+    if len(moves) <= MOST:
+        return sorted(moves), 0
     rounds = len({c.at for c in cells})
-    changing = [t for t, by_round in found.items() if len(by_round) < rounds or len({frozenset(s) for s in by_round.values()}) > 1]
-    shown = sorted(changing or found)[:MOST]
-    return shown, len(found) - len(shown)
+    changing = [t for t, by_round in moves.items() if len(by_round) < rounds or len({frozenset(s) for s in by_round.values()}) > 1]
+    shown = sorted(changing or moves)[:MOST]
+    return shown, len(moves) - len(shown)

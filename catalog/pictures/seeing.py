@@ -95,10 +95,10 @@ class OutputColumns:
             elif i >= inputs and f.name in (*WORDS, *TIMES, "stream_time"):
                 self.added[f.name] = i
         if lookup:
-            first, *found = self.hidden["time"]
+            first, *others = self.hidden["time"]
             self.hidden["time"] = [first]
-            if found:
-                self.added["found_at"] = found[0]
+            if others:
+                self.added["found_at"] = others[0]
             self.hidden["order_0"] = self.hidden["time"]
         skipped = {*self.added.values(), *(i for places in self.hidden.values() for i in places)}
         names = ("lateness", "side", "decided_by")
@@ -139,7 +139,7 @@ def collected(out: DataFrame, places: OutputColumns, limits: Limits) -> tuple[li
     df = df.where(F.col("rank") <= limits.rows + 1).orderBy("key", "rank").limit(most + 1).orderBy(*order)
     words = {name: f"c{added[name]}" if name in added else "CAST(NULL AS STRING)" for name in WORDS}
     cells = [f"left(CAST(c{i} AS STRING), {CUT})" for i in places.cells[:CELLS]]
-    found = df.selectExpr(
+    answers = df.selectExpr(
         "key",
         "rank",
         f"{places.micros(places.hidden['time'][0]) if len(places.hidden['time']) == 1 else _either(places)} AS at",
@@ -150,12 +150,12 @@ def collected(out: DataFrame, places: OutputColumns, limits: Limits) -> tuple[li
         f"CAST(array({', '.join(places.micros(added[t]) for t in times)}) AS ARRAY<BIGINT>) AS times",
         f"CAST(array({', '.join(cells)}) AS ARRAY<STRING>) AS cells",
     ).collect()
-    keys = sorted({tuple(row.key) for row in found}, key=lambda key: [(part is not None, part or "") for part in key])
+    keys = sorted({tuple(row.key) for row in answers}, key=lambda key: [(part is not None, part or "") for part in key])
     drawn = keys[: limits.lanes]
-    longer = sorted({lane_of(row.key) for row in found if row["rank"] > limits.rows and tuple(row.key) in drawn})
+    longer = sorted({lane_of(row.key) for row in answers if row["rank"] > limits.rows and tuple(row.key) in drawn})
     notes = [f"only the first {limits.rows} rows of each key are drawn; {_have(longer)} more"] if longer else []
     notes += [f"only the first {limits.lanes} keys are drawn; there are more"] if len(keys) > limits.lanes else []
-    kept = [row for row in found if row["rank"] <= limits.rows and tuple(row.key) in drawn]
+    kept = [row for row in answers if row["rank"] <= limits.rows and tuple(row.key) in drawn]
     names = [places.names[i] for i in places.cells[:CELLS]]
     rows = [
         DrawnRow(

@@ -57,12 +57,12 @@ def _of_version(row: DrawnRow, given: Drawing) -> str:
 
 
 def _of_lookup(row: DrawnRow, given: Drawing) -> str:
-    found = row.times["found_at"]
-    if found is None or row.at is None:
+    version = row.times["found_at"]
+    if version is None or row.at is None:
         return "Passes, without a match."
-    side = "before it" if found < row.at else "after it"
-    apart = "of the very same time" if found == row.at else f"{in_words(abs(row.at - found))} {side}"
-    return f"Finds the version of {written(given, found)[0]}, {apart}."
+    side = "before it" if version < row.at else "after it"
+    apart = "of the very same time" if version == row.at else f"{in_words(abs(row.at - version))} {side}"
+    return f"Finds the version of {written(given, version)[0]}, {apart}."
 
 
 SENTENCES: dict[str, Callable[[DrawnRow, Drawing], str]] = {

@@ -123,18 +123,18 @@ def _axis(picture: Picture, beside: int, room: int, column: Column) -> list[str]
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
     """Lines of words that take no more columns than that; textwrap would count characters."""
-    found, line = [], ""
+    lines, line = [], ""
     for word in text.split(" "):
         while displayed(f"{line} {word}" if line.strip() else line + word) > width:
             if line.strip():
-                found.append(line)
+                lines.append(line)
             else:  # a word that is longer than a line
                 head = fitted(word, width - len(line))[:-1]
-                found.append(line + head)
+                lines.append(line + head)
                 word = word[len(head) :]
             line = indent
         line = f"{line} {word}" if line.strip() else line + word
-    return [*found, line]
+    return [*lines, line]
 
 
 if TYPE_CHECKING:

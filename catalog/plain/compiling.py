@@ -195,23 +195,23 @@ class Compiling(Run):
         self._show([rows.inside])
         if not (named := self._parameters_in(rows.query)):
             return super()._rows(call, rows)
-        found, refused = list[DataFrame](), list[AnalysisException]()
+        frames, refused = list[DataFrame](), list[AnalysisException]()
         for value in PROBES:
             self.args = dict.fromkeys(named, value) if named[0] != "?" else [value for t in self.open]
             self.positional = {t.start: value for t in self.open if t.text == "?"}
             try:
-                found.append(super()._rows(call, rows))
+                frames.append(super()._rows(call, rows))
             except AnalysisException as error:
                 refused.append(error)
         self.args = None
-        if not found:
+        if not frames:
             raise refused[0]
-        kinds = [[(f.name, f.dataType) for f in df.schema] for df in found]
+        kinds = [[(f.name, f.dataType) for f in df.schema] for df in frames]
         for one, *others in zip(*kinds, strict=True):
             if one[1] == NullType() or any(other != one for other in others):
                 problem = f"the type of column `{one[0]}` is that of a parameter, which is not known"
                 raise CallError(call.function, "TABLE", problem, "Say the type: CAST(:day AS DATE).")
-        return found[0]
+        return frames[0]
 
     def _parameters_in(self, spans: Sequence[Span]) -> list[str]:
         """The names of parameters in pieces of the statement, `?` where they have none."""

@@ -106,13 +106,13 @@ def with_tables(spark: SparkSession, tables: Tables | None) -> Given:
 def read(path: str | os.PathLike[str]) -> Mapping[str, Columns]:
     """The tables of a JSON file. Raises CallError."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        tables = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CallError("compile", "`tables`", f"no JSON in {os.fspath(path)}: {gist(error)}", f"Or give the columns: {EXAMPLE}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(tables, dict):
         fix = 'It should have an object: {"clicks": "user_id STRING, ts TIMESTAMP"}.'
         raise CallError("compile", "`tables`", f"{os.fspath(path)} has tables in no object", fix)
-    return found
+    return tables
 
 
 def _ddl(name: str, names: list[str], columns: Columns) -> str:

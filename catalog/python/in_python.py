@@ -61,7 +61,7 @@ def said(spec: Spec, error: CallError) -> CallError:
     fix = written(spec) if error.fix and error.fix.startswith(f"Write it as {spec.name}(") else in_python(error.fix or "")
     option = spec.option((error.argument or "").strip("`"))
     if option is not None and error.problem.startswith("expected "):
-        fix = EXAMPLE.sub(lambda found: f"Write it as {_example(option, found[1])}.", fix)
+        fix = EXAMPLE.sub(lambda match: f"Write it as {_example(option, match[1])}.", fix)
     return CallError(spec.name.lower(), argument, in_python(error.problem), fix or None)
 
 

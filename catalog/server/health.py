@@ -22,9 +22,9 @@ def start(host: str, port: int, state: Callable[[], dict[str, Any]]) -> Threadin
         timeout = PATIENCE
 
         def do_GET(self) -> None:
-            found = state() if self.path.partition("?")[0] == "/health" else None
-            code = 404 if found is None else 200 if found["status"] == "serving" else 503
-            said = json.dumps(found or {"error": "there is /health, and nothing else"}).encode() + b"\n"
+            answer = state() if self.path.partition("?")[0] == "/health" else None
+            code = 404 if answer is None else 200 if answer["status"] == "serving" else 503
+            said = json.dumps(answer or {"error": "there is /health, and nothing else"}).encode() + b"\n"
             self.send_response(code)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(said)))

@@ -70,11 +70,11 @@ class Ledger:
             self.sessions[session] = door
             return "session opened", {"door": door, "session": short(session), "user": event.get("userName") or event.get("userId") or None}
         if verb == "SessionClosed":
-            found = self.sessions.pop(session, None)
+            entry = self.sessions.pop(session, None)
             for query in [q for q, (of, _) in self.running.items() if of == session]:
                 del self.running[query]
             self.ended &= self.running.keys()
-            return None if found is None else ("session closed", {"door": door, "session": short(session)})
+            return None if entry is None else ("session closed", {"door": door, "session": short(session)})
         query = event.get("operationId") or event.get("id", "")
         if verb in ("OperationStarted", "OperationStart"):
             self.running[query] = (session, event.get("userName", ""))

@@ -87,10 +87,10 @@ def check(options: Options) -> None:
 def loopback(host: str) -> bool:
     """Whether only this machine can reach that address, by whatever of its addresses."""
     try:
-        found = {info[4][0] for info in socket.getaddrinfo(host, None)}
+        addresses = {info[4][0] for info in socket.getaddrinfo(host, None)}
     except OSError as error:
         raise CannotServe(f"there is no address {host}: {error}") from None
-    return all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in found)
+    return all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in addresses)
 
 
 def has_jar(name: str) -> bool:
@@ -108,13 +108,13 @@ def token(options: Options) -> str:
     """The token that Spark Connect's clients must show; '' for none."""
     if options.token_file is None:
         return os.environ.get(TOKEN, "")
-    found = secret(options.token_file, "--connect-token-file")
-    if len(found) < SHORTEST_TOKEN or not found.isascii() or not found.isprintable() or " " in found:
+    secret_given = secret(options.token_file, "--connect-token-file")
+    if len(secret_given) < SHORTEST_TOKEN or not secret_given.isascii() or not secret_given.isprintable() or " " in secret_given:
         raise CannotServe(
             f"--connect-token-file: expected at least {SHORTEST_TOKEN} letters, digits and signs in {options.token_file}, such as "
             "`openssl rand -hex 32` makes"
         )
-    return found
+    return secret_given
 
 
 def secret(path: Path, option: str) -> str:

@@ -27,7 +27,7 @@ def line(user: str, password: str) -> str:
 
 def users(text: str, source: str) -> dict[str, str]:
     """The users of a file, and what is known of their passwords. Empty lines, and those that start with #, say nothing."""
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for number, given in enumerate(text.splitlines(), 1):
         if not given.strip() or given.startswith("#"):
             continue
@@ -35,12 +35,12 @@ def users(text: str, source: str) -> dict[str, str]:
         kind, *parts = known.split(":")
         if not colon or kind != "scrypt" or len(parts) != 2 or not all(_hex(part) for part in parts):
             raise CannotServe(f"{source}, line {number}: expected user:scrypt:salt:hash, as `streamtime password USER` writes it")
-        if user in found:
+        if user in hashes:
             raise CannotServe(f"{source}, line {number}: a second line for the user {user}")
-        found[user] = known
-    if not found:
+        hashes[user] = known
+    if not hashes:
         raise CannotServe(f"{source}: there is no user in it. `streamtime password USER` writes a line")
-    return found
+    return hashes
 
 
 def right(known: dict[str, str], user: str, password: str) -> bool:

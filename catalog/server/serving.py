@@ -170,17 +170,17 @@ def _say_ready(options: Options, ports: dict[str, int | None], seconds: float) -
         log("note", says="Spark Connect has no TLS of its own: put a proxy that has it before this port, or the token travels as it is")
     log("ready", **places, pid=os.getpid(), seconds=f"{seconds:.1f}")
     if options.ready_file:
-        found = {"pid": os.getpid(), "host": host, **{f"{door}_port": port for door, port in ports.items()}, **places}
+        facts = {"pid": os.getpid(), "host": host, **{f"{door}_port": port for door, port in ports.items()}, **places}
         partial = options.ready_file.with_name(f"{options.ready_file.name}.part")
-        partial.write_text(json.dumps(found, indent=2) + "\n")
+        partial.write_text(json.dumps(facts, indent=2) + "\n")
         partial.replace(options.ready_file)  # whoever waits for the file finds all of it
 
 
 def _health(state: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
-    found = {key: value for key, value in state.items() if key != "since"}
+    facts = {key: value for key, value in state.items() if key != "since"}
     if "since" in state:
-        found["seconds"] = round(time.monotonic() - state["since"])
-    return found | {
+        facts["seconds"] = round(time.monotonic() - state["since"])
+    return facts | {
         "sessions": {door: ledger.count(door) for door in ("connect", "thrift")},
         "running": len(ledger.running),
         "failed": ledger.failed,

@@ -79,29 +79,29 @@ class Vocabulary:
         if option and value:
             return list(_values(option, value[2], self._columns(text, rest, "") if value[2] else []))
         last = before[-1].word if before else ""
-        found = list(_options(spec, call[1], begun)) if spec and call and last not in OPERAND else []
+        offered = list(_options(spec, call[1], begun)) if spec and call and last not in OPERAND else []
         columns = self._columns(text, rest, begun) if begun or last in OPERAND or last in (",", "(") else []
-        if found and last == ",":
-            return found + columns
-        found += columns
+        if offered and last == ",":
+            return offered + columns
+        offered += columns
         if text.strip() == begun and begun:
-            found += _matching(self.commands, begun, "command")
+            offered += _matching(self.commands, begun, "command")
         if begun:
-            found += _matching(self.tables, begun, "table or view")
-            found += [Candidate(f"{s.name}(", len(begun), "table function") for s in self.specs if s.name.startswith(begun.upper())]
-            found += _matching(self.keywords, begun, "keyword")
-            found += _matching(self.functions, begun, "function")
+            offered += _matching(self.tables, begun, "table or view")
+            offered += [Candidate(f"{s.name}(", len(begun), "table function") for s in self.specs if s.name.startswith(begun.upper())]
+            offered += _matching(self.keywords, begun, "keyword")
+            offered += _matching(self.functions, begun, "function")
         elif last in RELATION:
-            found += _matching(self.tables, "", "table or view")
-        return found
+            offered += _matching(self.tables, "", "table or view")
+        return offered
 
     def _columns(self, text: str, rest: str, begun: str) -> list[Candidate]:
         """The columns of the tables in the statement around the cursor; behind `alias.`, of that one."""
         qualifier, _, name = begun.rpartition(".")
         named = relations(text, rest)
         wanted = [named[qualifier.lower()]] if qualifier.lower() in named else [] if qualifier else dict.fromkeys(named.values())
-        found = dict.fromkeys(c for table in wanted for c in self.columns(table) if c.lower().startswith(name.lower()))
-        return [Candidate(c if c.isidentifier() else quoted(c), len(name), "column") for c in found]
+        offered = dict.fromkeys(c for table in wanted for c in self.columns(table) if c.lower().startswith(name.lower()))
+        return [Candidate(c if c.isidentifier() else quoted(c), len(name), "column") for c in offered]
 
 
 class Learned:

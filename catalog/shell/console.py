@@ -90,10 +90,10 @@ class Console:
     def _write(self, df: DataFrame, counts: list[Limited]) -> None:
         limit, spool = self.limit, self.connection.folder
         if self.form == "json":
-            found = json_texts(df, limit, spool)
-            rendered: Iterator[str] = (cell or "null" for (cell,) in found)
+            shown = json_texts(df, limit, spool)
+            rendered: Iterator[str] = (cell or "null" for (cell,) in shown)
         else:
-            result, found = texts(df, limit, spool)
+            result, shown = texts(df, limit, spool)
             if self.form not in STREAMED:
                 result = Result(result.names, list(result.rows), result.numeric)  # computed before the first line is written
             rendered = lines(result, self.form, self._width())
@@ -103,7 +103,7 @@ class Console:
                 self.progress.hide()
             self.out.write(line + "\n")
         self.out.flush()
-        counts.append(found)
+        counts.append(shown)
 
     def _width(self) -> int | None:
         return shutil.get_terminal_size().columns if self.out.isatty() else None

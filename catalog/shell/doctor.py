@@ -143,8 +143,8 @@ def requirements() -> dict[str, str]:
         required = importlib.metadata.requires("streamtime") or ()
     except importlib.metadata.PackageNotFoundError:  # which has a line of its own
         required = ()
-    found = {re.split(r"[^\w.-]", r, maxsplit=1)[0]: r for r in required if ";" not in r}
-    return {name: requirement for name, requirement in found.items() if name != "pyspark"}
+    by_name = {re.split(r"[^\w.-]", r, maxsplit=1)[0]: r for r in required if ";" not in r}
+    return {name: requirement for name, requirement in by_name.items() if name != "pyspark"}
 
 
 def required(package: str, wanted: str) -> str:

@@ -64,11 +64,11 @@ def _python(text: str) -> str:
 
 
 def _place(text: str, sql: str) -> list[str]:
-    found = POSITION.search(text)
-    if not found:
+    place = POSITION.search(text)
+    if not place:
         return []
-    number, column = (int(found[1]), int(found[2])) if found[1] else (int(found[3]), int(found[4]))
-    if "position" in found[0]:  # which counts from 1, where `pos` counts from 0
+    number, column = (int(place[1]), int(place[2])) if place[1] else (int(place[3]), int(place[4]))
+    if "position" in place[0]:  # which counts from 1, where `pos` counts from 0
         column -= 1
     source = sql.splitlines()
     if not 0 < number <= len(source) or column > len(source[number - 1]):

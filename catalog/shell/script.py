@@ -32,10 +32,10 @@ def tokens(text: str) -> list[Token]:
 def finished(text: str) -> bool:
     """Whether a text ends with the semicolon of its last statement, comments aside."""
     try:
-        found = tokens(text)
+        words = tokens(text)
     except Unclosed:
         return False
-    return bool(found) and found[-1].word == ";"
+    return bool(words) and words[-1].word == ";"
 
 
 def statements(text: str) -> Iterator[CommentedStatement]:

@@ -80,14 +80,14 @@ class Statement(Source):
 
     def calls(self, functions: Collection[str]) -> list[Call]:
         """The calls, each after those that it may read: nested ones and those in earlier definitions end before it."""
-        found = []
+        calls_here = []
         withs = list(self.withs())
         for i, arguments in self.argument_lists(functions):
             first = self._qualified(i)
             assert first is not None
             if any(self._table_at(self.value_at(a)) for a in arguments) or self.reads_a_relation(first):
-                found.append(self._call(first, i, arguments, withs))
-        return sorted(found, key=lambda c: c.span[1])
+                calls_here.append(self._call(first, i, arguments, withs))
+        return sorted(calls_here, key=lambda c: c.span[1])
 
     def argument_lists(self, functions: Collection[str]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
         """Where a name of these functions stands before a list in parentheses; and the arguments, whatever they are."""
@@ -275,5 +275,5 @@ def spoken(text: str) -> list[str]:
     if not cut or cut[0].word == "BEGIN":
         return [text]
     pieces = [text[start:end].lstrip() if start else text[:end] for start, end in statements(text)]
-    found = [p for p in pieces if tokens(p)]
-    return [text] if len(found) == 1 else found or [text]
+    written = [p for p in pieces if tokens(p)]
+    return [text] if len(written) == 1 else written or [text]

@@ -41,16 +41,16 @@ def literal(text: str) -> Value | None:
     """The value of a plain literal; None for anything that Spark should read."""
     if text.lower() in WORDS:
         return WORDS[text.lower()]
-    if found := STRING.fullmatch(text):
-        return Value(found[1], "STRING", f"'{found[1]}'")
-    if found := RAW.fullmatch(text):
-        value = found[1] or found[2] or ""
+    if match := STRING.fullmatch(text):
+        return Value(match[1], "STRING", f"'{match[1]}'")
+    if match := RAW.fullmatch(text):
+        value = match[1] or match[2] or ""
         escaped = value.replace("\\", "\\\\").replace("'", "\\'")
         return Value(value, "STRING", f"'{escaped}'")
     if INTEGER.fullmatch(text):
         return Value(int(text), "INT", str(int(text)))
-    if found := INTERVAL.fullmatch(text):
-        number, unit = int(found[1].strip("'")), found[2].upper()
+    if match := INTERVAL.fullmatch(text):
+        number, unit = int(match[1].strip("'")), match[2].upper()
         length = datetime.timedelta(**{f"{unit.lower()}s": number})
         return Value(length, f"INTERVAL {unit}", f"INTERVAL '{number if unit == 'DAY' else f'{number:02d}'}' {unit}")
     if STRINGS.fullmatch(text):
@@ -79,9 +79,9 @@ def _computed(statement: Statement, call: Call, asked: Sequence[Argument], run: 
     collected = [i for i, kind in enumerate(kinds) if _collected(kind)]
     names = [f"c{i}" for i in range(len(kinds))]
     row = df.toDF(*names).select(*[names[i] for i in collected]).collect()[0] if collected else ()
-    found: dict[int, Any] = dict(zip(collected, row, strict=True))
+    values: dict[int, Any] = dict(zip(collected, row, strict=True))
     written = [_written(text, name, kind) for text, name, kind in zip(texts, df.columns, kinds, strict=True)]
-    return [Value(found.get(i, object()), kind.simpleString().upper(), written[i]) for i, kind in enumerate(kinds)]
+    return [Value(values.get(i, object()), kind.simpleString().upper(), written[i]) for i, kind in enumerate(kinds)]
 
 
 def _in_place(text: str, start: int, spans: Sequence[Span]) -> str:

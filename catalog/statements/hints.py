@@ -50,13 +50,13 @@ def of_syntax(text: str, offset: int) -> str | None:
 
 def too_deep(text: str) -> tuple[str, int]:
     """For a text that took more of the JVM's stack than there is: what to say, and where it is deepest."""
-    found = NAMES.search(text)
+    match = NAMES.search(text)
     depth = deepest = at = 0
     for token in Statement(text).tokens:
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         if depth > deepest:
             deepest, at = depth, token.start
-    name = found[0].upper() if found else "AS_OF_JOIN"
+    name = match[0].upper() if match else "AS_OF_JOIN"
     return str(CallError(name, None, f"the statement {TOO_DEEP}", "Take it apart, with WITH or views.")), at
 
 
@@ -120,11 +120,11 @@ def _in_subquery(source: Statement, i: int) -> bool:
 
 def _calls(source: Statement) -> list[tuple[int, int, int]]:
     """Where names of the pack stand before a parenthesis: the name, the parenthesis, and where that is closed, or the end of the text."""
-    found = []
+    calls = []
     for i, token in enumerate(source.tokens):
         if token.name in SPECS and source.word(i + 1) == "(" and source.word(i - 1) != ".":
-            found.append((i, i + 1, source.closing.get(i + 1, len(source.tokens))))
-    return found
+            calls.append((i, i + 1, source.closing.get(i + 1, len(source.tokens))))
+    return calls
 
 
 def _of_call(source: Statement, spec: Spec, name: int, opening: int, end: int) -> str | None:
@@ -260,8 +260,8 @@ def explain(error: Exception, text: str) -> None:
     """Put a note to PySpark's error about a text, where there is a hint for it that it does not have."""
     condition = (error.getCondition() if isinstance(error, PySparkException) else None) or ""
     hint: str | None = None
-    if condition == "PARSE_SYNTAX_ERROR" and (found := PLACE.search(str(error))):
-        hint = of_syntax(text, offset(text, int(found[1]), int(found[2])))
+    if condition == "PARSE_SYNTAX_ERROR" and (place := PLACE.search(str(error))):
+        hint = of_syntax(text, offset(text, int(place[1]), int(place[2])))
     elif condition and isinstance(error, PySparkException):
         hint = of_analysis(condition, error.getMessageParameters() or {}, text)
     if hint is None and isinstance(error, AnalysisException) and NAMES.search(text):

@@ -67,30 +67,30 @@ def relations(statement: Statement, rows: TableArgument) -> list[tuple[str | Non
 
 def beside(source: Source, start: int, end: int) -> list[tuple[str | None, Span]]:
     """The relations of a FROM that starts at this token: the names that qualify their columns, and where they stand."""
-    found = []
+    relations = []
     for i in source.level(start, end):
         if source.word(i) in ("FROM", "JOIN", ","):
             at = item(source, i + 1)
             name = source.tokens[at.after - 1].spelled if at.named and not at.alias else None
             if at.alias:
                 name = next(t.spelled for t in source.within([at.alias]))
-            found.append((name, source.span(at.start, at.after)))
+            relations.append((name, source.span(at.start, at.after)))
         elif i > start and source.word(i) in ENDS_FROM:
             break
-    return found
+    return relations
 
 
 def columns(df: DataFrame, tables: Sequence[tuple[str | None, Span]], known: Mapping[Span, Columns]) -> Columns:
     """The columns of a side, given those of other calls; without tables where USING or a query has mixed them."""
-    names, found = df.columns, list[Column]()
+    names, shown = df.columns, list[Column]()
     for table, span in tables:
         if span in known:
-            found += known[span]
+            shown += known[span]
         elif table is not None:
-            found += [Column(table, n) for n in (names if len(tables) == 1 else df.select(f"{quoted(table)}.*").columns)]
+            shown += [Column(table, n) for n in (names if len(tables) == 1 else df.select(f"{quoted(table)}.*").columns)]
     same = Names(df.sparkSession).same
-    matching = len(found) == len(names) and all(same(c.name, n) for c, n in zip(found, names, strict=True))
-    return tuple(found) if matching else tuple(Column(None, n) for n in names)
+    matching = len(shown) == len(names) and all(same(c.name, n) for c, n in zip(shown, names, strict=True))
+    return tuple(shown) if matching else tuple(Column(None, n) for n in names)
 
 
 def with_tables(df: DataFrame, having: Columns) -> tuple[DataFrame, Columns]:

@@ -29,7 +29,7 @@ def with_single_partition(text: str, plain: str, functions: Collection[str]) -> 
 def _clauses(text: str, functions: Collection[str]) -> list[Span]:
     """Where ORDER BY follows right upon TABLE(..), in the calls of these functions; each to the end of its argument."""
     source = Statement(text)
-    found = []
+    clauses = []
     for _, arguments in source.argument_lists(functions):
         for argument in arguments:
             start, end = source.value_at(argument)
@@ -37,5 +37,5 @@ def _clauses(text: str, functions: Collection[str]) -> list[Span]:
             if after is None or source.words(after, 2) not in (["ORDER", "BY"], ["SORT", "BY"]) or after + 2 >= end:
                 continue
             if not any(source.word(i) in ("PARTITION", "DISTRIBUTE") for i in source.level(after, end)):
-                found.append(source.span(after, end))
-    return sorted(found)
+                clauses.append(source.span(after, end))
+    return sorted(clauses)

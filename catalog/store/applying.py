@@ -188,8 +188,8 @@ class _Applier:
 
     def _commits(self, session: SparkSession) -> int:
         """How often deletions were remembered."""
-        found: int = session.sql(f"DESCRIBE HISTORY {self.deletions} LIMIT 1").collect()[0]["version"]
-        return found
+        newest: int = session.sql(f"DESCRIBE HISTORY {self.deletions} LIMIT 1").collect()[0]["version"]
+        return newest
 
     def _retried(self, session: SparkSession, work: Callable[[], Any]) -> Any:
         """Until it is not in conflict with another writer."""

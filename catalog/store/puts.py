@@ -289,7 +289,7 @@ def writer(spark: SparkSession, table: str) -> Writer:
     """This process's writer of a table, given by its full name."""
     key = (spark.sparkContext.applicationId, table.lower())
     with _making:
-        found = _writers.get(key)
-        if found is None:
-            found = _writers[key] = Writer(spark)
-        return found
+        known = _writers.get(key)
+        if known is None:
+            known = _writers[key] = Writer(spark)
+        return known

@@ -183,23 +183,23 @@ class VersionedTable:
         try:
             micros = F.expr(microseconds(quoted(layout.time.name), layout.time.dataType))
             reached = judged.where("reason IS NULL OR reason = 'overwritten'").agg(F.max(micros)).first()[0]  # type: ignore[index]
-            found: list[DataFrame] = []
+            judgements: list[DataFrame] = []
 
             def judge(clock: int | None) -> tuple[DataFrame | None, int | None]:
                 past = F.coalesce(F.lit(refused(micros, clock, grace)), F.lit(False))
                 final = F.when(past & F.coalesce(F.col("reason") == "overwritten", F.lit(True)), "too_old").otherwise(F.col("reason"))
-                found[:] = [judged.withColumn("reason", final)]
-                stored = found[0].where("reason IS NULL").select(*map(quoted, layout.schema.names))
+                judgements[:] = [judged.withColumn("reason", final)]
+                stored = judgements[0].where("reason IS NULL").select(*map(quoted, layout.schema.names))
                 return (stored if reached is not None else None), (moved(clock, reached) if grace is not None else None)
 
             with self._writer.turn():
                 repeated = self._writer.transact(layout, judge, batch)
             if repeated:
                 return Report(0, repeated=True)
-            counts = {r["reason"]: r["count"] for r in found[0].groupBy("reason").count().collect()}
+            counts = {r["reason"]: r["count"] for r in judgements[0].groupBy("reason").count().collect()}
             accepted = counts.pop(None, 0) + counts.pop("overwritten", 0)
             shown = [*(n for n in layout.schema.names if n != layout.mark), "reason"]
-            dropped = found[0].where("reason <> 'overwritten'").select(*map(quoted, shown)).localCheckpoint() if counts else ()
+            dropped = judgements[0].where("reason <> 'overwritten'").select(*map(quoted, shown)).localCheckpoint() if counts else ()
             return Report(accepted, counts, rows=dropped)
         finally:
             judged.unpersist()
@@ -223,8 +223,8 @@ class VersionedTable:
             "time": place[layout.time.name],
             "output": "all",
         }
-        found = _versions(renamed, options, layout.declaration.grace)
-        return found.select(*[named(p).alias(n) for n, p in place.items()], "reason")
+        versions = _versions(renamed, options, layout.declaration.grace)
+        return versions.select(*[named(p).alias(n) for n, p in place.items()], "reason")
 
     # -- reading
 
@@ -255,8 +255,8 @@ class VersionedTable:
         declaration = self._layout.declaration
         options: dict[str, Any] = {"keys": [quoted(k) for k in declaration.key], "order_by": [quoted(self._layout.time.name)]}
         options |= {"deleted": declaration.deleted} if declaration.deleted else {}
-        found = _versions(self.spark.table(self.table), options, retention=declaration.retention)
-        return found.drop(self._layout.mark) if self._layout.mark else found
+        answer = _versions(self.spark.table(self.table), options, retention=declaration.retention)
+        return answer.drop(self._layout.mark) if self._layout.mark else answer
 
     @property
     def _begun(self) -> Column:
@@ -279,8 +279,8 @@ class VersionedTable:
         equal = F.lit(True)
         for name, value in zip(self._layout.declaration.key, self._key(key), strict=True):
             equal &= F.col(quoted(name)) == F.lit(value).cast(self._layout.schema[name].dataType)
-        found = self._ended(df.where(equal), df).withColumn("__at", F.lit(at).cast(kind))
-        return found.withColumn("__at", F.expr(microseconds("`__at`", kind)))
+        rows = self._ended(df.where(equal), df).withColumn("__at", F.lit(at).cast(kind))
+        return rows.withColumn("__at", F.expr(microseconds("`__at`", kind)))
 
     def _ended(self, rows: DataFrame, whole: DataFrame | None = None) -> DataFrame:
         """With `valid_to`, the same as `__ends` in microseconds, and stream time as `__clock`."""
@@ -289,8 +289,8 @@ class VersionedTable:
         in_time = Window.partitionBy(*map(quoted, layout.declaration.key)).orderBy(quoted(layout.time.name), *others)
         clock = (whole if whole is not None else rows).agg(layout.stream_time).scalar()
         ends = F.lead(F.col(quoted(layout.time.name))).over(in_time)
-        found = rows.withColumns({"valid_to": ends, "__clock": clock})
-        return found.withColumn("__ends", F.expr(microseconds("valid_to", layout.time.dataType)))
+        ended = rows.withColumns({"valid_to": ends, "__clock": clock})
+        return ended.withColumn("__ends", F.expr(microseconds("valid_to", layout.time.dataType)))
 
     def _rows(self, rows: DataFrame) -> list[Row]:
         """As they are shown, newest first."""
@@ -348,10 +348,10 @@ def delta(spark: SparkSession, who: str = NAME) -> Iterator[None]:
 
 def query_id(spark: SparkSession, app_id: str | None, who: str, fix: str) -> str:
     """What a streaming query is known by, whose micro-batches count once."""
-    found = app_id or spark.sparkContext.getLocalProperty(QUERY)
-    if found is None:
+    identifier = app_id or spark.sparkContext.getLocalProperty(QUERY)
+    if identifier is None:
         raise CallError(who, "`app_id`", "is missing: Spark does not say which query this is", fix)
-    return found
+    return identifier
 
 
 def qualified(spark: SparkSession, table: str, who: str = NAME) -> str:

@@ -69,7 +69,7 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
         retention=call["retention"],
         exact=exact,
         first=call["ties"] == "first",
-        found=FOUND,
+        has_version=FOUND,
         expired=EXPIRED,
     )
     options = {"grace": call["grace"], "retention": call["retention"], "ties": call["ties"] or "last"}
@@ -88,8 +88,8 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
     match = F.when(named(FOUND), F.struct(*(named(n).alias(o) for o, n in of_right.items())))
     lefts = [named(n).alias(o) for o, n in zip(left.df.columns, names[0], strict=True)]
     joined = left.with_df(df.select(*lefts, match.alias(MATCH), EXPIRED))
-    found = checked(call, left.time, right, (deleted,) if deleted else ())
-    return joined.with_df(joined.df.withColumn(MATCH, found)), F.when(named(EXPIRED), "expired")
+    version = checked(call, left.time, right, (deleted,) if deleted else ())
+    return joined.with_df(joined.df.withColumn(MATCH, version)), F.when(named(EXPIRED), "expired")
 
 
 def _renamed(field: T.StructField, name: str) -> T.StructField:

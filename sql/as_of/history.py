@@ -66,7 +66,7 @@ def past(call: Bound, keys: list[KeyPair], others: list[Conjunct], at: Expressio
     apart = "The times of its commits are asked, since it declares no event time. "
     apart = apart + by_its_own if by_its_own else "Join on all the columns that tell rows apart."
     try:
-        found = history(call.session, call["history"], [quoted(n) for n in names], apart=apart)
+        versions = history(call.session, call["history"], [quoted(n) for n in names], apart=apart)
     except NoHistory as error:
         if by_its_own and " is a view" in error.problem:  # which declares nothing of its own
             by_its_own = by_its_own.replace(
@@ -75,15 +75,15 @@ def past(call: Bound, keys: list[KeyPair], others: list[Conjunct], at: Expressio
         raise call.refuse("`history`", error.problem, by_its_own or error.fix) from None
     except CallError as error:
         raise call.refuse("`history`", error.problem, error.fix) from None
-    rows = found.rows
+    rows = versions.rows
     if unit == TIMESTAMP:
         times = Sort(at), Sort(Expression.parse("valid_from"))
-        return Past(rows, times, keys, others, until="valid_to", begins=found.began)
+        return Past(rows, times, keys, others, until="valid_to", begins=versions.began)
     if call["tolerance"] is not None:
         raise call.refuse("`tolerance`", "is a length of time, and versions are counted", "Leave it out.")
     numbers = [f"timestamp_micros(CAST({text} AS BIGINT))" for text in (at.text, "from_version", "to_version")]  # in their order
     left, right = (Sort(Expression.parse(n)) for n in numbers[:2])
-    return Past(rows, (left, right), keys, others, until=numbers[2], begins=found.first)
+    return Past(rows, (left, right), keys, others, until=numbers[2], begins=versions.first)
 
 
 def declaring(call: Bound, keys: Sequence[str]) -> str:

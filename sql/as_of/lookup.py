@@ -171,12 +171,12 @@ def checked(call: Bound, time: Ref, right: Frame, deleted: tuple[str, ...] = ())
     ends = [field(MATCH, until.name) for until in right.extras.get("until", ())]
     good += [end.isNull() | (time.column < end) for end in ends]
     good += [~F.coalesce(field(MATCH, flag), F.lit(False)) for flag in deleted]
-    found = F.when(functools.reduce(operator.and_, good), named(MATCH)) if good else named(MATCH)
+    version = F.when(functools.reduce(operator.and_, good), named(MATCH)) if good else named(MATCH)
     if call["ties"] != "error":
-        return found
+        return version
     at = field(MATCH, right.time.name).cast("string")
     message = F.concat(F.lit(f"{call.spec.name}, `ties`: the right side has several rows of one key at "), at, F.lit(f". {TIES_FIX}"))
-    return F.when(field(MATCH, TIED), F.raise_error(message)).otherwise(found)
+    return F.when(field(MATCH, TIED), F.raise_error(message)).otherwise(version)
 
 
 def meaning(call: Bound, sides: Sides) -> tuple[str, bool]:

@@ -25,8 +25,8 @@ def parts(text: str) -> list[str]:
 
 def plain(text: str) -> str | None:
     """The name that SQL text gives, if that is all it does: `a b` in backquotes, but not a.b, which is a field or a table's column."""
-    found = parts(text)
-    return found[0] if len(found) == 1 else None
+    names = parts(text)
+    return names[0] if len(names) == 1 else None
 
 
 def is_reserved(name: str) -> bool:

@@ -50,12 +50,12 @@ class Sort:
     @staticmethod
     def parse(text: str) -> Sort:
         """From SQL text such as `ts DESC NULLS LAST`; nulls come first going up and last going down, as in Spark."""
-        found = DIRECTION.search(text)
-        if not found:
+        direction = DIRECTION.search(text)
+        if not direction:
             return Sort(Expression.parse(text))
-        ascending = (found[1] or "ASC").upper() == "ASC"
-        nulls = (found[2] or found[3] or ("FIRST" if ascending else "LAST")).upper()
-        return Sort(Expression.parse(text[: found.start()]), ascending, nulls == "FIRST")
+        ascending = (direction[1] or "ASC").upper() == "ASC"
+        nulls = (direction[2] or direction[3] or ("FIRST" if ascending else "LAST")).upper()
+        return Sort(Expression.parse(text[: direction.start()]), ascending, nulls == "FIRST")
 
 
 @dataclass(frozen=True)

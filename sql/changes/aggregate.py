@@ -74,8 +74,8 @@ def given(call: Bound) -> Judged:
     by = frame.extras["group_by"]
     refs = [("`group_by`", r) for r in by] + [("`clock_by`", r) for r in frame.extras.get("clock_by", ())]
     refuse_computed(call, frame, refs + [("ORDER BY", r) for r in of_order(frame.order)])
-    found = iter(frame.extras.get("aggregates", ()))
-    of = [next(found) if one.argument else None for one in asked]
+    columns = iter(frame.extras.get("aggregates", ()))
+    of = [next(columns) if one.argument else None for one in asked]
     for one, ref in zip(asked, of, strict=True):
         types(call, one, ref)
         if ref is not None and one.function in ("min", "max") and not isinstance(ref.type, COMPARED):

@@ -51,15 +51,15 @@ class Both:
 def foreign_key(call: Bound) -> tuple[Expression, ...]:
     """What `on` names: columns of the left side, with or without `l.` before them."""
     known = call.tables[0].df.columns
-    found, text = [], call["on"]
+    columns, text = [], call["on"]
     try:
         parts = [text[some[0].start : some[-1].end + 1] for some in items(sqlglot.tokenize(text, dialect="spark")) if some]
     except SqlglotError:
         parts = [text]
     for part in parts:
         short = part.removeprefix("l.")
-        found.append(Expression.parse(short if call.names.find(plain(short), known) else part))
-    return tuple(found)
+        columns.append(Expression.parse(short if call.names.find(plain(short), known) else part))
+    return tuple(columns)
 
 
 def sides(call: Bound) -> tuple[Side, Side]:

@@ -168,9 +168,9 @@ def plan(call: Bound) -> DataFrame:
     rows = call.session.range(1).select(F.lit(NOTHING).alias("kind"), *[F.lit(None).cast(k).alias(f) for f, k in [*kinds.items()][1:]])
     given = set[str]()
     for table, df in tables.items():
-        found = _columns(call, table, df)
-        given |= found.keys() & {"alive", "lag"}
-        columns = {"kind": F.lit(KINDS[table])} | {f: F.lit(FIELDS[f][1]) for f in OF_TABLE[table] if f in FIELDS} | found
+        by_role = _columns(call, table, df)
+        given |= by_role.keys() & {"alive", "lag"}
+        columns = {"kind": F.lit(KINDS[table])} | {f: F.lit(FIELDS[f][1]) for f in OF_TABLE[table] if f in FIELDS} | by_role
         if table == MEMBERS:
             columns["tags"] = F.array(*[named(df.columns[_place(call, table, df, tag)]).cast("string") for tag in call["tags"] or ()])
         rows = rows.unionAll(df.select(*[columns.get(f, F.lit(None)).cast(kinds[f]).alias(f) for f in kinds]))
@@ -193,7 +193,7 @@ def plan(call: Bound) -> DataFrame:
 
 def _columns(call: Bound, table: str, df: DataFrame) -> dict[str, Column]:
     """Those of a table's columns that the plan is made of, by their names there."""
-    found = {}
+    by_role = {}
     for name in OF_TABLE[table]:
         if name not in FIELDS or call.names.among(name, df.columns):
             place = _place(call, table, df, name)
@@ -202,8 +202,8 @@ def _columns(call: Bound, table: str, df: DataFrame) -> dict[str, Column]:
                 expected = EXPECTED[FIELDS[name][0]]
                 if not isinstance(kind, (*expected[1], T.NullType)):
                     raise call.refuse(f"`{table}`", f"expected {expected[0]} as `{name}`, got {kind.simpleString().upper()}", "Cast it.")
-            found[name] = named(df.columns[place])
-    return found
+            by_role[name] = named(df.columns[place])
+    return by_role
 
 
 def _place(call: Bound, table: str, df: DataFrame, name: str) -> int:

@@ -134,8 +134,8 @@ def plan(call: Bound) -> DataFrame:
         fresh = in_time(frame, takes_part, call["size"], call["slide"] or call["size"], of_time_windows(call["grace"]), again)
         if fresh is not None:
             fresh, names = fresh.comparable(fresh.keys)
-            found = {"window_start": named(START), "window_end": named(END)}
-            return outcome(call, _first(fresh, [named(n) for n in names]), named(VERDICT), frame.time.column, REASONS, found, {})
+            window = {"window_start": named(START), "window_end": named(END)}
+            return outcome(call, _first(fresh, [named(n) for n in names]), named(VERDICT), frame.time.column, REASONS, window, {})
     frame, stream_time = clocked(frame, takes_part)
     if rows_only:
         frame = chosen(frame, takes_part)

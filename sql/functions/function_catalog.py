@@ -53,7 +53,7 @@ Row = tuple[str, str | None, int, str | None, str | None, bool | None, str | Non
 
 def rows(specs: Sequence[Spec]) -> list[Row]:
     """The rows of FUNCTION_CATALOG."""
-    found: list[Row] = []
+    arguments: list[Row] = []
     for s in specs:
         clauses = " PARTITION BY .. ORDER BY .." if s.has_clauses else ""
         tables: list[Row] = [
@@ -74,8 +74,8 @@ def rows(specs: Sequence[Spec]) -> list[Row]:
             (s.name, o.name, s.tables + i, o.kind.sql, o.allowed, o.required, o.default_text or None, o.help, s.rules)
             for i, o in enumerate(s.options)
         ]
-        found += tables + options or [(s.name, None, 0, None, None, None, None, s.summary, s.rules)]
-    return found
+        arguments += tables + options or [(s.name, None, 0, None, None, None, None, s.summary, s.rules)]
+    return arguments
 
 
 def spec(shelf: Callable[[], Sequence[Spec]]) -> Spec:

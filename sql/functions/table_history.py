@@ -115,10 +115,10 @@ class Commit(Kind):
 
 def plan(call: Bound) -> DataFrame:
     """TABLE_HISTORY as a DataFrame."""
-    found = history(call.session, call["table"], call["keys"], call["from"], call["to"])
-    if found.declaration is not None:
-        call.depends_on(found.declaration.said)
-    return found.rows
+    versions = history(call.session, call["table"], call["keys"], call["from"], call["to"])
+    if versions.declaration is not None:
+        call.depends_on(versions.declaration.said)
+    return versions.rows
 
 
 SPEC = Spec(

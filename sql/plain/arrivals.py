@@ -168,7 +168,7 @@ def _folded(frame: Frame, asked: Intervals) -> DataFrame:
     """Row by row, as the rules say it: a key's rows are numbered, and each finds its verdict by number."""
     within, keys = asked.within, [*map(named, asked.identity)]
     rows = frame.df
-    found = frame.only(named(AT).isNotNull()).df.groupBy(*keys).agg(collected(ROW, AT, SINCE, SOURCE))
+    rows_of_keys = frame.only(named(AT).isNotNull()).df.groupBy(*keys).agg(collected(ROW, AT, SINCE, SOURCE))
     at, since, source, row = (f"one.{quoted(name)}" for name in (AT, SINCE, SOURCE, ROW))
     last, first = plus("so_far.at", within), minus("so_far.at", within)
     near = f"{at} BETWEEN {first} AND {last}"
@@ -193,7 +193,7 @@ def _folded(frame: Frame, asked: Intervals) -> DataFrame:
     none = f"slice(array(struct({unknown})), 1, 0)"
     verdicts = fold(start, moved, f"{alive} AND NOT {again}", f"array({verdict})", none)
     its = {i: f"{PREFIX}its_{i}" for i in (*asked.identity, ROW)}
-    told = found.select(*keys, F.explode(expression(verdicts)).alias("one")).select(*keys, "one.*").withColumnsRenamed(its)
+    told = rows_of_keys.select(*keys, F.explode(expression(verdicts)).alias("one")).select(*keys, "one.*").withColumnsRenamed(its)
     same = functools.reduce(operator.and_, (named(mine) == named(other) for mine, other in its.items()))
     rows = rows.join(told, same, "left")  # not null-safe on purpose: a row with a null key or time is nobody's duplicate
     if asked.keep != "unique":

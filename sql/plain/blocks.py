@@ -59,10 +59,10 @@ def answered(rows: DataFrame, identity: Sequence[str], question: Question, into:
     cut = cut.withColumn(BLOCK, expression(f"shiftright({quoted(q.place)}, {quoted(LEVEL)}) - if({quoted(ASKED)}, 1, 0)"))
     order = [sorted_by(quoted(q.at), ascending=not q.later), sorted_by(quoted(ASKED), ascending=q.equal), place.asc()]
     within = Window.partitionBy(*keys, named(LEVEL), named(BLOCK)).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
-    found = F.last(F.when(~named(ASKED), named(q.told)), ignorenulls=True).over(within)
+    answer = F.last(F.when(~named(ASKED), named(q.told)), ignorenulls=True).over(within)
     nearest = F.min if q.later else F.max
     by = [*dict.fromkeys(identity), q.at, q.place]
-    told = cut.withColumn(into, found).where(named(ASKED)).groupBy(*map(named, by)).agg(nearest(named(into)).alias(into))
+    told = cut.withColumn(into, answer).where(named(ASKED)).groupBy(*map(named, by)).agg(nearest(named(into)).alias(into))
     its = {name: f"{PREFIX}its_{name}" for name in by}
     same = functools.reduce(operator.and_, (named(mine) == named(other) for mine, other in its.items()))
     return rows.join(told.withColumnsRenamed(its), asks & same, "left")  # not null-safe on purpose: a row that asks has a key and a time

@@ -59,9 +59,9 @@ def with_extremes(rows: DataFrame, identity: Sequence[str], order: Sequence[Colu
     rows = rows.withColumns(numbers | {name: one.of(value, so_far) for name, (one, value) in best.items()})
     cut = _cut(_with_stretches(rows, keys, comes, [*values.values()], [*best], columns))
     in_block = Window.partitionBy(*keys, named(LEVEL), named(NUMBER))
-    found = {name: F.when(named(GOES), one.of(value, in_block)).otherwise(named(name)) for name, (one, value) in best.items()}
+    extremes = {name: F.when(named(GOES), one.of(value, in_block)).otherwise(named(name)) for name, (one, value) in best.items()}
     change = Window.partitionBy(*keys, named(STEP))
-    told = cut.withColumns(found).where(named(OF).isNull()).withColumns({name: one.of(name, change) for name, (one, _) in best.items()})
+    told = cut.withColumns(extremes).where(named(OF).isNull()).withColumns({name: one.of(name, change) for name, (one, _) in best.items()})
     row = F.inline(F.array_compact(F.array(named(ROW))))  # which leaves out those of values, and knows that a row is none of them
     return told.select(row, *(named(b).alias(name) for b, name in zip(best, asked, strict=True)))
 

@@ -64,7 +64,7 @@ class Chain:
         since, at = ("one", "one") if alone else (f"one.{quoted(self.since)}", f"one.{quoted(self.at)}")
         chunk = expression(f"{quoted(self.row)} DIV {AT_ONCE}").alias(CHUNK)
         chunks = rows.groupBy(*by, chunk).agg(F.max(named(self.since)).alias("last"), F.collect_list(item).alias("items"))
-        found = chunks.groupBy(*by).agg(F.collect_list(F.struct("last", "items")).alias(FOUND))
+        chunks_of_keys = chunks.groupBy(*by).agg(F.collect_list(F.struct("last", "items")).alias(FOUND))
         none = f"slice(get({quoted(FOUND)}, 0).items, 1, 0)"
         took = f"struct({plus(at, self.within)} AS reach, concat(now.taken, array(one)) AS taken)"
         start = f"struct(so_far.reach AS reach, {none} AS taken)"
@@ -73,7 +73,7 @@ class Chain:
         start = f"struct({plus(self.start, self.within)} AS reach, slice(array({none}), 1, 0) AS taken)"
         step = f"(so_far, chunk) -> if(chunk.last > so_far.reach, {moved}, so_far)"
         every = f"flatten(aggregate(sort_array({quoted(FOUND)}), {start}, {step}).taken)"
-        one = found.select(*by, F.explode(expression(every)).alias("one"))
+        one = chunks_of_keys.select(*by, F.explode(expression(every)).alias("one"))
         return one.select(*by, F.col("one").alias(self.at)) if alone else one.select(*by, "one.*")
 
 

@@ -137,8 +137,8 @@ def _told(frame: Frame, identity: Sequence[str], gap: int, grace: int, falls: bo
         rows = rows.withColumns({FOLDED: F.max(named(BELOW)).over(spell), FURTHEST: furthest.over(spell)})
         folded = named(FOLDED) & (named(STARTS) | named(BELOW))
     some = frame.with_df(rows).only(folded).df.groupBy(*keys, named(SPELL))
-    found = some.agg(collected(ROW, SINCE, AT, LARGEST), *([] if falls else [F.max(named(FURTHEST)).alias(FURTHEST)]))
-    sessions = found.select(*keys, F.explode(expression(_sessions(gap, grace, falls))).alias("session"))
+    spells = some.agg(collected(ROW, SINCE, AT, LARGEST), *([] if falls else [F.max(named(FURTHEST)).alias(FURTHEST)]))
+    sessions = spells.select(*keys, F.explode(expression(_sessions(gap, grace, falls))).alias("session"))
     edges = [F.col(f"session.{field}").alias(edge) for field, edge in (("low", LOW), ("high", HIGH))]
     return sessions.select(*keys, *edges, F.explode(F.flatten("session.rows")).alias(OWNER))
 
@@ -213,8 +213,8 @@ def with_steps(
     )
     same = functools.reduce(operator.and_, (named(name) == named(its[name]) for name in (*identity, FIRST, ROW)))
     rows = rows.join(told, same, "left")  # not null-safe on purpose: a row with a null key or time takes no part
-    found = [name for name in its if name not in (*identity, FIRST, ROW)]
-    made = {name: F.when(named(FOLDED), named(its[name])).otherwise(named(name)) for name in found}
+    columns_told = [name for name in its if name not in (*identity, FIRST, ROW)]
+    made = {name: F.when(named(FOLDED), named(its[name])).otherwise(named(name)) for name in columns_told}
     made |= {STANDS: F.when(named(FOLDED), named(its[ROW]).isNotNull()).otherwise(named(STANDS))} if totals else {}
     return frame.with_df(rows.withColumns(made))
 

@@ -41,11 +41,11 @@ def with_due(rows: DataFrame, keys: Sequence[str], sort: Sequence[Column], befor
     first = {STRETCH: F.max(F.when(named(SURE), named(ROW))), FIRST: F.last(F.when(named(SURE), named(own)), ignorenulls=True)}
     rows = rows.withColumns({name: column.over(so_far) for name, column in first.items()})
     again = rows.where(~named(SURE) & (named(before) >= named(FIRST)))
-    found = again.groupBy(*key, named(STRETCH), named(FIRST)).agg(collected(ROW, before, own))
+    stretches = again.groupBy(*key, named(STRETCH), named(FIRST)).agg(collected(ROW, before, own))
     reached = f"one.{quoted(before)} >= so_far.due AND so_far.due < {HIGHEST}L"
     moved = f"if({reached}, one.{quoted(own)}, so_far.due) AS due"
     takers = fold({"due": quoted(FIRST)}, moved, reached, "array(one)", f"slice({quoted(FOUND)}, 1, 0)")
-    further = found.select(*key, F.explode(expression(takers)).alias("one"))
+    further = stretches.select(*key, F.explode(expression(takers)).alias("one"))
     further = further.select(*key, F.col(f"one.{ROW}").alias(ROW), F.col(f"one.{own}").alias(TAKES), F.lit(True).alias(FURTHER))
     both = rows.withColumns({TAKES: F.when(named(SURE), named(own)), FURTHER: F.lit(False)}).unionByName(further, allowMissingColumns=True)
     placed = Window.partitionBy(*key).orderBy(named(ROW), named(FURTHER).desc()).rowsBetween(Window.unboundedPreceding, 0)

@@ -69,8 +69,8 @@ def for_partitions(number: int) -> int:
 def partitions() -> int:
     """How many partitions the state of the query has that this task belongs to."""
     task = TaskContext.get()
-    found = [task.getLocalProperty(name) for name in PARTITIONS] if task is not None else []
-    return int(next(filter(None, found), SPARKS_OWN))
+    numbers = [task.getLocalProperty(name) for name in PARTITIONS] if task is not None else []
+    return int(next(filter(None, numbers), SPARKS_OWN))
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -332,6 +332,6 @@ def _observed(counts: Sequence[str], seconds: Sequence[Seconds]) -> list[Column]
     ]
     for one in seconds:
         of, among = at[one.of], at[one.among]
-        found = F.min(F.when(among > 0, of)) if one.least else F.sum(of) / F.nullif(F.sum(among), F.lit(0))
-        late.append((found / 1e6).alias(one.name))
+        value = F.min(F.when(among > 0, of)) if one.least else F.sum(of) / F.nullif(F.sum(among), F.lit(0))
+        late.append((value / 1e6).alias(one.name))
     return [*totals, *late]

@@ -106,9 +106,9 @@ def prepared(call: Bound, **times: str) -> Frame:
 
 def refuse_versioned(call: Bound, schema: T.StructType) -> None:
     """A versioned table cannot be suppressed (rules S9, V9)."""
-    found = next((f.name for f in schema.fields if VERSIONED in f.metadata), None)
-    if found is not None:
-        raise _versioned(call, f"the input is a versioned table (`{found}` says so)")
+    column = next((f.name for f in schema.fields if VERSIONED in f.metadata), None)
+    if column is not None:
+        raise _versioned(call, f"the input is a versioned table (`{column}` says so)")
 
 
 def _versioned(call: Bound, what: str) -> CallError:
@@ -146,10 +146,10 @@ def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> D
     changes = _changelog(call, frame, until)
     if spreading:
         _travelling(call, changes.frame.df, [c.name for c in frame.columns])
-        found = spread(call, changes, until, at_end(function, call), clocks)
+        spread_out = spread(call, changes, until, at_end(function, call), clocks)
         if call["output"] == "metrics":
-            return _metrics(call, found)
-        frame = changes.frame.with_df(found)
+            return _metrics(call, spread_out)
+        frame = changes.frame.with_df(spread_out)
         return explained(call, frame, until) if call["output"] == "explain" else _reported(call, frame)
     kernel = _kernel(function, call, changes, until, clocks)
     decided = _decided(changes, kernel, _gathered(call, changes, kernel))

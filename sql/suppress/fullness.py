@@ -71,13 +71,13 @@ def _after(moment: Column, other: Column) -> Column:
 def _summed(rows: DataFrame, at: str) -> DataFrame:
     itself, buffered = named(IS_ROW), named(IS_ROW) & named(at).isNotNull()
     late = F.when(buffered, _after(named(ARRIVED), named(at)))
-    found = {f"{outcome}_total": F.count_if(itself & (named(OUTCOME) == outcome)) for outcome in OUTCOMES}
-    found |= {"rows": F.count_if(buffered), "late_sum": F.sum(late.cast("double")), "late_max": F.max(late)}
-    found |= {"low": F.min(named(at)), "high": F.max(named(at))}
+    sums = {f"{outcome}_total": F.count_if(itself & (named(OUTCOME) == outcome)) for outcome in OUTCOMES}
+    sums |= {"rows": F.count_if(buffered), "late_sum": F.sum(late.cast("double")), "late_max": F.max(late)}
+    sums |= {"low": F.min(named(at)), "high": F.max(named(at))}
     for name, held, amount in (("count", COUNT, F.lit(1)), ("size", SIZE, named(BYTES))):
         of_row = F.when(buffered, named(held))
-        found[f"{name}_current"] = F.sum(F.when(itself & (named(OUTCOME) == "held"), amount))
-        found |= {f"{name}_max": F.max(of_row), f"{name}_sum": F.sum(of_row)}
+        sums[f"{name}_current"] = F.sum(F.when(itself & (named(OUTCOME) == "held"), amount))
+        sums |= {f"{name}_max": F.max(of_row), f"{name}_sum": F.sum(of_row)}
     over = named(OVER)
-    found |= {"overtime_min": F.min(over), "overtime_sum": F.sum(over.cast("double")), "overtimes": F.count(over)}
-    return rows.agg(*(column.alias(name) for name, column in found.items()))
+    sums |= {"overtime_min": F.min(over), "overtime_sum": F.sum(over.cast("double")), "overtimes": F.count(over)}
+    return rows.agg(*(column.alias(name) for name, column in sums.items()))

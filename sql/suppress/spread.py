@@ -184,6 +184,6 @@ def _timed(rows: DataFrame, apart: TimedRanges | Sequence[str], columns: list[st
     is_row = named(ROW).isNotNull()
     together = [named(name) for name in moments.columns if name.startswith(APART)]
     falling = Window.partitionBy(*together).orderBy(named(MOMENT).desc(), is_row).rowsBetween(Window.unboundedPreceding, 0)
-    found = F.last(F.when(~is_row, F.struct(named(MOMENT), *by)), ignorenulls=True).over(falling)
+    moment = F.last(F.when(~is_row, F.struct(named(MOMENT), *by)), ignorenulls=True).over(falling)
     no_null = F.array_compact(F.array(named(ROW)))  # Spark then knows that there is a row, and which of its columns are never null
-    return moments.withColumn(FOUND, found).select(named(FOUND), F.inline(no_null))
+    return moments.withColumn(FOUND, moment).select(named(FOUND), F.inline(no_null))

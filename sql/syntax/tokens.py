@@ -146,10 +146,10 @@ def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
     """All of a text, cut: kinds and places. A comment that never ends goes on beyond the end."""
     at = 0
     while at < len(text):
-        found = LEXER.match(text, at)
-        assert found is not None
-        kind = found.lastgroup or ""
-        end = _after_comment(text, at) if kind == "comment" else found.end()
+        match = LEXER.match(text, at)
+        assert match is not None
+        kind = match.lastgroup or ""
+        end = _after_comment(text, at) if kind == "comment" else match.end()
         yield kind, at, end
         at = end
 

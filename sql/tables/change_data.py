@@ -83,9 +83,9 @@ def change_data(session: Any, name: str, changes: Sequence[Change], start: int, 
 
 def _piece(session: Any, name: str, start: int, end: int, function: str) -> DataFrame:
     reader = session.read.option("readChangeFeed", "true").option("startingVersion", start).option("endingVersion", end)
-    found: DataFrame = asked(name, function, lambda: reader.table(name))
-    refuse_foreign(found, function)
-    return found
+    rows: DataFrame = asked(name, function, lambda: reader.table(name))
+    refuse_foreign(rows, function)
+    return rows
 
 
 def _before(cut: Change, name: str | None) -> str | None:

@@ -50,4 +50,4 @@ def _foreign(kind: Any) -> str | None:
         if name not in OF_SPARK and not (isinstance(here, type) and issubclass(here, T.UserDefinedType)):
             return name
     inner = [f["type"] for f in kind.get("fields", ())] + [kind.get(part) for part in ("elementType", "keyType", "valueType", "sqlType")]
-    return next((found for one in inner if (found := _foreign(one)) is not None), None)
+    return next((other for one in inner if (other := _foreign(one)) is not None), None)

@@ -156,9 +156,9 @@ def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: li
     changes = changes.withColumn("number", F.row_number().over(in_time))
     ended = F.when((F.col("number") == 1) & (F.col("removed") > 0), version("old", none))
     began = F.when(F.col("written") == 1, version("new", bounds))
-    found = changes.select(F.explode(F.array_compact(F.array(ended, began))).alias("v"))
+    versions = changes.select(F.explode(F.array_compact(F.array(ended, began))).alias("v"))
     picked = [F.col(f"v.row.{quoted(f.name)}").alias(f.name, metadata=f.metadata) for f in columns]
-    return found.select(*picked, *[F.col(f"v.{n}") for n in ADDED])
+    return versions.select(*picked, *[F.col(f"v.{n}") for n in ADDED])
 
 
 def _same(old: str, new: str, kind: T.DataType) -> Column:
@@ -181,7 +181,7 @@ def _declaration(session: Any, name: str) -> Declaration:
 
 def _keys(session: Any, name: str, columns: list[T.StructField], given: Sequence[str]) -> list[str]:
     known = {f.name: f for f in columns}
-    found = []
+    keys = []
     for text in given:
         field = known.get(Names(session).find(plain(text), [*known]) or "")
         if field is None:
@@ -190,8 +190,8 @@ def _keys(session: Any, name: str, columns: list[T.StructField], given: Sequence
         if not orderable(field.dataType):
             kind = field.dataType.simpleString().upper()
             raise CallError(NAME, "`keys`", f"values of type {kind} cannot be compared (`{text}`)")
-        found.append(field.name)
-    return found
+        keys.append(field.name)
+    return keys
 
 
 def log_of(session: Any, name: str, function: str = NAME, known: tuple[int, int] | None = None) -> Log:
@@ -202,8 +202,8 @@ def log_of(session: Any, name: str, function: str = NAME, known: tuple[int, int]
     rows: list[Any] = []
     if known is not None:
         since, newest = known
-        found = asked(name, function, lambda: _described(session, name, newest - since + 1))
-        rows = sorted((r for r in found if r.version >= since), key=lambda r: r.version)
+        commits = asked(name, function, lambda: _described(session, name, newest - since + 1))
+        rows = sorted((r for r in commits if r.version >= since), key=lambda r: r.version)
     if known is None or not rows or rows[0].version > known[0]:
         rows = sorted(asked(name, function, lambda: _described(session, name)), key=lambda r: r.version)
     if properties_of(session, name, function).get(FEED, "").lower() != "true":
@@ -294,12 +294,12 @@ def _number(session: Any, log: Log, moment: Moment, is_first: bool) -> int:
         )
     if is_first:
         return min((v for v, time in log.times.items() if time >= at), default=log.latest + 1)
-    found = max((v for v, time in log.times.items() if time <= at), default=None)
-    if found is None:
+    number = max((v for v, time in log.times.items() if time <= at), default=None)
+    if number is None:
         raise CallError(
             NAME, option, f"there is no commit at or before {_written(moment)}: the first is of {_text(min(log.times.values()))}"
         )
-    return found
+    return number
 
 
 def _written(moment: str) -> str:

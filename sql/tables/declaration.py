@@ -121,9 +121,9 @@ def table_name(text: str, function: str) -> str:
 def name_parts(text: str, function: str) -> list[str]:
     """The parts of a table's name; CallError for what is no name."""
     parts, at = [], 0
-    while (found := PART.match(text, at)) is not None:
-        parts.append(found[1].replace("``", "`") if found[1] else found[2])
-        at = found.end()
+    while (match := PART.match(text, at)) is not None:
+        parts.append(match[1].replace("``", "`") if match[1] else match[2])
+        at = match.end()
         if at == len(text) and len(parts) <= 3:
             return parts
         if text[at : at + 1] != ".":
@@ -146,8 +146,8 @@ def schema_of(session: Any, name: str, function: str) -> T.StructType:
     """The columns of a table."""
     df = asked(name, function, lambda: session.table(name))
     refuse_foreign(df, function)
-    found: T.StructType = asked(name, function, lambda: df.schema)
-    return found
+    schema: T.StructType = asked(name, function, lambda: df.schema)
+    return schema
 
 
 def asked(name: str, function: str, question: Any) -> Any:
@@ -182,13 +182,13 @@ def read(table: str, properties: dict[str, str], schema: T.StructType, function:
         return CallError(function, f"property `{PREFIX}{echoed(name, MOST)}` of {table}", problem, fix)
 
     def column(name: str, text: str) -> T.StructField:
-        found = known.get(text.lower())
-        if found is None:
+        known_name = known.get(text.lower())
+        if known_name is None:
             names = [f.name for f in schema.fields]
             raise wrong(
                 name, f"no column `{echoed(text, MOST)}` in the table", did_you_mean(text, names) or f"The table has {listed(names)}."
             )
-        return found
+        return known_name
 
     for name in given:
         if name not in PROPERTIES:
@@ -231,11 +231,11 @@ def columns(text: str) -> list[str]:
     """The names in a list with commas; names with commas or backquotes in backquotes. None of them for what is no such list."""
     names, at = [], 0
     while at < len(text):
-        found = NAMED.match(text, at)
-        if found is None:
+        match = NAMED.match(text, at)
+        if match is None:
             return []
-        names.append(found[1].replace("``", "`") if found[1] else found[2])
-        at = found.end()
+        names.append(match[1].replace("``", "`") if match[1] else match[2])
+        at = match.end()
     return names
 
 

@@ -55,11 +55,11 @@ class _Parser:
 
     def whole(self) -> tuple[str, str | None]:
         """The text from end to end."""
-        found = self._any()
+        condition = self._any()
         if self.at < len(self.source.tokens):
             raise self._unexpected()
-        alone = next((f.name for f in self.schema if quoted(f.name) == found), None)
-        return found, alone
+        alone = next((f.name for f in self.schema if quoted(f.name) == condition), None)
+        return condition, alone
 
     def _any(self) -> str:
         return self._chain("OR", lambda: self._chain("AND", self._one))
@@ -75,16 +75,16 @@ class _Parser:
             raise NoMark(f"is nested deeper than {DEEPEST} times")
         self.depth += 1
         if self._took("NOT"):
-            found = f"(NOT {self._one()})"
+            condition = f"(NOT {self._one()})"
         elif self._took("("):
-            found = self._any()
+            condition = self._any()
             if not self._took(")"):
                 raise self._unexpected()
-            found = self._is(found) or found
+            condition = self._is(condition) or condition
         else:
-            found = self._comparison()
+            condition = self._comparison()
         self.depth -= 1
-        return found
+        return condition
 
     def _comparison(self) -> str:
         if (value := self._literal()) is not None:
@@ -101,8 +101,8 @@ class _Parser:
             if (value := self._literal()) is None:
                 raise self._unexpected()
             return f"({column} {operator} {value})"
-        if (found := self._is(column)) is not None:
-            return found
+        if (condition := self._is(column)) is not None:
+            return condition
         negated = self._took("NOT")
         if self._took("IN"):
             return f"({column} {'NOT ' if negated else ''}IN ({', '.join(self._list())}))"
@@ -156,13 +156,13 @@ class _Parser:
             sign = "-" if self._word() == "-" else ""
             self.at += 1
         token = self._token()
-        found = NUMBER.match(self.source.text, token.start) if token is not None else None
-        if found is None:
+        match = NUMBER.match(self.source.text, token.start) if token is not None else None
+        if match is None:
             self.at = start
             return None
-        while (token := self._token()) is not None and token.start < found.end():
+        while (token := self._token()) is not None and token.start < match.end():
             self.at += 1
-        return sign + found[0]
+        return sign + match[0]
 
     def _column(self) -> tuple[str, T.DataType]:
         """A column of the table or a field of one, quoted, and its type."""
@@ -191,9 +191,9 @@ class _Parser:
 
     def _took(self, word: str) -> bool:
         """Whether this word or sign stands here; if so, it is behind us."""
-        found = self._word() == word
-        self.at += found
-        return found
+        same = self._word() == word
+        self.at += same
+        return same
 
     def _unexpected(self) -> NoMark:
         """What stands here does not belong there."""

@@ -225,9 +225,9 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
         changes = [row[-width - 1] for row in rows]
     if not rows:
         return
-    found = {name: [row[i - width] for row in rows] for i, name in enumerate(HELPERS)}
-    times, has_key = pa.array(found[TIME], pa.int64()), np.array(found[HAS_KEY], bool)
-    has_time, clocks, offsets = groups.valid([times], len(rows)), _numbered(found[CLOCK]), pa.array(found[OFFSET], pa.string())
+    helpers = {name: [row[i - width] for row in rows] for i, name in enumerate(HELPERS)}
+    times, has_key = pa.array(helpers[TIME], pa.int64()), np.array(helpers[HAS_KEY], bool)
+    has_time, clocks, offsets = groups.valid([times], len(rows)), _numbered(helpers[CLOCK]), pa.array(helpers[OFFSET], pa.string())
     micros = np.where(has_time, groups.as_ints(times), LOWEST)
     aside = [
         "null_time" if not t else local.without_key if not k else None for t, k in zip(has_time.tolist(), has_key.tolist(), strict=True)
@@ -235,7 +235,7 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
     moves = has_time & has_key if local.without_key else has_time
     last = call.options.get("keep") == "last"
     stream = micros if result.in_time_order else _stream_time(micros, moves, clocks, last)
-    columns = Columns(micros, _numbered(found[KEY]), stream, aside, offsets, clocks, changes)
+    columns = Columns(micros, _numbered(helpers[KEY]), stream, aside, offsets, clocks, changes)
     if result.shape is not None and local.updates is not None:
         yield from changed(call, result.shape, local.updates, rows, columns)
         return
@@ -268,9 +268,9 @@ def _stream_time(micros: Ints, moves: groups.Flags, clocks: Ints, last: bool) ->
     order = np.argsort(clocks, kind="stable")
     columns = (pa.array(micros[order], mask=~moves[order]), pa.array(clocks[order]))
     running = next(iter(StreamTime(earliest=last).run(iter([columns]))))
-    found = np.empty(len(micros), np.int64)
-    found[order] = running.fill_null(HIGHEST if last else LOWEST).to_numpy()
-    return found
+    latest = np.empty(len(micros), np.int64)
+    latest[order] = running.fill_null(HIGHEST if last else LOWEST).to_numpy()
+    return latest
 
 
 def _moment(micros: Any, kind: T.DataType) -> Any:

@@ -36,8 +36,8 @@ def deduplicate(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
     given += [pa.array(columns.stream_time[order])] if clocked else []
     given += [columns.offsets.take(pa.array(order))] if call["offset"] else []
     kept: list[int | None] = [None] * len(order)
-    found = [v for batch in kernel.run(iter([(*given, pa.array(columns.keys[order]))])) for v in batch.to_pylist()]
-    for row, value in zip(order.tolist(), found, strict=True):
+    kept_times = [v for batch in kernel.run(iter([(*given, pa.array(columns.keys[order]))])) for v in batch.to_pylist()]
+    for row, value in zip(order.tolist(), kept_times, strict=True):
         kept[row] = value
     reasons = [a or (None if k is None else "duplicate") for a, k in zip(columns.aside, kept, strict=True)]
     return Verdicts(np.arange(len(order)), reasons, {"kept_time": kept})
@@ -89,9 +89,9 @@ def sessionize(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:
         pa.array(columns.stream_time[order]),
         pa.array(columns.keys[order]),
     )
-    (found,) = kernel.run(iter([given]))
+    (sessions,) = kernel.run(iter([given]))
     back = pa.array(np.argsort(order))
-    start, end = (found.field(edge).take(back).to_pylist() for edge in ("start", "end"))
+    start, end = (sessions.field(edge).take(back).to_pylist() for edge in ("start", "end"))
     reasons = [a or ("late" if s is None else None) for a, s in zip(columns.aside, start, strict=True)]
     return Verdicts(np.arange(len(order)), reasons, {"session_start": start, "session_end": end})
 

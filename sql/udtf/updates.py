@@ -64,7 +64,7 @@ def shape(call: Bound, schema: T.StructType, bounds: tuple[str, str], kind: T.Da
     time = named("", kind or T.TimestampType(), call["time"] or "")
     frame = cast("Frame", SimpleNamespace(columns=columns, keys=keys, order=order, time=time, extras=extras))
     names, ordered = carried_columns(call, frame)
-    found, arguments = [], []
+    totals, arguments = [], []
     for number, one in enumerate(parse(call)):
         argument = ref(ARGUMENT, one.argument) if one.argument else None
         result, cast_to = types(call, one, argument)
@@ -76,15 +76,15 @@ def shape(call: Bound, schema: T.StructType, bounds: tuple[str, str], kind: T.Da
             there = f"{quoted(argument.name)} IS NULL, NULL, true" if one.function == "count" else ""
             text = f"if({there})" if there else f"CAST({quoted(argument.name)} AS {cast_to.simpleString()})"
             arguments.append((text, cast_to))
-        found.append(Typed(aggregate(one.name, one.function, column), result))
-    fields = fields_of(call, frame, schema, names, bounds, found)
+        totals.append(Typed(aggregate(one.name, one.function, column), result))
+    fields = fields_of(call, frame, schema, names, bounds, totals)
     if call["emit"] == "final":
         fields += [T.StructField(EMIT_TIME, moment(frame)), T.StructField(EMIT_REASON, T.StringType())]
     given = [f.name for f in fields]
     said = final_order(given, behind_the_result(frame, names)) if call["emit"] == "final" else given
     places = [given.index(name) for name in said]
     at = {f.name: i for i, f in enumerate(schema)}
-    return Shape([fields[i] for i in places], places, [at[n] for n in names], [at[n] for n in ordered], arguments, found, moment(frame))
+    return Shape([fields[i] for i in places], places, [at[n] for n in names], [at[n] for n in ordered], arguments, totals, moment(frame))
 
 
 def changed(
@@ -124,7 +124,7 @@ def changed(
     clocks: dict[int, list[int]] = {}
     for i in taken.tolist():
         clocks.setdefault(int(columns.clocks[i]), []).append(int(columns.stream_time[i]))
-    sorted_clocks = {c: np.unique(found) for c, found in clocks.items()}
+    sorted_clocks = {c: np.unique(times) for c, times in clocks.items()}
     for batch in run(iter(pa.table(table).to_batches())):
         close = groups.micros(batch.column("window_close")).tolist()
         for values, closes in zip(zip(*(c.to_pylist() for c in batch.columns), strict=True), close, strict=True):

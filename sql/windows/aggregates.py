@@ -123,7 +123,7 @@ def arguments(asked: list[WrittenAggregate]) -> tuple[Expression, ...]:
 def typed(call: Bound, frame: Frame, asked: list[WrittenAggregate]) -> tuple[Frame, tuple[Typed, ...]]:
     """The frame with each argument as the column that is added up, and the aggregates. Raises CallError for types that do not fit."""
     refs = iter(frame.extras.get("aggregates", ()))
-    made, found = {}, []
+    made, typed_totals = {}, []
     sent: dict[tuple[str, T.DataType | None], str] = {}  # each argument travels once, whatever asks for it
     for one in asked:
         ref = next(refs) if one.argument else None
@@ -135,8 +135,8 @@ def typed(call: Bound, frame: Frame, asked: list[WrittenAggregate]) -> tuple[Fra
             column = sent.setdefault((ref.name, None if counts else cast), ref.name if ref.type == cast and not counts else new)
             if column == new:
                 made[column] = F.when(ref.column.isNotNull(), F.lit(True)) if counts else ref.column.cast(cast)
-        found.append(Typed(aggregate(one.name, one.function, column), kind))
-    return frame.with_df(frame.df.withColumns(made)) if made else frame, tuple(found)
+        typed_totals.append(Typed(aggregate(one.name, one.function, column), kind))
+    return frame.with_df(frame.df.withColumns(made)) if made else frame, tuple(typed_totals)
 
 
 def types(call: Bound, one: WrittenAggregate, ref: Ref | None) -> tuple[T.DataType, T.DataType]:

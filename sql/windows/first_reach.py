@@ -65,9 +65,9 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Cl
     by_step = _firsts(frame, takes_part, key, slide, after, again)
     falling = Window.orderBy(named(STEP).desc()).rowsBetween(Window.unboundedPreceding, 0)
     first = by_step.withColumn(FIRST, F.min(named(FIRST)).over(falling))  # what reaches no step comes last, and has no gap to fill
-    found = named(FIRST).getField(PLACE)
+    place = named(FIRST).getField(PLACE)
     table = filled(first, [], slide, after).select(
-        named(REACHED), found.getField("c0").alias(LEAST), found.alias(PLACE), named(FIRST).getField(FOUND).alias(FOUND)
+        named(REACHED), place.getField("c0").alias(LEAST), place.alias(PLACE), named(FIRST).getField(FOUND).alias(FOUND)
     )
     taking = frame.with_df(frame.df.where(takes_part)) if again else frame.only(takes_part)
     if slide == size:

@@ -161,13 +161,13 @@ def _present(column: Column, field: T.StructField) -> Column:
 def totals(frame: Frame, asked: Sequence[WrittenAggregate]) -> list[Column] | None:
     """Spark's own aggregates, for those that come out the same whatever the order of rows. None: one does not."""
     refs = iter(frame.extras.get("aggregates", ()))
-    found = []
+    columns = []
     for one in asked:
         total = _total(one, next(refs)) if one.argument else F.count(F.lit(1))
         if total is None:
             return None
-        found.append(total)
-    return found
+        columns.append(total)
+    return columns
 
 
 def _total(one: WrittenAggregate, ref: Ref) -> Column | None:

@@ -109,9 +109,9 @@ def _sorted_in(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], ker
         both, above = _cut(both, clocks, kernels)
         apart = [named(APART)]
     falling = Window.partitionBy(*apart).orderBy(named(MOMENT).desc(), named(ROW).isNull().desc()).rowsBetween(Window.unboundedPreceding, 0)
-    found = F.last(F.when(is_clock, named(MOMENT)), ignorenulls=True).over(falling)
+    latest = F.last(F.when(is_clock, named(MOMENT)), ignorenulls=True).over(falling)
     closes = expression(f"{quoted(MOMENT)} < {moment(f'{HIGHEST}L', rows.schema['window_close'].dataType)}")  # else after all times
-    made = both.withColumn(FOUND, F.when(closes, F.coalesce(found, above))).where(~is_clock)
+    made = both.withColumn(FOUND, F.when(closes, F.coalesce(latest, above))).where(~is_clock)
     return made.select(*[named(ROW).getField(c).alias(c) for c in rows.columns], named(FOUND))
 
 

@@ -12,13 +12,13 @@ from support import ROOT
 
 import streamtime
 from streamtime.describe import results
-from streamtime.pages import found, pages
+from streamtime.pages import computed, pages
 from streamtime.shelf import FUNCTIONS
 
 
 def test_the_reference_pages_are_what_the_code_says(spark: SparkSession) -> None:
     """Run `python3 run.py pages` after changing a docstring or a SPEC."""
-    assert found(spark) == results()
+    assert computed(spark) == results()
     assert {p.name: p.read_text() for p in (ROOT / "docs" / "reference").glob("*.md")} == pages(ROOT / "docs" / "pictures")
 
 

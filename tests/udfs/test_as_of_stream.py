@@ -110,7 +110,7 @@ def streamed(batches: list[tuple[list[Row], int | None]], how: AsOf) -> tuple[li
     found = []
     for rows, watermark in batches:
         out = stream.run(table(rows), watermark or 0)
-        assert all((r["r"] is not None) == r["found"] for r in out)
+        assert all((r["r"] is not None) == r["has_version"] for r in out)
         found.append(Counter((r["l"], None if r["gone"] else r["r"], r["expired"]) for r in out))
     return found, stream
 

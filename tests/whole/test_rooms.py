@@ -173,3 +173,11 @@ def test_a_class_has_a_name_of_its_own() -> None:
             if isinstance(node, ast.ClassDef):
                 assert node.name not in named, f"{node.name}: {path} and {named[node.name]}"
                 named[node.name] = path
+
+
+def test_no_variable_is_called_found() -> None:
+    """Once, nearly 800 were: it says how a value came, and not what it is."""
+    for path in FILES:
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            name = node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else ""
+            assert name != "found", f"{path}:{node.lineno}"

@@ -29,16 +29,16 @@ def run(kernel: Any, kinds: Sequence[pa.DataType], batches: Iterator[tuple[Any, 
 
 def arrived(kinds: Sequence[pa.DataType], columns: Sequence[Any]) -> tuple[pa.Array, ...]:
     """pandas columns as the Arrow columns that they stand for."""
-    rest, found = iter(columns), []
+    rest, series = iter(columns), []
     for kind in kinds:
         values = next(rest)
         if not counts(kind):
             text = pa.binary() if pa.types.is_binary(kind) else pa.string()
-            found.append(pa.array(values, text, from_pandas=True).cast(kind))
+            series.append(pa.array(values, text, from_pandas=True).cast(kind))
             continue
         numbers = pa.array(values.to_numpy(np.int64), mask=next(rest).to_numpy(np.bool_))
-        found.append((numbers.cast(pa.int32()) if pa.types.is_date32(kind) else numbers).cast(kind))
-    return tuple(found)
+        series.append((numbers.cast(pa.int32()) if pa.types.is_date32(kind) else numbers).cast(kind))
+    return tuple(series)
 
 
 def sent(column: pa.Array) -> Any:

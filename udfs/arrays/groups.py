@@ -147,8 +147,8 @@ def micros(times: pa.Array) -> Ints:
     if pa.types.is_date32(times.type):
         days: Ints = as_ints(times.cast(pa.int32())).astype(np.int64)
         return np.clip(days, -LAST_DAY, LAST_DAY) * MICROS_PER_DAY
-    found: Ints = as_ints(times.cast(pa.int64()))
-    return found
+    numbers: Ints = as_ints(times.cast(pa.int64()))
+    return numbers
 
 
 def as_ints(column: pa.Array) -> Any:
@@ -183,8 +183,8 @@ def difference(left: Any, right: Any) -> Ints:
     """Subtraction of times that stops at the smallest and the largest number instead of wrapping round."""
     left, right = np.int64(left), np.int64(right)
     with np.errstate(over="ignore"):
-        found = left - right
-    return np.where((left ^ right) & (left ^ found) < 0, np.where(left < 0, LOWEST, HIGHEST), found)
+        apart = left - right
+    return np.where((left ^ right) & (left ^ apart) < 0, np.where(left < 0, LOWEST, HIGHEST), apart)
 
 
 def numbered(starts: Flags) -> Ints:
@@ -196,16 +196,16 @@ def numbered(starts: Flags) -> Ints:
 
 def begins(values: Ints) -> Flags:
     """Where another run of equal values begins."""
-    found = np.ones(len(values), bool)
-    found[1:] = values[1:] != values[:-1]
-    return found
+    first = np.ones(len(values), bool)
+    first[1:] = values[1:] != values[:-1]
+    return first
 
 
 def ends(values: Ints) -> Flags:
     """Where a run of equal values ends."""
-    found = np.ones(len(values), bool)
-    found[:-1] = values[1:] != values[:-1]
-    return found
+    last = np.ones(len(values), bool)
+    last[:-1] = values[1:] != values[:-1]
+    return last
 
 
 def search(group: Ints, values: Ints, targets: Ints) -> Ints:
@@ -214,8 +214,8 @@ def search(group: Ints, values: Ints, targets: Ints) -> Ints:
     width = high - low + 2
     if width * (int(group[-1]) + 1) < HIGHEST:
         capped = np.minimum(np.maximum(targets, low - 1), high) - low
-        found: Ints = np.searchsorted(group * width + (values - low), group * width + capped, side="right")
-        return found
+        places: Ints = np.searchsorted(group * width + (values - low), group * width + capped, side="right")
+        return places
     distinct = np.unique(values)  # too wide for one number: use ranks in place of values
     width = len(distinct) + 1
     ranks = np.searchsorted(distinct, values)

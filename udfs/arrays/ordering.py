@@ -78,14 +78,14 @@ def directed(column: pa.Array, by: By) -> Ints:
 def ranks(table: pa.Table, by: Sequence[By]) -> Ints:
     """For each row the rank of its values: equal values have one."""
     numbers = [directed(one(table, b.name), b) for b in by][::-1]
-    found = np.zeros(table.num_rows, np.int64)
+    ranked = np.zeros(table.num_rows, np.int64)
     if numbers:
         order = np.lexsort(numbers)
         changes = np.zeros(len(order), bool)
         for column in numbers:
             changes[1:] |= column[order[1:]] != column[order[:-1]]
-        found[order] = np.cumsum(changes)
-    return found
+        ranked[order] = np.cumsum(changes)
+    return ranked
 
 
 def ordinals(column: pa.Array) -> Ints:

@@ -140,7 +140,7 @@ class Lightest:
     def pick(self, fits: Callable[[int], bool]) -> int:
         """The lightest member that fits, of equal ones the first; NONE where none does."""
         seen: dict[int, tuple[tuple[float, ...], int]] = {}
-        found = NONE
+        lightest = NONE
         while self.heap:
             weighed = heapq.heappop(self.heap)
             weight, member = weighed
@@ -148,11 +148,11 @@ class Lightest:
                 continue  # weighed before it changed
             seen[member] = weighed
             if fits(member):
-                found = member
+                lightest = member
                 break
         for weighed in seen.values():
             heapq.heappush(self.heap, weighed)
-        return found
+        return lightest
 
 
 class Apart:

@@ -61,10 +61,10 @@ class _Movements:
         owner, caught_up = cluster.owner[task], self._caught_up(task)
         if not self.rules.available and (owner in caught_up or (owner not in (NONE, destination) and not caught_up)):
             return owner
-        if (found := self._lightest([m for m in caught_up if m in copies.standbys[task]])) != NONE:
-            return found
-        if (found := self._lightest(caught_up)) != NONE:
-            return found
+        if (stand_in := self._lightest([m for m in caught_up if m in copies.standbys[task]])) != NONE:
+            return stand_in
+        if (stand_in := self._lightest(caught_up)) != NONE:
+            return stand_in
         return owner if owner != NONE else next(cluster.by_lag(task))
 
     def _move_active(self, task: int, destination: int) -> bool:

@@ -37,13 +37,13 @@ class Planner:
         """All rows in, the plan out; a problem comes alone."""
         table = pa.Table.from_batches(batches)
         try:
-            found = Read(table, self.given)
+            read = Read(table, self.given)
         except Wrong as wrong:
             where, problem, fix = wrong.args
             yield self._batch({PROBLEM: [f"{self.function}, {where}: {problem} {fix}"]}, table)
             return
-        for number, one in enumerate(simulated(found.cluster, self.rules, self.rounds), 1):
-            columns = self._metrics(one) if self.output == "metrics" else self._copies(found, one, number)
+        for number, one in enumerate(simulated(read.cluster, self.rules, self.rounds), 1):
+            columns = self._metrics(one) if self.output == "metrics" else self._copies(read, one, number)
             rows = len(next(iter(columns.values())))
             batch = self._batch({**columns, "round": [number] * rows}, table)
             yield from (batch.slice(start, PIECE) for start in range(0, rows, PIECE))
@@ -53,21 +53,21 @@ class Planner:
         values, units = zip(*numbers.values(), strict=True)
         return {"name": [self.name] * len(numbers), "metric": list(numbers), "value": list(map(float, values)), "unit": list(units)}
 
-    def _copies(self, found: Read, one: Round, number: int) -> dict[str, Any]:
+    def _copies(self, read: Read, one: Round, number: int) -> dict[str, Any]:
         actions = list(one.actions())
         columns: dict[str, Any] = {}
         if self.output == "explain":
-            names = list(map(str, found.members.to_pylist()))
+            names = list(map(str, read.members.to_pylist()))
             columns["why"] = [one.why(action, self.rules, names) for action in actions]
             lags = [one.before.lag_of(task, member) for task, member, *_ in actions]
             columns["lag"] = [None if lag == UNKNOWN else max(lag, 0) for lag in lags]
-        for task, member, role, why in found.left_over if number == 1 else ():
+        for task, member, role, why in read.left_over if number == 1 else ():
             actions.append((task, member, role, REVOKE))
             for column, value in (("why", why), ("lag", None)) if columns else ():
                 columns[column].append(value)
         tasks, members, roles, what = zip(*actions, strict=True) if actions else ((), (), (), ())
-        columns["task"] = found.tasks.take(pa.array(tasks, pa.int64()))
-        columns["member"] = found.members.take(pa.array(members, pa.int64()))
+        columns["task"] = read.tasks.take(pa.array(tasks, pa.int64()))
+        columns["member"] = read.members.take(pa.array(members, pa.int64()))
         return {**columns, "role": roles, "action": what}
 
     def _batch(self, columns: dict[str, Any], table: pa.Table) -> pa.RecordBatch:

@@ -121,11 +121,11 @@ def _refuse_twice(rows: pa.Table, columns: Sequence[str], where: str, problem: s
 
 def _refuse(rows: pa.Table, wrong: pa.ChunkedArray, where: str, problem: str, fix: str, columns: Sequence[str]) -> None:
     """An error with the first of the rows that are wrong."""
-    found = rows.filter(wrong)
-    if found.num_rows:
-        found = found.take(pc.sort_indices(found, [(c, "ascending") for c in columns if not pa.types.is_list(found[c].type)]))
-        shown = [", ".join(f"{c} {_said(v)}" for c, v in row.items()) for row in found.select(list(columns)).slice(0, SHOWN).to_pylist()]
-        more = f" and {found.num_rows - SHOWN:,} more" if found.num_rows > SHOWN else ""
+    refused = rows.filter(wrong)
+    if refused.num_rows:
+        refused = refused.take(pc.sort_indices(refused, [(c, "ascending") for c in columns if not pa.types.is_list(refused[c].type)]))
+        shown = [", ".join(f"{c} {_said(v)}" for c, v in row.items()) for row in refused.select(list(columns)).slice(0, SHOWN).to_pylist()]
+        more = f" and {refused.num_rows - SHOWN:,} more" if refused.num_rows > SHOWN else ""
         raise Wrong(where, f"{problem}: {'; '.join(shown)}{more}.", fix)
 
 

@@ -204,9 +204,9 @@ class _Made:
         if previous != NONE and before != NONE and not self._full(before):
             return before
         if holders is not None:  # pairs of tasks that are together already are avoided; before standbys there are none
-            found = self.lightest.pick(lambda m: m not in without and (not self.copies.cost[m] or self._new_pair(m, task, holders)))
-            if found != NONE:
-                return found
+            member = self.lightest.pick(lambda m: m not in without and (not self.copies.cost[m] or self._new_pair(m, task, holders)))
+            if member != NONE:
+                return member
         return self.lightest.pick(lambda m: m not in without)
 
     def _full(self, member: int) -> bool:

@@ -41,55 +41,55 @@ class JoinedChanges(Latest):
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """The changes of a micro-batch."""
         now = int(clock[0])
-        found = seen(self.log, rows, group, now, owner, held)
-        has, had = self._present(found, found.now), self._present(found, found.before)
-        emits = found.applied & (has | had | self.always)
+        state = seen(self.log, rows, group, now, owner, held)
+        has, had = self._present(state, state.now), self._present(state, state.before)
+        emits = state.applied & (has | had | self.always)
         seq, places, numbers = numbered(
             group, groups.as_ints(one(rows, self.log.place)), emits, owner, held.matrix[PLACE], held.matrix[SEQ]
         )
-        out = self._changes(found, has, seq, np.flatnonzero(emits)) if self.report is None else self._reported(found, now, self.report)
-        return Taken(out, *kept(self.log, found, places, numbers), self.ignored(found))
+        out = self._changes(state, has, seq, np.flatnonzero(emits)) if self.report is None else self._reported(state, now, self.report)
+        return Taken(out, *kept(self.log, state, places, numbers), self.ignored(state))
 
-    def _present(self, found: StateBefore, last: list[Ints]) -> Flags:
+    def _present(self, state: StateBefore, last: list[Ints]) -> Flags:
         """Whether the described table has a row."""
-        there = [found.there(of_side) for of_side in last]
+        there = [state.there(of_side) for of_side in last]
         if self.join_type == "left":
             return there[0]
         flags: Flags = (np.logical_and if self.join_type == "inner" else np.logical_or).reduce(there)
         return flags
 
-    def _changes(self, found: StateBefore, has: Flags, seq: Ints, at: Ints) -> pa.Table:
-        out = found.rows.select(list(self.carried)).take(pa.array(at))
-        time = found.moments
-        for side, (columns, last) in enumerate(zip(self.own, found.now, strict=True)):
-            time = np.maximum(time, np.where(found.mine == side, LOWEST, found.times(last)))
+    def _changes(self, state: StateBefore, has: Flags, seq: Ints, at: Ints) -> pa.Table:
+        out = state.rows.select(list(self.carried)).take(pa.array(at))
+        time = state.moments
+        for side, (columns, last) in enumerate(zip(self.own, state.now, strict=True)):
+            time = np.maximum(time, np.where(state.mine == side, LOWEST, state.times(last)))
             rows = last[at]
-            place = pa.array(rows, mask=~(has[at] & found.there(rows)))
-            for name, column in zip(columns, found.pool(columns).take(place).columns if columns else (), strict=True):
+            place = pa.array(rows, mask=~(has[at] & state.there(rows)))
+            for name, column in zip(columns, state.pool(columns).take(place).columns if columns else (), strict=True):
                 out = out.append_column(name, column)
         types = pa.array(["delete", "upsert"]).take(pa.array(has[at].astype(np.int64)))
-        like = found.rows.schema.field(self.log.time).type
+        like = state.rows.schema.field(self.log.time).type
         moments = groups.times(time[at], np.zeros(len(at), bool), like)
         for name, made in zip(self.made, (types, moments, pa.array(seq[at])), strict=True):
             out = out.append_column(name, made)
         return out
 
-    def _reported(self, found: StateBefore, clock: int, report: Reported) -> pa.Table:
-        wanted = np.flatnonzero(~found.applied) if report.only_dropped else np.arange(len(found.group))
-        rows = found.rows.select(list(report.columns)).take(pa.array(wanted))
+    def _reported(self, state: StateBefore, clock: int, report: Reported) -> pa.Table:
+        wanted = np.flatnonzero(~state.applied) if report.only_dropped else np.arange(len(state.group))
+        rows = state.rows.select(list(report.columns)).take(pa.array(wanted))
         like = rows.schema.field(self.log.time).type
         clocks = groups.times(np.full(len(wanted), clock), np.full(len(wanted), clock == LOWEST), like)
-        words = pa.array(REASONS, pa.string()).take(pa.array(found.reasons[wanted]))
+        words = pa.array(REASONS, pa.string()).take(pa.array(state.reasons[wanted]))
         rows = rows.append_column(report.reason, words).append_column(report.stream_time, clocks)
-        for name, column in zip(report.told, self._told(found, report.group_by, like) if report.told else (), strict=True):
+        for name, column in zip(report.told, self._told(state, report.group_by, like) if report.told else (), strict=True):
             rows = rows.append_column(name, column)
         return rows
 
-    def _told(self, found: StateBefore, group_by: tuple[str, ...], like: pa.DataType) -> tuple[pa.Array, ...]:
+    def _told(self, state: StateBefore, group_by: tuple[str, ...], like: pa.DataType) -> tuple[pa.Array, ...]:
         """What each change did, and what it met. Nothing is asked of one that did not apply."""
-        had, has = (self._present(found, last) for last in (found.before, found.now))
-        others = np.stack([np.where(found.mine == side, LOWEST, found.times(last)) for side, last in enumerate(found.now)])
-        before = np.stack([np.where(found.mine == side, last, -1) for side, last in enumerate(found.before)]).max(axis=0)
-        newest = np.where(before >= 0, found.time[before], LOWEST)
+        had, has = (self._present(state, last) for last in (state.before, state.now))
+        others = np.stack([np.where(state.mine == side, LOWEST, state.times(last)) for side, last in enumerate(state.now)])
+        before = np.stack([np.where(state.mine == side, last, -1) for side, last in enumerate(state.before)]).max(axis=0)
+        newest = np.where(before >= 0, state.time[before], LOWEST)
         times = [groups.times(moments, moments == LOWEST, like) for moments in (others.max(axis=0), newest)]
-        return pa.array(had | self.always), pa.array(has), pa.array(had & has & same_group(found, group_by)), *times
+        return pa.array(had | self.always), pa.array(has), pa.array(had & has & same_group(state, group_by)), *times

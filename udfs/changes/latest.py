@@ -88,14 +88,14 @@ class StateBefore:
         """The time of each change."""
         return self.time[len(self.held) :]
 
-    def there(self, found: Ints) -> Flags:
+    def there(self, places: Ints) -> Flags:
         """Whether these are rows, not deletions or nothing."""
-        here: Flags = (found >= 0) & self.alive[found]
+        here: Flags = (places >= 0) & self.alive[places]
         return here
 
-    def times(self, found: Ints) -> Ints:
+    def times(self, places: Ints) -> Ints:
         """Their times; LOWEST where there is no row."""
-        return np.where(self.there(found), self.time[found], LOWEST)
+        return np.where(self.there(places), self.time[places], LOWEST)
 
     def pool(self, columns: Sequence[str]) -> pa.Table:
         """These columns of the rows held, then of the changes."""
@@ -129,9 +129,9 @@ class Latest:
         """Nothing leaves when it is forgotten."""
         return pa.table({})
 
-    def ignored(self, found: StateBefore) -> dict[str, float]:
+    def ignored(self, state: StateBefore) -> dict[str, float]:
         """How many there were, by name."""
-        return {name: int((found.reasons == reason).sum()) for name, reason in zip(self.counts, (TOO_OLD, OUT_OF_ORDER), strict=True)}
+        return {name: int((state.reasons == reason).sum()) for name, reason in zip(self.counts, (TOO_OLD, OUT_OF_ORDER), strict=True)}
 
 
 def seen(log: LogColumns, rows: pa.Table, group: Ints, clock: int, owner: Ints, held: Entries) -> StateBefore:
@@ -161,12 +161,12 @@ def seen(log: LogColumns, rows: pa.Table, group: Ints, clock: int, owner: Ints, 
     return StateBefore(rows, group, reasons, side, time, alive, whose, [now for now, _ in both], [before for _, before in both], held)
 
 
-def same_group(found: StateBefore, group_by: Sequence[str]) -> Flags:
+def same_group(state: StateBefore, group_by: Sequence[str]) -> Flags:
     """Whether a change of the only side, and what was there before it, are equal in these columns."""
-    at = len(found.held) + np.arange(len(found.group))
+    at = len(state.held) + np.arange(len(state.group))
     same = np.ones(len(at), bool)
-    for column in found.pool(group_by).columns if group_by else ():
-        now, before = (column.take(pa.array(which)).combine_chunks() for which in (at, np.maximum(found.before[0], 0)))
+    for column in state.pool(group_by).columns if group_by else ():
+        now, before = (column.take(pa.array(which)).combine_chunks() for which in (at, np.maximum(state.before[0], 0)))
         same &= ~groups.differs(now, before)
     return same
 
@@ -215,19 +215,19 @@ def numbered(group: Ints, place: Ints, emits: Flags, owner: Ints, places: Ints, 
     return in_run - 1, np.where(last >= 0, place[last], place_before), np.where(last >= 0, in_run[last], number_before)
 
 
-def kept(log: LogColumns, found: StateBefore, places: Ints, numbers: Ints) -> tuple[Ints, Entries]:
+def kept(log: LogColumns, state: StateBefore, places: Ints, numbers: Ints) -> tuple[Ints, Entries]:
     """What is held from now on, of keys that have a change that counts: whose each entry is, rising, and the entries."""
-    group = found.group
+    group = state.group
     touched = np.zeros(int(group[-1]) + 1, bool)
-    touched[group[found.applied]] = True
+    touched[group[state.applied]] = True
     ends = lasts(group)
     ends = ends[touched[group[ends]]]
-    of = np.concatenate([now[ends] for now in found.now])
+    of = np.concatenate([now[ends] for now in state.now])
     end = np.tile(ends, log.sides)[of >= 0]
     of = of[of >= 0]
-    order = np.lexsort((found.side[of], group[end]))
+    order = np.lexsort((state.side[of], group[end]))
     of, end = of[order], end[order]
-    side, time, alive = found.side[of], found.time[of], found.alive[of]
+    side, time, alive = state.side[of], state.time[of], state.alive[of]
     matrix = np.stack((log.lives_by(side, time, alive), side, time, alive, places[end], numbers[end])).astype(np.int64)
-    payload = only(found.pool(log.held).take(pa.array(of))) if log.held else None
+    payload = only(state.pool(log.held).take(pa.array(of))) if log.held else None
     return group[end], Entries(matrix.reshape(WIDTH, -1), payload)

@@ -72,16 +72,16 @@ class References(Latest):
         told = np.flatnonzero(~of_right & ~groups.as_flags(one(rows, self.marks.silent)))
         cause = np.concatenate((told, which - known))
         there = np.concatenate((comes[told], np.ones(len(which), bool)))
-        found = np.concatenate((now[told], which))
-        match = there & (found >= 0) & alive[found]
+        right_places = np.concatenate((now[told], which))
+        match = there & (right_places >= 0) & alive[right_places]
         number = np.concatenate((groups.as_ints(one(rows, self.marks.number))[told], which - known))
         pool = _pool(rows, held, (*self.key, *self.row))
         out = rows.select(list(self.carried)).take(pa.array(cause))
         named = pool.select(list(self.key)).take(pa.array(np.concatenate((at[told], left.start[whose]))))
-        met = pool.select(list(self.row)).take(pa.array(found, mask=~match))
+        met = pool.select(list(self.row)).take(pa.array(right_places, mask=~match))
         for name, column in zip((*self.key, *self.row), (*named.columns, *met.columns), strict=True):
             out = out.append_column(name, column)
-        times = groups.times(np.where(match, time[found], 0), ~match, rows.schema.field(self.log.time).type)
+        times = groups.times(np.where(match, time[right_places], 0), ~match, rows.schema.field(self.log.time).type)
         for name, made in zip(self.made, (pa.array(there), pa.array(match), times, pa.array(number)), strict=True):
             out = out.append_column(name, made)
         return Taken(out, *self._kept(pool, group, owner, now, time, alive, left), counts)
@@ -95,9 +95,9 @@ class References(Latest):
         if not len(right):
             return applied, {}
         ours = (held.matrix[SIDE] == ROW) & np.isin(owner, group[right])
-        found = seen(self.log, rows.take(pa.array(right)), group[right], clock, owner[ours], held.take(ours))
-        applied[right] = found.applied
-        return applied, self.ignored(found)
+        state = seen(self.log, rows.take(pa.array(right)), group[right], clock, owner[ours], held.take(ours))
+        applied[right] = state.applied
+        return applied, self.ignored(state)
 
     def _left(self, rows: pa.Table, group: Ints, owner: Ints, held: Entries, of_left: Flags, comes: Flags) -> GroupSpans:
         naming, parts = np.flatnonzero(held.matrix[SIDE] == NAMING), np.flatnonzero(of_left)

@@ -23,20 +23,20 @@ class Replaced(Latest):
 
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """The changes of a micro-batch."""
-        found = seen(self.log, rows, group, int(clock[0]), owner, held)
+        state = seen(self.log, rows, group, int(clock[0]), owner, held)
         at = len(owner) + np.arange(len(group))
-        has, had = found.applied & found.there(at), found.applied & found.there(found.before[0])
-        same = has & had & same_group(found, self.group_by)
+        has, had = state.applied & state.there(at), state.applied & state.there(state.before[0])
+        same = has & had & same_group(state, self.group_by)
         row = np.concatenate((np.flatnonzero(had), np.flatnonzero(has)))
         comes = np.repeat([False, True], [int(had.sum()), int(has.sum())])
         order = np.lexsort((comes, row))
         row, comes = row[order], comes[order]
-        source = np.where(comes, at[row], found.before[0][row])
+        source = np.where(comes, at[row], state.before[0][row])
         out = rows.select(list(self.carried)).take(pa.array(row))
-        for name, column in zip(self.part, found.pool(self.part).take(pa.array(source)).columns, strict=True):
+        for name, column in zip(self.part, state.pool(self.part).take(pa.array(source)).columns, strict=True):
             out = out.append_column(name, column)
         moved = (has & had & ~same)[row]
         for name, made in zip(self.made, (comes, comes | ~same[row], moved, row), strict=True):
             out = out.append_column(name, pa.array(made))
         nothing = np.zeros(len(group), np.int64)  # numbers are those of the groups' changes
-        return Taken(out, *kept(self.log, found, nothing, nothing), self.ignored(found))
+        return Taken(out, *kept(self.log, state, nothing, nothing), self.ignored(state))

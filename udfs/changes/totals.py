@@ -67,21 +67,21 @@ class Kept:
         """The values, as what holds them compares or adds them."""
         if self.function == "count":
             return [0 if there else None for there in groups.valid([values], len(values)).tolist()]
-        found = TakenBack(self.function).read(values)
+        states = TakenBack(self.function).read(values)
         if pa.types.is_decimal(values.type) and self.function == "sum":
-            return [None if v is None else int(v.scaleb(values.type.scale, EXACT)) for v in found]
-        return found
+            return [None if v is None else int(v.scaleb(values.type.scale, EXACT)) for v in states]
+        return states
 
-    def results(self, found: list[Any], kind: pa.DataType) -> pa.Array:
+    def results(self, states: list[Any], kind: pa.DataType) -> pa.Array:
         """What it comes to, as a column."""
         if self.function in ("min", "max"):
-            return TakenBack(self.function).written(found, kind)
+            return TakenBack(self.function).written(states, kind)
         if pa.types.is_floating(kind):
-            return pa.array(found, pa.float64())
+            return pa.array(states, pa.float64())
         scale = kind.scale if pa.types.is_decimal(kind) else 0
-        if any(f is not None and abs(f) >= 10**DIGITS for f in found):
+        if any(f is not None and abs(f) >= 10**DIGITS for f in states):
             raise OverflowError(f"AGGREGATE_CHANGES: a sum of `{self.column}` has more than {DIGITS} digits. Cast the argument to DOUBLE.")
-        sums = [None if f is None else decimal.Decimal(f).scaleb(-scale, EXACT) for f in found]
+        sums = [None if f is None else decimal.Decimal(f).scaleb(-scale, EXACT) for f in states]
         return pa.array(sums, pa.decimal128(DIGITS, scale))
 
     def saved(self, bags: Sequence[Any], kind: pa.DataType) -> dict[str, pa.Array]:

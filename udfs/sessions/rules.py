@@ -68,12 +68,12 @@ def walked(gap: int, group: Ints, times: Ints, closes: Ints, live: dict[int, lis
     Of each row what it did, its session's start and end right after it, and the start and end of the session that it joined before it,
     LOWEST where it joined none. Of a row that merged two, that start is the one of the later session, and the end that of the earlier one.
     """
-    sessions, before, found = Sessions(gap), -1, dict[int, list[Session]]()
+    sessions, before, living = Sessions(gap), -1, dict[int, list[Session]]()
     steps = list[int]()
     for key, time, closed in zip(group.tolist(), times.tolist(), closes.tolist(), strict=True):
         if key != before:
             sessions.live, before = sorted(live.get(key, [])), key
-            found[key] = sessions.live
+            living[key] = sessions.live
         session = sessions.take(time, time, closed)
         if session is None:
             steps += (LATE, time, time, LOWEST, LOWEST)
@@ -81,7 +81,7 @@ def walked(gap: int, group: Ints, times: Ints, closes: Ints, live: dict[int, lis
             steps += (MERGED, session[0], session[1], near[-1][0], near[0][1])
         else:
             steps += (OPENED, time, time, LOWEST, LOWEST)
-    return np.array(steps, np.int64).reshape(-1, 5).T, found
+    return np.array(steps, np.int64).reshape(-1, 5).T, living
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class RowByRow:
 
     def closes(self, stream_times: Ints) -> Ints:
         """Before what a session has to end so that it is closed when a row comes."""
-        found: Ints = of_sessions(self.gap, self.grace).closed_before(stream_times)
-        return found
+        closed: Ints = of_sessions(self.gap, self.grace).closed_before(stream_times)
+        return closed
 
     def judged(self, group: Ints, times: pa.Array, owner: Ints, held: Ints, stream_time: int) -> tuple[Ints, Ints]:
         """One micro-batch of a stream: of each row what `walked` says, and the new entries, each with its group before it."""
@@ -125,8 +125,8 @@ class RowByRow:
             if len(rows):
                 starts = boundaries.starts([c.take(pa.array(rows)) for c in identity], len(rows))
                 group, stream_times = groups.numbered(starts), self.closes(groups.micros(stream_time)[rows])
-                steps[:, rows], found = walked(self.gap, group, groups.micros(times)[rows], stream_times, {} if starts[0] else {0: live})
-                live = found[int(group[-1])]
+                steps[:, rows], living = walked(self.gap, group, groups.micros(times)[rows], stream_times, {} if starts[0] else {0: live})
+                live = living[int(group[-1])]
             yield steps, times.type
 
 
@@ -259,6 +259,6 @@ def _one_by_one(gap: int, group: Ints, low: Ints, high: Ints, closes: Ints) -> t
     for number in range(len(into)):
         while into[number] != into[into[number]]:
             into[number] = into[into[number]]
-    found = np.array(numbers)
-    found[found >= 0] = np.array([*into, 0])[found[found >= 0]]
-    return found, np.array(starts, np.int64), np.array(ends, np.int64), [number for _, _, number in sessions.live]
+    steps = np.array(numbers)
+    steps[steps >= 0] = np.array([*into, 0])[steps[steps >= 0]]
+    return steps, np.array(starts, np.int64), np.array(ends, np.int64), [number for _, _, number in sessions.live]

@@ -323,10 +323,10 @@ class Buffer:
             EMIT_REASON: pa.nulls(count, pa.string()),
             DECIDED_BY: table.column(ORDER) if ORDER in table.column_names else None,
         }
-        found = table.select(list(self.call.columns))
+        aside = table.select(list(self.call.columns))
         for name in self.call.results:
-            found = found.append_column(name, made[name] if name in made else pa.nulls(count, kind))
-        yield lambda: found
+            aside = aside.append_column(name, made[name] if name in made else pa.nulls(count, kind))
+        yield lambda: aside
 
     def _count(self, outcome: Ints, sizes: Ints) -> None:
         self.counts.totals += np.bincount(outcome, minlength=len(OUTCOMES))

@@ -158,10 +158,10 @@ def _starts(order: Ints, *columns: Ints) -> Flags:
 
 def following(order: Ints, group: Ints) -> Ints:
     """For each row the next one of its key; beyond all rows: none."""
-    found = np.full(len(order), HIGHEST)
+    next_times = np.full(len(order), HIGHEST)
     same = group[1:] == group[:-1]
-    found[order[:-1][same]] = order[1:][same]
-    return found
+    next_times[order[:-1][same]] = order[1:][same]
+    return next_times
 
 
 def taking_places(group: Ints, successor: Ints) -> Flags:

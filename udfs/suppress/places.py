@@ -38,9 +38,9 @@ class Places:
             due, absent = groups.as_ints(due_), ~groups.valid([due_], length)
             if not starts[0]:  # the key's place from the batch before is its first row's, as if that came once more
                 before, due, starts = np.append(UNSEEN, before), np.append(carried, due), np.append(True, starts)
-            found = places(groups.numbered(starts), before, due)
-            carried = int(found[-1])
-            yield pa.array(found[-length:], mask=absent)
+            numbers = places(groups.numbered(starts), before, due)
+            carried = int(numbers[-1])
+            yield pa.array(numbers[-length:], mask=absent)
 
 
 def places(group: Ints, before: Ints, due: Ints) -> Ints:

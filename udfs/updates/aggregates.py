@@ -38,14 +38,14 @@ class Segments:
     @property
     def extended(self) -> Ints:
         """The segment numbers of an array that has each segment's first state before its rows."""
-        found: Ints = np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=self.length) + 1)
-        return found
+        numbers: Ints = np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=self.length) + 1)
+        return numbers
 
     @property
     def position(self) -> Ints:
         """Each row's number in its segment, from 1."""
-        found: Ints = np.arange(1, self.length + 1) - self.starts[self.number]
-        return found
+        numbers: Ints = np.arange(1, self.length + 1) - self.starts[self.number]
+        return numbers
 
     def counted(self, first: Ints, present: Flags | None) -> Ints:
         """How many rows are present so far (None: all are), from each segment's first count on."""
@@ -82,8 +82,8 @@ def running_sum(segments: Segments, first: Any, rows: Any) -> Any:
         return running(np.add, segments, both)
     if np.abs(both.astype(np.float64)).sum() < 2.0**62:
         total = np.cumsum(both)
-        found: Ints = (total - (total[segments.lead] - both[segments.lead])[segments.extended])[segments.place]
-        return found
+        sums: Ints = (total - (total[segments.lead] - both[segments.lead])[segments.extended])[segments.place]
+        return sums
     exact = running(np.add, segments, both.astype(object))
     if len(exact) and not (min(exact) >= groups.LOWEST and max(exact) <= groups.HIGHEST):
         raise OverflowError
@@ -220,11 +220,11 @@ class MinMax(Aggregate):
         )
         there = [groups.valid([column], len(column)) for column in (first, values)]
         held, rows = (np.where(is_there, numbers, none) for is_there, numbers in zip(there, (held, rows), strict=True))
-        found = running(np.maximum if self.function == "max" else np.fmin, segments, segments.led(held, rows.astype(rows.dtype)))[at]
+        best = running(np.maximum if self.function == "max" else np.fmin, segments, segments.led(held, rows.astype(rows.dtype)))[at]
         nothing = None
         if not there[1].all():
             nothing = segments.counted(there[0].astype(np.int64), there[1])[at] == 0
-        plain = pa.array(found, mask=nothing)
+        plain = pa.array(best, mask=nothing)
         return plain if plain.type == values.type else plain.cast(values.type)
 
     def _merge(self, left: State, right: State) -> State:
@@ -367,8 +367,8 @@ def column_of(one: Aggregate, values: Any, kind: pa.DataType) -> pa.Array:
     if not pa.types.is_decimal(kind):
         return pa.array(values, kind)
     if len(values) and max(abs(v) for v in values) >= 10**kind.precision:
-        found = f"the result has more than {kind.precision} digits"
-        raise OverflowError(f"{one.function}(..) AS {one.name}: {found}; cast the argument to a smaller DECIMAL")
+        problem = f"the result has more than {kind.precision} digits"
+        raise OverflowError(f"{one.function}(..) AS {one.name}: {problem}; cast the argument to a smaller DECIMAL")
     packed = b"".join(int(v).to_bytes(16, "little", signed=True) for v in values)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(packed)])
 

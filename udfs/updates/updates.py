@@ -276,8 +276,8 @@ class Updates:
 
     def close(self, end: Ints) -> Ints:
         """When results with this end are final (rule W6)."""
-        found: Ints = self.closing.close(end)
-        return found
+        closed: Ints = self.closing.close(end)
+        return closed
 
     def release(self, due: Entries, stream_time: int | None) -> pa.Table:
         """The final rows of windows that are closed; on a stream, when they leave is known."""

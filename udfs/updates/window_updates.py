@@ -80,9 +80,9 @@ def windows(group: Ints, start: Ints) -> tuple[Ints, Ints, Ints]:
 
 def known(group: Ints, start: Ints, owner: Ints, held: Ints) -> Ints:
     """For each window the entry that was held of it, or -1."""
-    found = np.full(len(group), -1)
+    places = np.full(len(group), -1)
     if not len(owner):
-        return found
+        return places
     distinct = np.unique(np.concatenate((start, held)))
     wanted = group * len(distinct) + np.searchsorted(distinct, start)
     there = owner * len(distinct) + np.searchsorted(distinct, held)
@@ -91,8 +91,8 @@ def known(group: Ints, start: Ints, owner: Ints, held: Ints) -> Ints:
     inside = place < len(there)
     hit = np.zeros(len(group), bool)
     hit[inside] = there[order][place[inside]] == wanted[inside]
-    found[hit] = order[place[hit]]
-    return found
+    places[hit] = order[place[hit]]
+    return places
 
 
 def reached(window: Ints, times: Ints, before: Ints) -> tuple[Ints, Ints]:
