@@ -84,7 +84,7 @@ def compile(  # noqa: A001 - a verb that users guess
     pieces = [Compiling(given, with_calls(given.session, piece), dialect).text() for piece in spoken(text)]
     for piece in pieces if check else ():
         places, unqualified = given.named_in(Statement(piece))
-        given.shown(name for _, name in places.values())
+        given.show(name for _, name in places.values())
         rows = given.session.sql(f"EXPLAIN {unqualified}").collect()
         plan = "\n".join(row[0] for row in rows)  # an error is a row for each of its lines
         if plan.startswith("Error occurred during query planning"):
@@ -164,7 +164,7 @@ class Compiling(Run):
         return super().sql(text, spans, **frames)
 
     def _show(self, spans: Sequence[Span]) -> None:
-        self.tables.shown(name for at, (_, name) in self.places.items() if any(start <= at < end for start, end in spans))
+        self.tables.show(name for at, (_, name) in self.places.items() if any(start <= at < end for start, end in spans))
 
     def argument(self, start: int, end: int) -> str:
         """What is in a TABLE argument, with the schema of a name that it begins with."""

@@ -82,15 +82,15 @@ class _Exporting(Compiling):
         super().__init__(given, text, "databricks")
         self.schema, self.wheel, self.before = schema, wheel, before  # the last is how many statements the script has already
         self.functions = list[str]()  # statements that create them
-        self.given: tuple[Spec, Sequence[Table], Sequence[tuple[str | None, Value]]] | None = None
+        self.arguments: tuple[Spec, Sequence[Table], Sequence[tuple[str | None, Value]]] | None = None
 
     def bound(self, spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None, Value]]) -> Bound:
         """As plain SQL; what was given is kept for a function that is hosted."""
-        self.given = spec, tables, options
+        self.arguments = spec, tables, options
         return super().bound(spec, tables, options)
 
     def _frame(self, call: Call) -> DataFrame:
-        self.given = None
+        self.arguments = None
         try:
             return super()._frame(call)
         except CallError as refused:
@@ -107,9 +107,9 @@ class _Exporting(Compiling):
 
     def _hosted(self, call: Call, refused: CallError) -> DataFrame:
         """The call's result, and in `compiled` a call of a function that gives it."""
-        if self.given is None or self.given[0].local is None:
+        if self.arguments is None or self.arguments[0].local is None:
             raise refused
-        spec, (table,), options = self.given
+        spec, (table,), options = self.arguments
         result = spec.plan(Run.bound(self, spec, [table], options))  # what is wrong with it otherwise, is said here
         assert spec.local is not None
         named = dict(zip(spec.positional, (v for n, v in options if n is None), strict=False)) | {n.lower(): v for n, v in options if n}

@@ -58,8 +58,8 @@ class Given:
             at = end
         return places, text
 
-    def shown(self, names: Iterable[tuple[str, ...]]) -> None:
-        """Has a view of each of these tables, for what is read next. Raises CallError if two of them would have one view."""
+    def show(self, names: Iterable[tuple[str, ...]]) -> None:
+        """Have a view of each of these tables, for what is read next. Raises CallError if two of them would have one view."""
         views = dict[str, tuple[str, ...]]()
         for name in names:
             other = views.setdefault(name[-1], name)
@@ -99,7 +99,7 @@ def with_tables(spark: SparkSession, tables: Tables | None) -> Given:
             raise _unclear(name, f"Spark does not take its columns: {gist(error)}") from None
     apart = {name: df for name, df in frames.items() if len(ends[name[-1]]) > 1}
     given = Given(spark, frozenset(name for name in frames if len(name) > 1), apart)
-    given.shown(())
+    given.show(())
     return given
 
 
