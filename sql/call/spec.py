@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from streamtime.sql.call.errors import DOORS, CallError
 from streamtime.sql.call.in_memory import Columns, Verdicts
@@ -16,6 +16,7 @@ from streamtime.udfs.updates.updates import ChangeColumns, Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql import types as T
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,21 @@ class Example:
     says: str = ""
 
 
+class MadeChanges(Protocol):
+    """The changes that a call makes of changes, over rows in memory."""
+
+    @property
+    def fields(self) -> list[T.StructField]:
+        """The columns of a change; the last two are `change_time` and `change_seq`."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What it needs of a row beside its columns, as SQL text."""
+
+    def changes(self, call: Bound, in_time_order: bool, rows: list[tuple[Any, ...]], columns: Columns) -> Iterator[tuple[Any, ...]]:
+        """The changes of rows in processing order, what it needs beside their columns last; times in microseconds."""
+
+
 @dataclass(frozen=True)
 class Local:
     """A function over rows in memory, as a Python UDTF: `judge` decides; `adds` are columns of passed rows, `details` of reported ones."""
@@ -60,7 +76,7 @@ class Local:
     changes: bool = False  # it takes changes (`streamtime.sql.udtf.suppress`), those of all keys together
     suppression: Suppression | None = None  # .. and holds them back
     updates: Callable[[Bound, ChangeColumns], Updates] | None = None  # it makes changes of rows (`streamtime.sql.udtf.updates`)
-    filters: bool = False  # it takes changes, and says which of them pass (`streamtime.sql.udtf.filtered`)
+    makes: Callable[[Bound, T.StructType, T.DataType], MadeChanges] | None = None  # it makes changes of changes
     without_key: str = ""  # why a row with a null key is dropped; such a row does not move stream time. '': it passes, and does
 
     def shown(self, output: str) -> tuple[str, ...]:

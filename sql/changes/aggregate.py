@@ -61,13 +61,25 @@ def judged(call: Bound) -> Judged:
     return replace(seen, frame=_replacing(call, seen.frame, seen.groups, [r for r in seen.given if r is not None]))
 
 
-def given(call: Bound) -> Judged:
-    """The changes as they are given."""
+def asked_of(call: Bound) -> list[WrittenAggregate]:
+    """The aggregates that the call asks for. Raises CallError for those that cannot be taken back."""
     asked = parse(call, f"those that can be taken back: {CALLED}")
     for one in asked:
         if one.function not in KNOWN:
             problem = f"`{one.text}` cannot be taken back: {CALLED} can"
             raise call.refuse(ARGUMENT, problem, "Compute it with GROUP BY from the table itself.")
+    return asked
+
+
+def refuse_uncomparable(call: Bound, one: WrittenAggregate, ref: Ref | None) -> None:
+    """Whether a smallest or largest value is of a type that has one here."""
+    if ref is not None and one.function in ("min", "max") and not isinstance(ref.type, COMPARED):
+        raise call.refuse(ARGUMENT, f"`{one.text}` of {ref.type.simpleString().upper()} is not possible", "Use a field of it.")
+
+
+def given(call: Bound) -> Judged:
+    """The changes as they are given."""
+    asked = asked_of(call)
     marks = {"deleted": (Expression.parse(call["deleted"]),)} if call["deleted"] else {}
     groups = tuple(Expression.parse(g) for g in call["group_by"])
     frame = prepare(call, group_by=groups, clock_by=call.clock_by, aggregates=arguments(asked), **marks)
@@ -78,8 +90,7 @@ def given(call: Bound) -> Judged:
     of = [next(columns) if one.argument else None for one in asked]
     for one, ref in zip(asked, of, strict=True):
         types(call, one, ref)
-        if ref is not None and one.function in ("min", "max") and not isinstance(ref.type, COMPARED):
-            raise call.refuse(ARGUMENT, f"`{one.text}` of {ref.type.simpleString().upper()} is not possible", "Use a field of it.")
+        refuse_uncomparable(call, one, ref)
         if not call.kernels and one.function in ("sum", "avg") and needs_kernel(one, ref):
             reason = f"`{one.text}` cannot be taken back by Spark's own operators, which round a sum in the order that rows come in"
             raise call.unplain(ARGUMENT, reason, "Cast the argument to DECIMAL. Or run it where Python runs: a sum is rounded once there.")
@@ -137,9 +148,11 @@ def changes(call: Bound, judged: Judged) -> DataFrame:
     }
     df = runs.df.withColumns({ROWS: F.sum(sign).over(so_far), AT: F.max(frame.time.column).over(so_far), **counted, **sums})
     again = _again(call, shown)
-    same_place = runs.each_place([o.ref.name for o in frame.order if o.ref.name not in again])
+    places = [o.ref.name for o in frame.order if o.ref.name not in again]
+    same_place = runs.each_place(places)
     number = F.sum(F.when(named(LAST), 1).otherwise(0)).over(same_place.rowsBetween(Window.unboundedPreceding, 0)) - 1
     df = df.withColumn(NUMBER, number)
+    df = runs.sorted_again(df, places) if hard and call.kernels else df
     for name, (one, ref) in hard.items() if call.kernels else ():  # no window comes after them: Spark forgets how their rows are shuffled
         function, kind = ("sum", T.DoubleType()) if one.function in ("sum", "avg") else (one.function, ref.type)
         columns = [named(COMES), named(_argument(ref)).cast(kind), *map(named, identity)]

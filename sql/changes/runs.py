@@ -37,10 +37,23 @@ class Runs:
 
     def each_place(self, places: Collection[str]) -> WindowSpec:
         """Those of them that are equal in these columns of the order, in order."""
-        at = [o for o in self.order if o.ref.name in places]
-        up = all(o.ascending and o.nulls_first for o in at)
-        rest = [o.sort() for o in self.order if not (up and o in at)]
+        at = self._at(places)
+        rest = [o.sort() for o in self.order if not (_goes_up(at) and o in at)]
         return Window.partitionBy(*map(named, (*self.within, *(o.ref.name for o in at)))).orderBy(*rest, *self.ties)
+
+    def sorted_again(self, df: DataFrame, places: Collection[str]) -> DataFrame:
+        """The rows in the order of `each`, for a kernel: a window over `each_place` has sorted them by these columns, upwards."""
+        at = self._at(places)
+        if _goes_up(at) and at == list(self.order[: len(at)]):
+            return df
+        return df.sortWithinPartitions(*map(named, self.within), *(o.sort() for o in self.order), *self.ties)
+
+    def _at(self, places: Collection[str]) -> list[Order]:
+        return [o for o in self.order if o.ref.name in places]
+
+
+def _goes_up(order: Sequence[Order]) -> bool:
+    return all(o.ascending and o.nulls_first for o in order)
 
 
 def last_before(value: str, runs: Runs) -> Column:

@@ -100,7 +100,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Flag, Text, Texts
-from streamtime.sql.call.spec import INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec
+from streamtime.sql.call.spec import INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Local, Option, Spec
 from streamtime.sql.changes.aggregate import APPLIED, HAD, HAS, KNOWN, NEWEST, SAME, changes, given, judged
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
@@ -109,6 +109,8 @@ from streamtime.sql.changes.stream_totals import totals
 from streamtime.sql.rows.changelog import DELETED
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.outcome import explained, outcome
+from streamtime.sql.udtf import judges
+from streamtime.sql.udtf.totals import totals_shape
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -194,6 +196,7 @@ SPEC = Spec(
         "`explanation` STRING",
         "'metrics'": METRICS,
     },
+    local=Local(judges.aggregate_changes, details=(), changes=True, makes=totals_shape, without_key="null_key"),
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW accounts AS SELECT * FROM VALUES\n"

@@ -103,6 +103,7 @@ from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import explained, outcome
 from streamtime.sql.udtf import judges
+from streamtime.sql.udtf.filtered import filtered_shape
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -177,7 +178,7 @@ SPEC = Spec(
     plan=plan,
     apart=apart_without("retention"),
     check=check,
-    local=Local(judges.filter_changes, details=(), changes=True, filters=True, without_key="null_key"),
+    local=Local(judges.filter_changes, details=(), changes=True, makes=filtered_shape, without_key="null_key"),
     options=(CONDITION, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, WATERMARK, output("the changes"), NAME),
     clauses={
         "PARTITION BY product": "the key of a row, which says what a change replaces",

@@ -30,6 +30,33 @@ class Filtered:
     kept: list[tuple[int, bool]]  # the columns of the input that a change has, and whether a delete has them, too
     ordered: list[int]  # those that changes are numbered among
     time: T.DataType
+    arguments: tuple[str, ...] = ()
+
+    def changes(self, call: Bound, in_time_order: bool, rows: list[tuple[Any, ...]], columns: Columns) -> Iterator[tuple[Any, ...]]:
+        """The changes; `rows` come in processing order."""
+        there: dict[int, bool] = {}
+        numbers: Counter[Any] = Counter()
+        for row, (values, reason) in enumerate(zip(rows, too_old(call, in_time_order, columns), strict=True)):
+            if reason is not None:
+                continue
+            key, passes = int(columns.keys[row]), columns.changes[row][KIND] == 0
+            had = bool(call["versioned"]) or there.get(key, False)
+            there[key] = passes
+            if not passes and not had:
+                continue
+            place = (key, *(of_place(values[i]) for i in self.ordered))
+            kept = (values[i] if passes or always else None for i, always in self.kept)
+            yield (*kept, "upsert" if passes else "delete", int(columns.times[row]), numbers[place])
+            numbers[place] += 1
+
+
+def named_place(call: Bound, schema: T.StructType, role: str, text: str) -> int:
+    """Where a column stands that a change has by its name. Raises CallError where it has none."""
+    name = call.names.find(plain(text), schema.names)
+    if name is None:
+        fix = f"Name it in the TABLE argument: TABLE(SELECT *, {text} AS name FROM ..)."
+        raise call.refuse(role, f"a change has this column, so it needs a name (`{text}`)", fix)
+    return schema.names.index(name)
 
 
 def filtered_shape(call: Bound, schema: T.StructType, time: T.DataType) -> Filtered:
@@ -37,13 +64,7 @@ def filtered_shape(call: Bound, schema: T.StructType, time: T.DataType) -> Filte
     if not call.keys:
         raise call.refuse("PARTITION BY", "is missing: the key by which a change replaces a row", "Name the columns of the key.")
     asked = [("PARTITION BY", k.text) for k in call.keys] + [("ORDER BY", o.expression.text) for o in call.order]
-    places = []
-    for role, text in asked:
-        name = call.names.find(plain(text), schema.names)
-        if name is None:
-            fix = f"Name it in the TABLE argument: TABLE(SELECT *, {text} AS name FROM ..)."
-            raise call.refuse(role, f"a change has this column, so it needs a name (`{text}`)", fix)
-        places.append(schema.names.index(name))
+    places = [named_place(call, schema, role, text) for role, text in asked]
     condition = call.names.find(plain(call["condition"]), schema.names)
     if condition is not None and not isinstance(schema[condition].dataType, T.BooleanType):
         problem = of_other_type("a condition", schema[condition].dataType.simpleString(), call["condition"])
@@ -67,24 +88,6 @@ def too_old(call: Bound, in_time_order: bool, columns: Columns) -> list[str | No
     return reasons
 
 
-def filtered(call: Bound, shape: Filtered, in_time_order: bool, rows: list[tuple[Any, ...]], columns: Columns) -> Iterator[tuple[Any, ...]]:
-    """The changes; `rows` come in processing order."""
-    there: dict[int, bool] = {}
-    numbers: Counter[Any] = Counter()
-    for row, (values, reason) in enumerate(zip(rows, too_old(call, in_time_order, columns), strict=True)):
-        if reason is not None:
-            continue
-        key, passes = int(columns.keys[row]), columns.changes[row][KIND] == 0
-        had = bool(call["versioned"]) or there.get(key, False)
-        there[key] = passes
-        if not passes and not had:
-            continue
-        place = (key, *(_told(values[i]) for i in shape.ordered))
-        kept = (values[i] if passes or always else None for i, always in shape.kept)
-        yield (*kept, "upsert" if passes else "delete", int(columns.times[row]), numbers[place])
-        numbers[place] += 1
-
-
-def _told(value: Any) -> str:
+def of_place(value: Any) -> str:
     """What tells values of ORDER BY apart."""
     return repr(0.0 if isinstance(value, float) and value == 0 else value)

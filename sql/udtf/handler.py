@@ -22,13 +22,13 @@ from streamtime.sql.call.binding import bind, refuse_reserved
 from streamtime.sql.call.errors import EVENT_TIME, CallError, did_you_mean, not_constant, of_other_type
 from streamtime.sql.call.in_memory import Columns
 from streamtime.sql.call.names import Names, plain
-from streamtime.sql.call.spec import Bound, Local, Spec
+from streamtime.sql.call.spec import Bound, Local, MadeChanges, Spec
 from streamtime.sql.call.values import Table, Value
 from streamtime.sql.rows.columns import orderable, tie_text
-from streamtime.sql.rows.typed import as_text, collated, microseconds, time_text
+from streamtime.sql.rows.typed import as_text, microseconds, time_text
 from streamtime.sql.syntax.text import named_by, one_to_one, quoted
-from streamtime.sql.udtf.filtered import Filtered, filtered, filtered_shape
 from streamtime.sql.udtf.suppress import KIND, PREIMAGE, change, needed
+from streamtime.sql.udtf.told import told_apart
 from streamtime.sql.udtf.updates import Shape, changed, shape
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
@@ -47,7 +47,7 @@ class Analyzed(AnalyzeResult):
     time_type: T.DataType = field(default_factory=T.TimestampType)
     in_time_order: bool = False
     shape: Shape | None = None  # of changes, where the call makes them
-    filtered: Filtered | None = None  # of those that pass or not
+    made: MadeChanges | None = None  # of those that it makes of changes
 
 
 def bare(spec: Spec) -> Spec:
@@ -132,26 +132,28 @@ def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, V
     keys = [k.text for k in call.keys]
     apart = in_order and bool(keys) and not local.changes and not local.updates
     made = shape(call, schema, (local.details[0], local.details[1]), kind) if local.updates and call["output"] == "rows" else None
-    sieve = filtered_shape(call, schema, kind or T.TimestampType()) if local.filters else None
-    sieve = sieve if call["output"] == "rows" else None
-    arguments = (
-        f"struct({', '.join(f'{text} AS a{i}' for i, (text, _) in enumerate(made.arguments))})" if made and made.arguments else "NULL"
-    )
+    others = local.makes(call, schema, kind or T.TimestampType()) if local.makes else None
+    others = others if call["output"] == "rows" else None
+    texts = [text for text, _ in made.arguments] if made else list(others.arguments) if others else []
+    arguments = f"struct({', '.join(f'{text} AS a{i}' for i, text in enumerate(texts))})" if texts else "NULL"
+    shown = made or others
     return Analyzed(
-        schema=T.StructType(made.fields if made else sieve.fields if sieve else [*schema, *_added(call, local, kind or T.TimestampType())]),
+        schema=T.StructType(
+            made.fields if made else others.fields if others else [*schema, *_added(call, local, kind or T.TimestampType())]
+        ),
         withSinglePartition=not apart,
         partitionBy=[PartitioningColumn(k) for k in keys] if apart else [],
         orderBy=ordering,
         select=[
             *(SelectedColumn(quoted(f.name)) for f in schema),
             *_helpers(call, schema, time, kind, local),
-            *([SelectedColumn(arguments, "__streamtime_arguments")] if made else []),
+            *([SelectedColumn(arguments, "__streamtime_arguments")] if shown else []),
         ],
         call=call,
         time_type=kind or T.TimestampType(),
         in_time_order=in_order,
         shape=made,
-        filtered=sieve,
+        made=others,
     )
 
 
@@ -183,22 +185,14 @@ def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | No
     texts = {
         TIME: f"if({absent}, NULL, {microseconds(time, kind or T.TimestampType())})",
         HAS_KEY: present,
-        KEY: one_to_one([_told(schema, k) for k in keys]),
-        CLOCK: one_to_one([_told(schema, c) for c in clocks]),
-        OFFSET: _told(schema, offset) if offset else "CAST(NULL AS STRING)",
+        KEY: one_to_one([told_apart(call, schema, "PARTITION BY", k) for k in keys]),
+        CLOCK: one_to_one([told_apart(call, schema, "`clock_by`", c) for c in clocks]),
+        OFFSET: told_apart(call, schema, "`offset`", offset) if offset else "CAST(NULL AS STRING)",
         NAMED: named_by([as_text(k, _kind(schema, k) or T.StringType()) for k in keys]),
     }
     if local.changes:
         texts = {CHANGE: change(local.suppression, call, schema, kind)} | texts
     return [SelectedColumn(text, alias) for alias, text in texts.items()]
-
-
-def _told(schema: T.StructType, text: str) -> str:
-    """SQL text for a value as a string, one to one for values that GROUP BY tells apart."""
-    kind = _kind(schema, text)
-    if kind is None:  # what is more than a name has a type that is not known yet
-        return f"to_json(named_struct('k', {text}))"
-    return f"hex(collation_key({text}))" if collated(kind) else as_text(text, kind)
 
 
 def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
@@ -218,7 +212,7 @@ def _added(call: Bound, local: Local, time: T.DataType) -> list[T.StructField]:
 def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Iterator[tuple[Any, ...]]:
     """The rows that the call asks for."""
     assert result.call is not None
-    call, width = result.call, len(HELPERS) + (result.shape is not None)
+    call, width = result.call, len(HELPERS) + (result.shape is not None or result.made is not None)
     changes = [()] * len(rows)
     if local.changes:
         rows = [row for row in rows if row[-width - 1][KIND] != PREIMAGE]
@@ -239,8 +233,8 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
     if result.shape is not None and local.updates is not None:
         yield from changed(call, result.shape, local.updates, rows, columns)
         return
-    if result.filtered is not None:
-        for *values, moment, number in filtered(call, result.filtered, result.in_time_order, rows, columns):
+    if result.made is not None:
+        for *values, moment, number in result.made.changes(call, result.in_time_order, rows, columns):
             yield (*values, _moment(moment, result.time_type), number)
         return
     verdicts = local.judge(call, result.in_time_order, columns)

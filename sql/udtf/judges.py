@@ -12,6 +12,7 @@ from streamtime.sql.call.in_memory import Columns, Verdicts
 from streamtime.sql.call.spec import Bound
 from streamtime.sql.udtf.filtered import too_old
 from streamtime.sql.udtf.suppress import suppressed
+from streamtime.sql.udtf.totals import ignored
 from streamtime.sql.udtf.versions import versioned
 from streamtime.udfs.arrays.groups import HIGHEST
 from streamtime.udfs.closing import of_last_sliding_window, of_sessions, of_time_windows
@@ -104,6 +105,11 @@ def changes(function: Suppression, call: Bound, _in_time_order: bool, columns: C
 def filter_changes(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
     """Which changes FILTER_CHANGES ignores, and why."""
     return Verdicts(np.arange(len(columns.aside)), too_old(call, in_time_order, columns), {})
+
+
+def aggregate_changes(call: Bound, in_time_order: bool, columns: Columns) -> Verdicts:
+    """Which changes AGGREGATE_CHANGES ignores, and why."""
+    return Verdicts(np.arange(len(columns.aside)), ignored(call, in_time_order, columns), {})
 
 
 def versions(call: Bound, _in_time_order: bool, columns: Columns) -> Verdicts:

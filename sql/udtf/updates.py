@@ -44,29 +44,32 @@ class Shape:
     time: T.DataType
 
 
+def argument_of(call: Bound, schema: T.StructType, role: str, text: str) -> Ref:
+    """A column of the input. Raises CallError for an expression, whose type nobody knows here."""
+    name = call.names.find(plain(text), schema.names)
+    if name is None:
+        fix = f"Name it in the TABLE argument: TABLE(SELECT *, {text} AS name FROM ..)."
+        raise call.refuse(role, f"expected a column in a Python UDTF, got `{text}`", fix)
+    return _named(name, schema[name].dataType, text)
+
+
+def _named(name: str, kind: T.DataType, text: str) -> Ref:
+    """A Ref itself would bring half of the package to the workers."""
+    return cast("Ref", SimpleNamespace(name=name, type=kind, text=text))
+
+
 def shape(call: Bound, schema: T.StructType, bounds: tuple[str, str], kind: T.DataType | None) -> Shape:
     """What the result looks like. Raises CallError for what a UDTF cannot know before it runs."""
-
-    def named(name: str, kind_: T.DataType, text: str) -> Ref:  # a Ref itself would bring half of the package to the workers
-        return cast("Ref", SimpleNamespace(name=name, type=kind_, text=text))
-
-    def ref(role: str, text: str) -> Ref:
-        name = call.names.find(plain(text), schema.names)
-        if name is None:
-            fix = f"Name it in the TABLE argument: TABLE(SELECT *, {text} AS name FROM ..)."
-            raise call.refuse(role, f"expected a column in a Python UDTF, got `{text}`", fix)
-        return named(name, schema[name].dataType, text)
-
-    keys = [ref("PARTITION BY", k.text) for k in call.keys]
-    order = [SimpleNamespace(ref=ref("ORDER BY", o.expression.text)) for o in call.order]
-    extras = {"clock_by": [ref("`clock_by`", c) for c in call["clock_by"] or ()]}
-    columns = [named(f.name, f.dataType, f.name) for f in schema]
-    time = named("", kind or T.TimestampType(), call["time"] or "")
+    keys = [argument_of(call, schema, "PARTITION BY", k.text) for k in call.keys]
+    order = [SimpleNamespace(ref=argument_of(call, schema, "ORDER BY", o.expression.text)) for o in call.order]
+    extras = {"clock_by": [argument_of(call, schema, "`clock_by`", c) for c in call["clock_by"] or ()]}
+    columns = [_named(f.name, f.dataType, f.name) for f in schema]
+    time = _named("", kind or T.TimestampType(), call["time"] or "")
     frame = cast("Frame", SimpleNamespace(columns=columns, keys=keys, order=order, time=time, extras=extras))
     names, ordered = carried_columns(call, frame)
     totals, arguments = [], []
     for number, one in enumerate(parse(call)):
-        argument = ref(ARGUMENT, one.argument) if one.argument else None
+        argument = argument_of(call, schema, ARGUMENT, one.argument) if one.argument else None
         result, cast_to = types(call, one, argument)
         column = f"a{number}" if argument else ""
         if argument:

@@ -29,7 +29,8 @@ ROOMS = {
     "catalog/statements": "catalog, sql/call, sql/rows, sql/syntax, sql/tables",
     "sql/functions": "sql/udtf, sql/changes, sql/as_of, sql/suppress, sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, "
     "udfs, udfs/arrays, udfs/assignment, udfs/sessions, udfs/suppress, udfs/updates",
-    "sql/udtf": "sql/suppress, sql/windows, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/sessions, udfs/suppress, udfs/updates",
+    "sql/udtf": "sql/changes, sql/suppress, sql/windows, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/changes, udfs/sessions, "
+    "udfs/suppress, udfs/updates",
     "sql/changes": "sql/as_of, sql/plain, sql/windows, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/changes",
     "sql/as_of": "sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays",
     "sql/suppress": "sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/suppress",

@@ -237,6 +237,24 @@ def of_doubles(spark: SparkSession, rows: list[tuple[int, str, float | None, boo
     ).collect()
 
 
+def test_the_order_may_go_down_or_begin_with_a_column_that_is_made_anew(spark: SparkSession) -> None:
+    """What is taken back was put there before it, so the smallest values and sums of DOUBLE see changes in their order."""
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW moving AS SELECT id AS n, -id AS back, id % 13 AS change_seq, id % 13 AS other, hash(id) % 40 AS k, "
+        "hash(id, 1) % 3 AS g, if(id % 11 = 0, NULL, id * 7919 % 101) AS v, if(id % 7 = 0, double('NaN'), id / 3D) AS x, id % 17 = 0 AS gone, "
+        "timestamp_seconds(id * 31 % 997) AS ts FROM range(400)"
+    )
+    call = (
+        "AGGREGATE_CHANGES(TABLE(moving) PARTITION BY k ORDER BY {}, time => 'ts', deleted => 'gone', group_by => ARRAY('g'), "
+        "aggregates => 'count(*) AS c, min(v) AS low, max(x) AS high, sum(x) AS s')"
+    )
+    totals = "g, c, low, high, s, change_type, change_time, change_seq"
+    for one, same in (("back DESC", "n"), ("(n DESC, ts)", "(back, ts)"), ("(change_seq, n DESC)", "(other, back)")):
+        made = [sorted(map(repr, spark.sql(f"SELECT {totals} FROM {call.format(order)}").collect())) for order in (one, same)]
+        assert len(made[0]) > 400
+        assert made[0] == made[1], one
+
+
 def test_doubles_are_taken_back_without_a_trace(spark: SparkSession) -> None:
     """Large and small ones, infinities and NaN: what is gone is forgotten."""
     nasty = [0.1, 1e300, -1e300, float("inf"), float("-inf"), float("nan"), 5e-324, -0.0, 1.7976931348623157e308, 1.7976931348623157e308]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import SparkSession
 from support.deduplicate_calls import CASES, options_of, some_rows, sql_of
 from support.doors import LOCAL
@@ -23,7 +24,7 @@ from streamtime.shelf import FUNCTIONS
 
 
 def test_every_function_over_a_table_has_one() -> None:
-    assert {s.name for s in FUNCTIONS if s.tables == 1 and s.name != "AGGREGATE_CHANGES"} == LOCAL
+    assert {s.name for s in FUNCTIONS if s.tables == 1} == LOCAL
 
 
 def both(spark: SparkSession, text: str) -> None:
@@ -31,7 +32,7 @@ def both(spark: SparkSession, text: str) -> None:
     direct = spark.sql(text)
     through = spark.sql(
         re.sub(
-            r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE|SESSION_UPDATES|WINDOW_UPDATES|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT|VERSIONS|FILTER_CHANGES)\(",
+            r"(DEDUPLICATE|DISTINCT_IN_WINDOW|SESSIONIZE|SESSION_UPDATES|WINDOW_UPDATES|SUPPRESS_UNTIL_CLOSE|SUPPRESS_UNTIL_TIME_LIMIT|VERSIONS|FILTER_CHANGES|AGGREGATE_CHANGES)\(",
             r"py_\1(",
             text,
         )
@@ -108,6 +109,96 @@ def test_filter_changes(spark: SparkSession, udtfs: None, seed: int) -> None:
     table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY({order}), time => 't', condition => 'off % 2 = 0'"
     for output in ("rows", "all") if seed else ("dropped",):
         both(spark, f"SELECT * FROM FILTER_CHANGES({table}{more}, output => '{output}')")
+
+
+TAKEN_BACK = (
+    "count(*) AS n, count(p) AS m, sum(off) AS total, avg(off) AS mean, sum(d) AS dear, avg(d) AS cheap, sum(x) AS y, avg(x) AS z, min(x) AS low, "
+    "max(t) AS high, min(s) AS first, max(off) AS top, avg(e) AS fine, sum(e) AS wide"
+)
+GROUPS = ("'g'", "'x'", "'s'", "'p', 's'", "'off', 'change_seq'", "'t'")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_aggregate_changes(spark: SparkSession, udtfs: None, seed: int) -> None:
+    """Groups by any type, rows that move, in groups that have NULL, NaN or -0.0; nulls and odd numbers to add up, averages that
+    Spark rounds twice."""
+    random_ = random.Random(seed)
+    kinds = ["insert", "insert", "insert", "delete", "update_preimage", None]
+    odd = ["1.5", "NaN", "-0.0", "0.0", "Infinity", "1e300", "-2.5", None]
+    rows = []
+    for r in some_rows(random_, random_.choice([1, 90]) if seed else 0):
+        x = random_.choice(odd)
+        rows.append(
+            r
+            | {"t": moment(r["t"], 1), "change_seq": random_.randint(0, 2), "_change_type": random_.choice(kinds)}
+            | {"g": random_.choice(["a", "b", "", None]), "c": random_.choice(["A", "a", "b"]), "x": None if x is None else float(x)}
+            | {
+                "d": random_.choice([None, Decimal("0.01"), Decimal("-99999.99"), Decimal("3.33")]),
+                "s": random_.choice(["", "é", None, "z"]),
+            }
+            | {"e": random_.choice([None, Decimal("1"), Decimal("-12345678901234567890.123456"), Decimal("0.000001")])}
+        )
+    types = (
+        "change_seq INT, _change_type STRING, g STRING, c STRING COLLATE UTF8_LCASE, x DOUBLE, d DECIMAL(7,2), s STRING, e DECIMAL(30,6)"
+    )
+    view(spark, rows, f"k STRING, t TIMESTAMP, off INT, p INT, {types}")
+    order = random_.choice(["'t'", "'off'", "'off', 'change_seq'", "'change_seq', 'off DESC'"])
+    by = GROUPS[seed % len(GROUPS)]
+    more = random_.choice(["", ", versioned => true", ", versioned => true, retention => INTERVAL '0.000004' SECOND"])
+    more += random_.choice(["", ", clock_by => ARRAY('p')", ", deleted => 'p = 1'"])
+    table = f"TABLE(t), keys => ARRAY('k'), order_by => ARRAY({order}), time => 't', group_by => ARRAY({by})"
+    for output in ("rows", "all" if seed % 2 else "dropped"):
+        both(spark, f"SELECT * FROM AGGREGATE_CHANGES({table}, aggregates => '{TAKEN_BACK}'{more}, output => '{output}')")
+
+
+def test_keys_that_are_expressions_or_have_a_collation(spark: SparkSession, udtfs: None) -> None:
+    """Keys that differ by a microsecond, or by the sign of a zero; those with a collation, which nothing here compares, are refused."""
+    rows = [
+        {"k": k, "t": moment(t, 1), "x": x, "off": i}
+        for i, (k, t, x) in enumerate([("a", 1, -0.0), ("A", 2, 0.0), ("a", 2, 0.5), ("b", 1, 0.0)])
+    ]
+    view(spark, rows, "k STRING, t TIMESTAMP, x DOUBLE, off INT")
+    for key in ("t + INTERVAL 0 SECONDS", "x * 1", "CAST(x AS FLOAT)", "struct(x, k)", "upper(k)"):
+        both(spark, f"SELECT * FROM DEDUPLICATE(TABLE(t), keys => ARRAY('{key}'), order_by => ARRAY('off'), time => 't')")
+    collated = "SELECT collate(k, 'UTF8_LCASE') AS k, named_struct('k', collate(k, 'UNICODE_CI')) AS s, t FROM t"
+    problem = "a Python UDTF cannot compare values with a collation ({0}). Use collate({0}, 'UTF8_BINARY'), or lower({0}), in the TABLE"
+    for given, role, name in (
+        ("keys => ARRAY('k')", "PARTITION BY", "k"),
+        ("keys => ARRAY('s')", "PARTITION BY", "s"),
+        ("keys => ARRAY('t'), clock_by => ARRAY('k')", "`clock_by`", "k"),
+    ):
+        message = f"{role}: {problem.format(name)}".replace(f"({name}).", f"(`{name}`).")
+        with pytest.raises(AnalysisException, match=re.escape(message)):
+            spark.sql(f"SELECT * FROM py_SESSIONIZE(TABLE({collated}), order_by => ARRAY('t'), gap => INTERVAL 1 DAY, {given})")
+    text = f"SELECT * FROM py_DEDUPLICATE(TABLE({collated}), keys => ARRAY('concat(k, k)'), order_by => ARRAY('t'))"
+    with pytest.raises(PySparkException, match=re.escape("cannot compare values with a collation (`concat(k, k)`)")):
+        spark.sql(text).collect()
+
+
+def test_a_sum_that_does_not_fit_is_an_error_of_a_udtf_too(spark: SparkSession, udtfs: None) -> None:
+    view(spark, [{"k": k, "n": (1 << 63) - 1} for k in "ab"], "k STRING, n BIGINT")
+    call = "AGGREGATE_CHANGES(TABLE(SELECT *, TIMESTAMP '2024-01-01' AS t FROM t), keys => ARRAY('k'), order_by => ARRAY('t'), "
+    call += "group_by => ARRAY('t'), aggregates => '{}(n) AS v')"
+    both(spark, f"SELECT * FROM {call.format('avg')}")
+    with pytest.raises(PythonException, match=re.escape("`sum(n) AS v` does not fit BIGINT; cast the argument to DECIMAL(38)")):
+        spark.sql(f"SELECT * FROM py_{call.format('sum')}").collect()
+
+
+def test_what_aggregate_changes_cannot_take_back_or_name_is_refused_as_elsewhere(spark: SparkSession, udtfs: None) -> None:
+    view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT, a ARRAY<INT>")
+    sums = ", aggregates => 'sum(p) AS s'"
+    for given, message in {
+        f"keys => ARRAY('k'), group_by => ARRAY('upper(k)'){sums}": "`group_by`: a change has this column, so it needs a name (`upper(k)`)",
+        f"keys => ARRAY('k'), group_by => ARRAY('p', 'k'), clock_by => ARRAY('p + 1'){sums}": "`clock_by`: a change has this column, so it needs",
+        f"group_by => ARRAY('p'){sums}": "PARTITION BY: is missing: the key by which a change replaces a row",
+        "keys => ARRAY('k'), group_by => ARRAY('p'), aggregates => 'first(p) AS f'": "`first(p) AS f` cannot be taken back: count(..), sum(..)",
+        "keys => ARRAY('k'), group_by => ARRAY('p'), aggregates => 'max(a) AS m'": "`max(a) AS m` of ARRAY<INT> is not possible",
+        "keys => ARRAY('k'), group_by => ARRAY('p'), aggregates => 'sum(k) AS m'": "expected a number in `sum(k) AS m`",
+        "keys => ARRAY('k'), group_by => ARRAY('p'), aggregates => 'sum(p) AS p'": "the result would have two columns `p`",
+    }.items():
+        for name in ("AGGREGATE_CHANGES", "py_AGGREGATE_CHANGES"):
+            with pytest.raises(AnalysisException, match=re.escape(message)):
+                spark.sql(f"SELECT * FROM {name}(TABLE(t), order_by => ARRAY('t'), {given})")
 
 
 def test_what_filter_changes_needs_a_name_for_is_refused_as_elsewhere(spark: SparkSession, udtfs: None) -> None:
