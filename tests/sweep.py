@@ -267,6 +267,8 @@ class Sweep:
         del self.waiting[name]
         try:
             return cases.maintained(self.spark, SCHEMA, name, policy)
+        except ConnectionError:
+            raise  # Spark's process is gone, whatever ended it: no table failed
         except Exception as error:
             where = "".join(traceback.format_tb(error.__traceback__)[-6:])
             self.failed(number, name, f"{policy}: {type(error).__name__}: {str(error)[:1000]}\n{where}")
