@@ -131,6 +131,7 @@ class _Run:
             raise CallError(NAME, None, f"the result has two columns {listed(twice)}", "Give one of them another name.")
         self.evaluation = Evaluation(self.session, self.query, self.tables)
         self.units = self._units()
+        self.setup = time.monotonic() - self.begun
 
     def close(self) -> None:
         if hasattr(self, "evaluation"):
@@ -151,7 +152,7 @@ class _Run:
         if not self.target.there:
             return None, "The table is made."
         last, why = self.target.last()
-        last = replace(last, costs=costs.learned(last.costs, last.receipt))
+        last = replace(last, costs=costs.learned(last.costs, last.receipt, FEW))
         units = [u.lower() for u in last.receipt.units]
         if not why and (last.text != self.text or (self.key is not None and units != [k.lower() for k in self.key])):
             why = "The query is another than last time."
@@ -217,7 +218,7 @@ class _Run:
                 reason = f"The query cannot be followed: {error}."
         if self.policy == "incremental" and self.last is not None:
             raise CallError(NAME, "`policy`", f"'incremental' is not possible: {reason}", "Use policy='auto'.")
-        return _Plan("full", reason or "policy='full' asks for it.", predicted=self._predicted(1.0))
+        return _Plan("full", reason or "policy='full' asks for it.", predicted=self._predicted(1.0, "many anew"))
 
     def _incremental(self) -> _Plan:
         assert self.query.root is not None
@@ -230,7 +231,8 @@ class _Run:
             return _Plan("none", "No change leads to a row of the result.", touched=0)
         known = self.last.costs if self.last else {}
         rows = int(known["rows"]) if "rows" in known else self.session.table(self.target.name).count()
-        predicted = self._predicted(costs.share_of(touched, rows))
+        anew = judged is None or _doubtful(judged) > 0
+        predicted = self._predicted(costs.share_of(touched, rows), costs.kind_of(touched, FEW, anew))
         if self.policy == "auto" and predicted and predicted["full"] < predicted["incremental"]:
             why = f"{touched:,} touched values are so many of {rows:,} rows that computing all is cheaper."
             return _Plan("full", why, predicted=predicted)
@@ -268,8 +270,9 @@ class _Run:
             raise self._twin(*judged.twin)
         return judged
 
-    def _predicted(self, share: float) -> dict[str, float]:
-        return costs.predicted(self.last.costs if self.last else {}, self._size(), share)
+    def _predicted(self, share: float, kind: str) -> dict[str, float]:
+        spent = time.monotonic() - self.begun
+        return costs.predicted(self.last.costs if self.last else {}, self._size(), share, kind, self.setup, spent)
 
     def _size(self) -> float:
         return float(sum(t.size for t in self.tables.values()))
@@ -285,6 +288,7 @@ class _Run:
             touched=None if plan.way == "full" else plan.touched,
             added=plan.touched - _doubtful(plan.judged) if plan.judged and plan.touched else 0,
             predicted=plan.predicted or {},
+            decided=round(time.monotonic() - self.begun, 3),
             seconds=round(time.monotonic() - self.begun, 3),
             run=self.last.receipt.run + 1 if self.last else 1,
         )
@@ -314,7 +318,10 @@ class _Run:
         """What is said in the commit."""
         sources = {n: t.read for n, t in self.tables.items()}
         known = self.last.costs if self.last else {}
-        return written(Last(self.text, sources, {**known, "size": self._size()}, receipt, self.onto, self.settings), self.started)
+        return written(
+            Last(self.text, sources, {**known, "size": self._size(), "setup": round(self.setup, 3)}, receipt, self.onto, self.settings),
+            self.started,
+        )
 
     def _full(self, receipt: Receipt) -> Receipt:
         rows = self.evaluation.whole()

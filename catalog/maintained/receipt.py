@@ -23,7 +23,8 @@ class Receipt:
         touched: how many of their values changes led to; None where the way is full.
         added: for how many of these the rows that changed say the new row, or what to add to the totals; the others were computed anew.
         removed, inserted: rows of the target. `updated`: rows that have their place.
-        predicted: seconds that each way was thought to take, where that is known.
+        predicted: seconds that each way was thought to take, where that is known; those before the way was chosen are in both.
+        decided: seconds until the way was chosen.
         seconds: what it took.
         shadow: with `shadow=True`, how many rows differed from the result computed anew; 0 is what it should be.
         run: how many runs there have been.
@@ -41,6 +42,7 @@ class Receipt:
     inserted: int = 0
     updated: int = 0
     predicted: dict[str, float] = field(default_factory=dict)
+    decided: float = 0.0
     seconds: float = 0.0
     shadow: int | None = None
     run: int = 0

@@ -325,6 +325,7 @@ def _counts(row: Any) -> dict[str, int]:
         names = {"inserted": "numTargetRowsInserted", "updated": "numTargetRowsUpdated", "removed": "numTargetRowsDeleted"}
     else:
         names = {"inserted": "numOutputRows", "removed": "numDeletedRows"}
+        counts = counts | {"numOutputRows": int(counts.get("numOutputRows") or 0) - int(counts.get("numCopiedRows") or 0)}
     return {name: int(counts.get(metric) or 0) for name, metric in names.items()}
 
 

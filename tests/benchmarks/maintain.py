@@ -129,7 +129,8 @@ class Benchmark:
         (receipt,) = kept
         assert receipt.way in (way, "none"), receipt
         rows = {"inserted": receipt.inserted, "updated": receipt.updated, "removed": receipt.removed}
-        return found | {"touched": receipt.touched, "predicted": receipt.predicted} | rows
+        told = {"touched": receipt.touched, "predicted": receipt.predicted, "decided": receipt.decided}
+        return found | told | rows
 
     def bare(self, text: str) -> None:
         streamtime.query(self.spark, text).write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(

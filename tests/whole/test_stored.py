@@ -143,11 +143,11 @@ def test_where_following_costs_as_much_is_between_two_rates_and_auto_is_judged_b
     assert tables.crossing(100_000, {"one": 0.9}) == "always dearer"
     assert tables.crossing(100_000, found | {"one": 0.9}) == "7.4 %"  # one run that was slow is no crossing
     assert tables.crossing(100_000, {"one": 9.0, "0.2": 1.5}) == "more than 20%"
-    run = {"tasks": 1.0, "cpu": 2.0, "seconds": 9.0}
+    run = {"tasks": 1.0, "cpu": 2.0, "seconds": 9.0, "decided": 2.0}
     runs = [{**run, "predicted": {"incremental": i, "full": 5.0}} for i in (4.0, 6.0)] + [{**run, "predicted": {}}]
     of = {
         "bare": [run],
-        "full": [{**run, "seconds": 8.0}, {**run, "seconds": 8.5}],
+        "full": [{**run, "seconds": 7.0}, {**run, "seconds": 7.5}],
         "rates": {"0.01": runs, "one": [run | {"predicted": {}}]},
     }
     assert tables.picked(of) == [False, True]

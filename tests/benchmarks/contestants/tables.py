@@ -232,10 +232,10 @@ def crossing(size: int, ratios: dict[str, float]) -> str:
 
 
 def picked(of: Stored) -> list[bool]:
-    """For each run, whether `auto` would have expected less of the way that took less."""
-    full = middle(of["full"], "seconds")
+    """For each run, whether `auto` would have expected less of the way that took less, beside what was spent until it chose."""
+    full = statistics.median(run["seconds"] - run["decided"] for run in of["full"])
     runs = [run for rate in of["rates"].values() for run in rate if run["predicted"]]
-    return [(run["predicted"]["full"] < run["predicted"]["incremental"]) == (full < run["seconds"]) for run in runs]
+    return [(run["predicted"]["full"] < run["predicted"]["incremental"]) == (full < run["seconds"] - run["decided"]) for run in runs]
 
 
 def ready(stored: Stored) -> str:

@@ -251,33 +251,65 @@ def test_the_command_says_what_it_did_and_asks_for_a_warehouse(
     assert "`--warehouse` is missing" in capsys.readouterr().err
 
 
+def expected(known: dict[str, float], share: float, kind: str, setup: float = 1.0, spent: float = 0.0) -> float:
+    return costs.predicted(known, 1e9, share, kind, setup, spent)["incremental"]
+
+
 def test_the_cheaper_way_is_the_one_that_runs_before_say() -> None:
     known = {"full_seconds": 100.0, "full_size": 1e9}
-    few, many = costs.predicted(known, 1e9, 0.001), costs.predicted(known, 1e9, 0.9)
-    assert few["incremental"] < 15 < few["full"] == 100
+    few = costs.predicted(known, 1e9, 0.001, "few", 1.0, 3.0)
+    many = costs.predicted(known, 1e9, 0.9, "many anew", 1.0, 3.0)
+    assert few["incremental"] < 15 < few["full"] == 103  # what is spent is spent either way
     assert many["incremental"] > many["full"]
-    assert costs.predicted({}, 1e9, 0.1) == {}
-    assert costs.predicted(known, 2e9, 0.0)["full"] == 200
+    assert costs.predicted({}, 1e9, 0.1, "few", 1.0, 0.0) == {}
+    assert costs.predicted(known, 2e9, 0.0, "few", 1.0, 0.0)["full"] == 200
+    assert [costs.kind_of(*of) for of in ((3, 9, False), (9, 9, True), (10, 9, False), (10, 9, True))] == [
+        "few", "few anew", "many", "many anew",
+    ]  # fmt: skip
 
 
-def test_what_a_run_took_says_something_of_its_larger_part_alone() -> None:
-    """A run that changed one row, and took long, does not make rows dear; one that changed many does not make small runs dear."""
-    known = {"full_seconds": 100.0, "full_size": 1e9, "size": 1e9, "rows": 1e6}
-    of_one = Receipt("t", "incremental", "", {}, touched=1, seconds=30.0)
-    after = costs.learned(known, of_one)
-    assert costs.predicted(after, 1e9, 0.0)["incremental"] == pytest.approx(30)
-    assert costs.predicted(after, 1e9, 0.2)["incremental"] - 30 == pytest.approx(
-        costs.predicted(known, 1e9, 0.2)["incremental"] - 10, abs=0.1
-    )
-    of_many = Receipt("t", "incremental", "", {}, touched=400_000, updated=400_000, seconds=230.0)
-    after = costs.learned(after, of_many)
-    assert costs.predicted(after, 1e9, 0.0)["incremental"] == pytest.approx(30)
-    assert costs.predicted(after, 1e9, 0.4) == {"incremental": pytest.approx(230), "full": 100}
+def ran(touched: int, seconds: float, added: int | None = None, decided: float = 0.0) -> Receipt:
+    added = touched if added is None else added
+    return Receipt("t", "incremental", "", {}, touched=touched, added=added, updated=touched, seconds=seconds, decided=decided)
+
+
+def test_what_a_run_took_says_most_of_what_less_is_known_of() -> None:
+    """A run that changed few rows, and took long, does not make rows dear; one that changed many does not make small runs dear."""
+    known = {"full_seconds": 100.0, "full_size": 1e9, "size": 1e9, "rows": 1e6, "setup": 1.0}
+    after = known
+    for _ in range(4):
+        after = costs.learned(after, ran(1, 33.0, decided=3.0), 2000)
+    assert expected(after, 0.0, "few") == pytest.approx(30, rel=0.1)
+    assert expected(after, 0.001, "few") - expected(after, 0.0, "few") == pytest.approx(0.25, rel=0.1)
+    assert expected(after, 0.0, "few anew") == expected(known, 0.0, "few anew")  # of another kind
+    for touched, seconds in ((3_000, 20.0), (400_000, 220.0), (3_000, 20.0), (400_000, 220.0)):
+        after = costs.learned(after, ran(touched, seconds), 2000)
+    assert expected(after, 0.003, "many") == pytest.approx(20, rel=0.25)
+    assert expected(after, 0.4, "many") == pytest.approx(220, rel=0.15)
+    assert expected(after, 0.0, "few") == pytest.approx(30, rel=0.1)
     for _ in range(9):  # what was another time is forgotten
-        after = costs.learned(after, Receipt("t", "incremental", "", {}, touched=1, seconds=3.0))
-    assert costs.predicted(after, 1e9, 0.0)["incremental"] == pytest.approx(3, abs=0.1)
-    assert costs.learned(after, Receipt("t", "none", "", {}, seconds=1.0)) == after
-    assert costs.learned(after, Receipt("t", "full", "", {}, inserted=7, seconds=5.0))["full_seconds"] == 5
+        after = costs.learned(after, ran(1, 3.0), 2000)
+    assert expected(after, 0.0, "few") == pytest.approx(3, rel=0.2)
+    slow, busy = costs.learned(after, ran(1, 9.0), 2000), costs.learned(after | {"setup": 9.0}, ran(1, 9.0), 2000)
+    assert expected(busy, 0.0, "few") < expected(slow, 0.0, "few")  # its beginning was slow, too
+    assert expected(after, 0.0, "few", setup=8.0, spent=9.0) > 9 + expected(after, 0.0, "few")
+    assert costs.learned(after, Receipt("t", "none", "", {}, seconds=1.0), 2000) == after
+    full = costs.learned(after, Receipt("t", "full", "", {}, inserted=7, seconds=5.0, decided=2.0), 2000)
+    assert (full["full_seconds"], full["rows"]) == (3, 7)
+    assert costs.learned({"size": 1e9}, ran(1, 3.0), 2000) == {"size": 1e9}  # of a run before costs were known
+
+
+def test_rows_that_stayed_are_not_counted_as_written(spark: SparkSession, schema: str) -> None:
+    """Delta counts the rows of a file in which some were replaced as put out; no receipt does."""
+    spark.sql(f"CREATE TABLE {schema}.c (k INT, ts TIMESTAMP) {cases.FEED}")
+    spark.sql(f"INSERT INTO {schema}.c SELECT id, TIMESTAMP '2024-01-01' FROM range(50)")
+    text = f"SELECT * FROM DEDUPLICATE(TABLE({schema}.c) PARTITION BY k ORDER BY ts)"
+    streamtime.maintain(spark, f"{schema}.m", text)
+    spark.sql(f"UPDATE {schema}.c SET ts = TIMESTAMP '2024-01-02' WHERE k = 7")
+    done = streamtime.maintain(spark, f"{schema}.m", text, policy="incremental", shadow=True)
+    assert (done.way, done.touched, done.inserted, done.removed, done.shadow) == ("incremental", 1, 1, 1, 0)
+    (newest, _) = streamtime.receipts(spark, f"{schema}.m")
+    assert (newest.inserted, newest.removed) == (1, 1)
 
 
 def test_what_is_in_a_commit_comes_back_and_other_labels_are_none() -> None:
