@@ -100,10 +100,11 @@ in batch are joined with the stream times that let them out. That computes the i
 `ORDER BY` begins with. Columns of Parquet or ORC files, behind nothing but views and comparisons, are read once more where that is less
 work. Where the input is a relation of 1 MB at most, one task finds stream time, and computes it once.
 
-Final rows of tumbling windows are a plain GROUP BY, at its price, where that gives the same to the last digit. For that, `ORDER BY` must
-be one column of fixed width (no text, no DOUBLE), ascending. There must be no `clock_by`. Keys must be no DOUBLEs, arrays or structs. The
-aggregates must be `count`, `sum` and `avg` of integers or of DECIMALs of up to 28 digits, or `min` and `max` of what has a fixed width.
-And rows must come in event-time order, or windows must be ten minutes long or longer. A sum of DOUBLEs depends on the order of rows, so a
+Final rows of tumbling windows are a plain GROUP BY where that gives the same to the last digit; in event-time order, that computes its
+input once ([what it costs](../speed.md#final-windows)). For that, `ORDER BY` must be one column of fixed width (no text, no DOUBLE),
+ascending. There must be no `clock_by`. Keys must be no DOUBLEs, arrays or structs. The aggregates must be `count`, `sum` and `avg` of
+integers or of DECIMALs of up to 28 digits, or `min` and `max` of what has a fixed width. And rows must come in event-time order, or
+windows must be ten minutes long or longer. A sum of DOUBLEs depends on the order of rows, so a
 kernel adds it up: cast to DECIMAL for speed.
 
 On a stream: one entry for each key and open window. Sliding windows also keep the totals of each key and event time.

@@ -35,6 +35,8 @@ MOST_STEPS = 10_000  # between a window's start and its close, for each of which
 def newest_closed(at: str, slide: int, after: int) -> Column:
     """The number of the last window that is closed at a moment, where windows start every `slide` and close `after` that. Null: none."""
     whole, rest = divmod(after, slide)
+    if not rest:
+        return expression(f"try_subtract({floor_div(at, slide)}, {whole}L)")
     return expression(f"try_subtract({floor_div(at, slide)}, {whole}L + CAST(pmod({at}, {slide}L) < {rest}L AS BIGINT))")
 
 

@@ -55,7 +55,7 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
     rows = stepped(chosen(frame, takes_part), size) if frame.in_time_order else in_time(frame, takes_part, size, size, closing, again)
     if rows is None:
         return None
-    made = {LAST: F.max(frame.order[0].ref.column), LATEST: F.max(frame.time.column)}
+    made = {LAST: F.max(frame.order[0].ref.column)} | ({} if frame.in_time_order else {LATEST: F.max(frame.time.column)})
     made |= {f"{TOTAL}{i}": total for i, total in enumerate(sums)}
     groups = rows.df.groupBy(*map(named, dict.fromkeys([*(k.name for k in frame.keys), STEP])))
 
@@ -64,12 +64,11 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
 
     kind = fields[-AFTER].dataType
     clocks = frame.df.where(takes_part).select(frame.time.column.cast(kind).alias(MOMENT))
-    if frame.in_time_order and again:
-        return released_by(call, _laid_out(call, frame, grouped({}), closing, fields), clocks, {}, steps)
     if frame.in_time_order:
         firsts = _firsts(frame, size, closing)
-        df = whole(grouped({name: F.min(first) for name, first in firsts.items()}), once=frame.kernels)
-        clocks = df.select(F.explode(F.array(*[named(n).cast(kind) for n in (LATEST, *firsts)])).alias(MOMENT))
+        df = whole(grouped({name: F.min(first) for name, first in firsts.items()}), once=frame.kernels).withColumn(LATEST, named(LAST))
+        told = [named(n).cast(kind) for n in (*firsts, *([LATEST] if call["at_end"] == "emit" else []))]
+        clocks = df.select((F.explode(F.array(*told)) if len(told) > 1 else told[0]).alias(MOMENT))
         return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps)
     df = grouped({FOUND: F.max(named(FOUND))})  # all rows of a window have the same
     if call["at_end"] == "emit":

@@ -70,7 +70,7 @@ def test_final_rows_are_those_of_the_slow_definition_without_a_kernel(
     assert got == wanted, (sorted((got - wanted).items(), key=repr)[:5], sorted((wanted - got).items(), key=repr)[:5])
     assert judged.late or order == "t"
     final, _, _ = executed(df).partition("Initial Plan")
-    assert final.count("FileScan") == (0 if not files else 2 if order == "t" and "at_end" not in options else 3), final
+    assert final.count("FileScan") == (0 if not files else 1 if order == "t" else 3), final
 
 
 SESSIONS: tuple[dict[str, Any], ...] = (
