@@ -6,7 +6,8 @@ After each commit, tables whose queries read what it changed are brought up to d
 line for each commit: its number, what it took, how many tables were written by which way, what was done. A table that differs, or a run
 that fails, is printed with its receipt, and made anew, so that the sweep goes on.
 
-The same `--seed` gives the same commits, but for those that a kill cut off: they are done again. `--each` leaves tables behind by some
+The same `--seed` gives the same commits, but for those that a kill cut off: another is done in their place, since they may have been done
+already, and a row that is written twice would have its key twice. `--each` leaves tables behind by some
 commits: so many are brought up to date at a time, those that wait longest; the last commit is followed by all. `--seconds` picks that
 number anew before each commit, by the pace so far, and ends the sweep where time is over: all tables are brought up to date then. A sweep in
 a `--folder` that is started again, whatever ended it, goes on where it was.
@@ -223,7 +224,7 @@ class Sweep:
 
     def step(self, number: int, last: bool) -> dict[str, Any]:
         """A commit, the runs that it asks for, and the comparison. Gives what was done."""
-        begun, random_ = time.monotonic(), random.Random(f"{self.options.seed} {number}")
+        begun, random_ = time.monotonic(), random.Random(f"{self.options.seed} {number}{self.again(number)}")
         table = random_.choice([t for t in OFTEN if any(cases.reads(name, t) for name in self.names)])
         text = cases.commit(self.spark, SCHEMA, random_, table)
         for name in self.names:
@@ -249,6 +250,14 @@ class Sweep:
         kind = text.partition(" ")[0]
         writes = {name: self.writes(name) for name in self.names} if last else {}
         return {"commit": number, "kind": kind, "seconds": round(seconds, 1), "runs": runs, "writes": writes}
+
+    def again(self, number: int) -> str:
+        """What tells a commit apart from those that were begun in its place before."""
+        file = self.folder / "begun"
+        with file.open("a") as begun:
+            begun.write(json.dumps({"commit": number}) + "\n")
+        times = sum(one["commit"] == number for one in lines(file))
+        return f" {times}" if times > 1 else ""
 
     def each(self, number: int) -> int:
         """How many tables a commit is followed by."""

@@ -319,7 +319,15 @@ class _Run:
         sources = {n: t.read for n, t in self.tables.items()}
         known = self.last.costs if self.last else {}
         return written(
-            Last(self.text, sources, {**known, "size": self._size(), "setup": round(self.setup, 3)}, receipt, self.onto, self.settings),
+            Last(
+                self.text,
+                sources,
+                {**known, "size": self._size(), "setup": round(self.setup, 3)},
+                receipt,
+                self.onto,
+                self.settings,
+                self.target.made,
+            ),
             self.started,
         )
 

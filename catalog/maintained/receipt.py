@@ -85,6 +85,7 @@ class Last:
     receipt: Receipt
     onto: int  # the commit of the target that the run began with; -1 where there was none
     settings: dict[str, str]  # of the session, in which the query has another result under others
+    made: str = ""  # which table of this name it is: one that is made anew over the log of another has another
 
 
 def written(last: Last, started: int) -> str:
@@ -102,6 +103,7 @@ def said(label: str | None, at: int, counts: dict[str, int]) -> Last | None:
         fields["tables"] = {name: tuple(commits) for name, commits in fields["tables"].items()}
         receipt = Receipt(**fields)
         receipt = receipt if receipt.has_counts else receipt.wrote(counts)
-        return Last(stored["text"], stored["sources"], stored["costs"], receipt, stored["onto"], stored["settings"])
+        of = (stored["text"], stored["sources"], stored["costs"], receipt, stored["onto"], stored["settings"])
+        return Last(*of, stored.get("made", ""))
     except (ValueError, KeyError, TypeError):
         return None

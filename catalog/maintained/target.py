@@ -51,6 +51,7 @@ class Target:
     def __init__(self, session: SparkSession, name: str, asking: SparkSession | None = None) -> None:
         self.session, self.name = session, name
         self.asking = asking or session  # of `asking_session`
+        self.made = uuid.uuid4().hex[:12]  # which table of this name it is, where this run makes it; else `last` says it
         self.there = self.asking.catalog.tableExists(name)
         self.log = self.commits(RECENT) if self.there else []  # as it was when the run began
 
@@ -78,6 +79,7 @@ class Target:
             fix = "Give the result a name of its own, or drop that table."
             raise CallError(NAME, "`target`", f"{self.name} is there, and no run of maintain made it, or its log has forgotten it", fix)
         version, last = runs[0]
+        self.made = last.made
         of_runs = {number for number, _ in runs}
         for row in self.log:  # behind the run, and while it ran
             others = row["version"] > last.onto and row["version"] != version and row["version"] not in of_runs
@@ -89,6 +91,11 @@ class Target:
     def version(self) -> int:
         """Its newest commit; -1 where it is not there."""
         return int(self.log[0]["version"]) if self.there else -1
+
+    @property
+    def _application(self) -> str:
+        """In whose name runs are counted in the log. That of a table that was there before may know of more runs."""
+        return f"{MARK} {self.made}".strip()
 
     # -- writing
 
@@ -104,7 +111,7 @@ class Target:
     def _written(self, writer: DataFrameWriter, receipt: Receipt, label: str) -> Receipt:
         """Write, unless another run did meanwhile."""
         try:
-            writer.options(userMetadata=label, txnAppId=MARK, txnVersion=str(receipt.run)).saveAsTable(self.name)
+            writer.options(userMetadata=label, txnAppId=self._application, txnVersion=str(receipt.run)).saveAsTable(self.name)
         except PySparkException as error:
             if not _is_repeated(error):
                 raise
@@ -226,7 +233,7 @@ class Target:
     @contextmanager
     def _labelled(self, label: str, number: int | None) -> Iterator[None]:
         """What is written has this label, and, with a number, is written once."""
-        settings = {LABEL: label} | ({} if number is None else {APP: MARK, NUMBER: str(number)})
+        settings = {LABEL: label} | ({} if number is None else {APP: self._application, NUMBER: str(number)})
         for name, value in settings.items():
             self.session.conf.set(name, value)
         try:

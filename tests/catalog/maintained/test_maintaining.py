@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
+from pathlib import Path
+from urllib.parse import urlparse
 
 import pytest
 from pyspark.sql import SparkSession
@@ -310,6 +313,24 @@ def test_rows_that_stayed_are_not_counted_as_written(spark: SparkSession, schema
     assert (done.way, done.touched, done.inserted, done.removed, done.shadow) == ("incremental", 1, 1, 1, 0)
     (newest, _) = streamtime.receipts(spark, f"{schema}.m")
     assert (newest.inserted, newest.removed) == (1, 1)
+
+
+def test_a_table_that_is_made_anew_over_an_old_log_is_kept_up_to_date(spark: SparkSession, schema: str, tmp_path: Path) -> None:
+    """A catalog that forgot a table, as that of a session does, leaves its files there: the runs of long ago are none of the new table's."""
+    spark.sql(f"CREATE TABLE {schema}.v (id INT, v INT) {cases.FEED}")
+    text, target = f"SELECT id, v FROM {schema}.v WHERE v > 0", f"{schema}.m"
+    for number in range(4):
+        spark.sql(f"INSERT INTO {schema}.v VALUES ({number}, 1)")
+        streamtime.maintain(spark, target, text, key="id")
+    place = Path(urlparse(spark.sql(f"DESCRIBE DETAIL {target}").first().location).path)  # type: ignore[union-attr]
+    shutil.copytree(place, tmp_path / "kept")
+    spark.sql(f"DROP TABLE {target}")
+    shutil.copytree(tmp_path / "kept", place)
+    assert streamtime.maintain(spark, target, text, key="id").why == "The table is made."
+    for number in range(10, 13):
+        spark.sql(f"INSERT INTO {schema}.v VALUES ({number}, 1)")
+        done = streamtime.maintain(spark, target, text, key="id", policy="incremental", shadow=True)
+        assert (done.way, done.inserted, done.shadow) == ("incremental", 1, 0), str(done)
 
 
 def test_what_is_in_a_commit_comes_back_and_other_labels_are_none() -> None:
