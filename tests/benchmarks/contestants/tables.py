@@ -177,7 +177,7 @@ def maintained(stored: Stored) -> str:
     head = ["rows, query", "computed anew", *["one row" if rate == "one" else f"{float(rate):.2%}" for rate in rates], "the same at"]
     runs = "Each way once" if max(rounds) == 1 else f"Medians of {min(rounds)} to {max(rounds)} rounds"
     parts = [
-        f"{runs}, {machine['date']}, {machine['cores']} cores of a machine with other work (load "
+        f"{runs}, {machine['date']}, {machine['cores']} cores (load "
         f"{machine['load']:.0f}): what following took, and how many times that computing anew took."
     ]
     for measure, told in {
@@ -277,7 +277,7 @@ def load(stored: Stored) -> str:
 def changes(stored: Stored) -> str:
     """What `changes.py` found of most rows: seconds of the processor over those of bare shuffle + sort."""
     most = max(line["rows"] for line in stored["lines"])
-    how = f"{most:,} rows, {stored['machine']['cores']} cores, medians of {stored['rounds']} interleaved rounds, {stored['date']}, with other work on them"
+    how = f"{most:,} rows, {stored['machine']['cores']} cores, medians of {stored['rounds']} interleaved rounds, {stored['date']}"
     rows = []
     for line in (line for line in stored["lines"] if line["rows"] == most):
         function, _, what = line["call"].partition(", ")
