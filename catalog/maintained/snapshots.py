@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.call.errors import CallError, NoHistory
 from streamtime.sql.rows.columns import has_collation, has_floating, orderable
+from streamtime.sql.rows.typed import AS_JSON
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.change_data import AT, CHANGE, VERSION, change_data
-from streamtime.sql.tables.commits import AS_JSON, FEED, Log, log_of
+from streamtime.sql.tables.commits import FEED, Log, log_of
 from streamtime.sql.tables.declaration import asked, name_parts, properties_of
 
 NAME = "maintain"

@@ -11,6 +11,9 @@ from streamtime.sql.syntax.text import floor_div, quoted
 MICROS_PER_DAY = 86_400_000_000
 LAST_DAY = 106_751_991  # since 1970 or before it, whose microseconds are a BIGINT
 
+# to the microsecond: by default JSON has milliseconds
+AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
+
 
 def ddl(schema: T.StructType) -> str:
     """Columns as CREATE TABLE takes them, whatever their names are, or those of their fields."""

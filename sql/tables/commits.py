@@ -18,6 +18,7 @@ from pyspark.sql import types as T
 from streamtime.sql.call.errors import CallError, NoHistory, did_you_mean, listed
 from streamtime.sql.call.names import Names, is_reserved, plain
 from streamtime.sql.rows.columns import expression, has_collation, has_floating, named, orderable
+from streamtime.sql.rows.typed import AS_JSON
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.change_data import AT, CHANGE, MAY_CHANGE, VERSION, Change, change_data
 from streamtime.sql.tables.declaration import asked, declared, no_table, properties_of, table_name
@@ -46,10 +47,6 @@ WITHOUT_ROWS = (
     "UPGRADE PROTOCOL",
     "ADD CONSTRAINT",
 )
-
-
-# to the microsecond: by default JSON has milliseconds
-AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
 
 Moment = int | str  # the number of a commit, or SQL text of a time

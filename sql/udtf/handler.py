@@ -138,9 +138,7 @@ def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, V
     arguments = f"struct({', '.join(f'{text} AS a{i}' for i, text in enumerate(texts))})" if texts else "NULL"
     shown = made or others
     return Analyzed(
-        schema=T.StructType(
-            made.fields if made else others.fields if others else [*schema, *_added(call, local, kind or T.TimestampType())]
-        ),
+        schema=T.StructType(shown.fields if shown else [*schema, *_added(call, local, kind or T.TimestampType())]),
         withSinglePartition=not apart,
         partitionBy=[PartitioningColumn(k) for k in keys] if apart else [],
         orderBy=ordering,

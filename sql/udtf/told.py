@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamtime.sql.call.names import plain
 from streamtime.sql.rows.columns import has_collation
-from streamtime.sql.rows.typed import as_text
+from streamtime.sql.rows.typed import AS_JSON, as_text
 from streamtime.sql.syntax.text import literal
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
 
 ZERO = ('{"k":-0.0}', '{"k":0.0}')  # equal, in two spellings
-MICROS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
 
 def told_apart(call: Bound, schema: T.StructType, role: str, text: str) -> str:
@@ -30,7 +29,7 @@ def told_apart(call: Bound, schema: T.StructType, role: str, text: str) -> str:
         if has_collation(schema[name].dataType):
             raise refused
         return as_text(text, schema[name].dataType)
-    options = ", ".join(f"{literal(k)}, {literal(v)}" for k, v in MICROS.items())
+    options = ", ".join(f"{literal(k)}, {literal(v)}" for k, v in AS_JSON.items())
     json = f"to_json(named_struct('k', {text}), map({options}))"
     old, new = map(literal, ZERO)
     return f"if(contains(typeof({text}), ' collate '), raise_error({literal(str(refused))}), if({json} = {old}, {new}, {json}))"

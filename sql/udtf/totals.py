@@ -62,12 +62,10 @@ class GroupedChanges:
     """A call, as far as its columns go."""
 
     fields: list[T.StructField]
-    groups: list[int]  # the columns of `group_by`
     shown: list[tuple[int, bool]]  # the columns of the input that a change has, and whether they are its group's
     ordered: list[int]  # those that changes are numbered among
     totals: list[TypedTotal]
     arguments: tuple[str, ...]  # what is added up, as SQL text, behind what tells groups apart
-    time: T.DataType
 
     def changes(self, call: Bound, in_time_order: bool, rows: list[tuple[Any, ...]], columns: Columns) -> Iterator[tuple[Any, ...]]:
         """The changes of the groups; `rows` come in processing order, the arguments of the aggregates last."""
@@ -168,7 +166,7 @@ def totals_shape(call: Bound, schema: T.StructType, time: T.DataType) -> Grouped
     ordered = [i for i in order if not call.names.among(schema[i].name, MADE_ANEW)]
     group = one_to_one([told_apart(call, schema, "`group_by`", text) for text in call["group_by"]])
     absent = " OR ".join(f"{quoted(schema[i].name)} IS NULL" for i in by) or "false"
-    return GroupedChanges(fields, by, [shown[n] for n in names], ordered, totals, (f"if({absent}, NULL, {group})", *arguments), time)
+    return GroupedChanges(fields, [shown[n] for n in names], ordered, totals, (f"if({absent}, NULL, {group})", *arguments))
 
 
 def ignored(call: Bound, in_time_order: bool, columns: Columns) -> list[str | None]:
@@ -206,7 +204,7 @@ def _number(total: TypedTotal, count: int, state: Any) -> Any:
         return float(state) / (count if total.function == "avg" else 1)
     scale = total.given.scale if isinstance(total.given, T.DecimalType) else 0
     if total.function == "avg":
-        wide = _quotient(min(38, total.given.precision + 10), scale)  # type: ignore[attr-defined]
+        wide = _quotient(min(MOST_DIGITS, total.given.precision + 10), scale)  # type: ignore[attr-defined]
         state, scale = half_up(state * 10 ** (wide - scale), count), wide
         state, scale = half_up(state * 10**total.type.scale, 10**wide), total.type.scale  # type: ignore[attr-defined]
     is_decimal = isinstance(total.type, T.DecimalType)
