@@ -51,6 +51,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     import streamtime
 
     folder = tmp_path_factory.mktemp("spark")
+    classes_are_found_once()
     session = streamtime.session(
         cores=2,
         memory="4g",
@@ -58,6 +59,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
             "spark.sql.shuffle.partitions": "3",
             # a plan over a few rows takes longer to be compiled than to be interpreted: a third of the CPU of all tests. `as_users` compiles
             **INTERPRETED,
+            # as it is; but where nobody says so, code that is interpreted asks the environment for each value of each row
+            "spark.sql.types.framework.enabled": "false",
             "spark.databricks.delta.snapshotPartitions": "1",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder),
@@ -70,7 +73,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     answers_at_once(session)
     no_process_for_a_file(session)
     catalogs_are_compiled(session)
-    classes_are_found_once(session)
     if request.config.getoption("--plain"):
         as_plain.calls_as_plain_sql(session)
     bundled = request.config.getoption("--plain-bundle")

@@ -203,7 +203,7 @@ def opened(folder: Path) -> SparkSession:
     spark = streamtime.session(cores=2, memory="3g", settings=settings)
     jvm.answers_at_once(spark)
     jvm.no_process_for_a_file(spark)
-    jvm.classes_are_found_once(spark)
+    jvm.classes_are_found_once()
     spark.sql(f"CREATE SCHEMA {SCHEMA}")
     tables = folder / "warehouse" / f"{SCHEMA}.db"
     for path in sorted(tables.iterdir()) if tables.exists() else ():

@@ -149,6 +149,7 @@ class AnalyzerDoor:
         self.gateway: Any = context._gateway
         self.jvm: Any = context._jvm
         guard(self.gateway)
+        self.looked_up: dict[str, Any] = {}
         callbacks = self.gateway.callback_server_parameters  # type: ignore[union-attr]
         self.propagated = callbacks.propagate_java_exceptions
         callbacks.propagate_java_exceptions = True  # else a refusal arrives as a Python traceback
@@ -167,10 +168,13 @@ class AnalyzerDoor:
         self.closed = False
 
     def _class(self, name: str) -> Any:
-        member: Any = self.jvm
-        for part in name.split("."):
-            member = getattr(member, part)
-        return member
+        """Looked up once: Py4J asks the JVM for each part of the name, and the JVM looks through all its jars."""
+        if name not in self.looked_up:
+            member: Any = self.jvm
+            for part in name.split("."):
+                member = getattr(member, part)
+            self.looked_up[name] = member
+        return self.looked_up[name]
 
     def _module(self, name: str) -> Any:
         return getattr(self._class(name + "$"), "MODULE$")

@@ -22,6 +22,7 @@ from pyspark.sql.pandas import functions as pandas_functions
 from streamtime.sql.rows import kernels_before_4_1
 from streamtime.sql.rows.columns import named, remembered
 from streamtime.udfs.arrays.blobs import Named
+from streamtime.udfs.arrays.worker import spare_the_collector
 from streamtime.udfs.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -64,9 +65,11 @@ def _function(kernel: Kernel, single: bool, returns: T.DataType, _application: H
     ship_by_value()
 
     def over_single(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        spare_the_collector()
         return kernel.run((batch,) for batch in batches)
 
     def over_many(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        spare_the_collector()
         return kernel.run(batches)
 
     over_single.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 
 from streamtime.sql.rows.columns import expression, named
 from streamtime.udfs.arrays import as_pandas
+from streamtime.udfs.arrays.worker import spare_the_collector
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -95,6 +96,7 @@ def _function(kernel: Kernel, kinds: tuple[pa.DataType, ...], returns: T.DataTyp
     cloudpickle.register_pickle_by_value(as_pandas)  # type: ignore[no-untyped-call]
 
     def over(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+        spare_the_collector()
         return as_pandas.run(kernel, kinds, batches)
 
     integers: T.DataType = T.LongType()

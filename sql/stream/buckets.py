@@ -20,6 +20,7 @@ from streamtime.udfs import keys
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import encoded, only
 from streamtime.udfs.arrays.ordering import By, one, sorted_rows
+from streamtime.udfs.arrays.worker import spare_the_collector
 from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Seconds, Slices, Transition, grouped
 
 REASON, STREAM_TIME = "__streamtime_reason", "__streamtime_stream_time"
@@ -73,6 +74,7 @@ class Bucket(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state."""
+        spare_the_collector()
         self.handle = handle
         blob = T.StructType().add("blob", T.BinaryType())
         self.index = handle.getValueState("index", blob)

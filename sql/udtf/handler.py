@@ -32,6 +32,7 @@ from streamtime.sql.udtf.told import told_apart
 from streamtime.sql.udtf.updates import Shape, changed, shape
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
+from streamtime.udfs.arrays.worker import spare_the_collector
 from streamtime.udfs.stream_time import StreamTime
 
 CHANGE = "__streamtime_change"
@@ -66,6 +67,7 @@ def handler(spec: Spec) -> type:
             return analyzed(light, local, input, options)
 
         def __init__(self, result: Analyzed) -> None:
+            spare_the_collector()
             self.result, self.rows = result, list[Any]()
 
         def eval(self, row: Any, **_options: Any) -> None:
@@ -86,6 +88,7 @@ def hosted(spec: Spec, columns: str, options: dict[str, Value]) -> type:
 
     class Hosted:
         def __init__(self) -> None:
+            spare_the_collector()
             self.rows = list[Any]()
 
         def eval(self, row: Any) -> None:

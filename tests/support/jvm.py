@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, Any
 
-from py4j.java_gateway import JavaClass, JavaMember
+from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from pyspark.sql.catalog import Catalog
 
 # C1 alone leaves a JVM 48 MB for compiled code. The suite needs 80 after a third of its tests; when it is full, all that follows is interpreted
@@ -43,23 +43,20 @@ def answers_at_once(spark: Any) -> None:
         connections.get(place).getSocket().setTcpNoDelay(True)
 
 
-class Remembered(JavaClass):  # type: ignore[misc]
-    """A class of the JVM whose static methods are looked up once."""
+def classes_are_found_once() -> None:
+    """Py4J asks the JVM for each part of a class's name, and for each static method, whenever it is written; and a JVM looks through 280 jars."""
 
-    def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
-        if isinstance(found, JavaMember):
-            self.__dict__[name] = found
-        return found
+    def remembering(kind: type[Any], find: Any) -> None:
+        def finds(at: Any, name: str) -> Any:
+            found = find(at, name)
+            if isinstance(found, JavaPackage | JavaClass | JavaMember):
+                at.__dict__[name] = found
+            return found
 
+        kind.__getattr__ = finds  # type: ignore[attr-defined]
 
-def classes_are_found_once(spark: Any) -> None:
-    """PySpark has the JVM find these classes, and their methods, anew for each expression: in some 280 jars, under ten packages."""
-    jvm = spark._jvm
-    of_sql = [f"org.apache.spark.sql.{name}" for name in ("functions", "classic.SparkSession", "expressions.Window")]
-    for name in ("functions", "PythonUtils", *of_sql):
-        found = getattr(jvm, name)
-        jvm.__dict__[name] = Remembered(found._fqn, found._gateway_client)
+    for kind in (JVMView, JavaPackage, JavaClass):
+        remembering(kind, kind.__getattr__)
 
 
 # What Hadoop without its native library does by a process of its own for each file, and a process costs 4 ms of a core
