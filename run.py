@@ -7,7 +7,8 @@ python3 run.py weather       AS OF joins on the same data, and a training set th
 python3 run.py workers       streaming queries planned over workers by ASSIGN_TASKS; one joins, one dies
 python3 run.py dbt           a dbt project on the same data, built twice, with new rows between; with --target served through
                              `streamtime serve`, with --target bare through a Thrift server that knows nothing of the functions
-python3 run.py tests         all checks and tests; with --spark 4.0 or --spark 4.1, the tests on that Spark, in a .venv of its own
+python3 run.py tests         all checks, and the tests but the long ones, which hold what shorter ones hold, over more cases; with --all,
+                             all tests; with --spark 4.0 or --spark 4.1, all of them on that Spark, in a .venv of its own
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
 python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each
 python3 run.py benchmark     speed, beside Spark's own operators; also benchmark streaming, doors, as_of, spread, plain, assign, changes,
@@ -56,7 +57,7 @@ EXTRAS = {
 }
 WITHOUT_JAVA = ("site", "cheatsheet")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-SECONDS = ROOT / "tests" / "seconds.json"  # what each file of tests took; STREAMTIME_SECONDS=write makes it anew
+SECONDS = ROOT / "tests" / "seconds.json"  # what each file took, of all tests and but the long ones; STREAMTIME_SECONDS=write makes it anew
 SPARKS = {"4.2": "4.2.0", "4.1": "4.1.4", "4.0": "4.0.5"}  # what the tests run on; the first is the reference, in .venv
 
 
@@ -114,16 +115,17 @@ def main() -> int:
 
 
 def tested(python: Path, arguments: list[str]) -> int:
-    """All tests, or some. Of all, the files run in two groups side by side, which take about as long as each other."""
-    if arguments:
+    """The tests but the long ones, or all, or some. Files run in two groups side by side, which take about as long as each other."""
+    if arguments and arguments != ["--all"]:
         return run(python, "-m", "pytest", *arguments)
     run(python, "tests/support/archive.py")
-    seconds = json.loads(SECONDS.read_text())
+    known = json.loads(SECONDS.read_text())
+    which, chosen = ("all", []) if arguments else ("short", ["-m", "not long"])
     files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
-    here, beside = packed({name: seconds.get(name, 20) for name in files}, 2)
+    here, beside = packed({name: known[which].get(name, 20) for name in files}, 2)
     said, results = VENV / "tests-beside.log", [VENV / "tests-here.xml", VENV / "tests-beside.xml"]
     commands = [
-        [str(python), "-m", "pytest", "-o", "junit_family=xunit1", f"--junitxml={path}", *group]
+        [str(python), "-m", "pytest", *chosen, "-o", "junit_family=xunit1", f"--junitxml={path}", *group]
         for path, group in zip(results, (here, beside), strict=True)
     ]
     for path in results:
@@ -140,8 +142,11 @@ def tested(python: Path, arguments: list[str]) -> int:
     code = code or other.returncode
     taken = [test for path in results if path.exists() for test in tests_of(path)]
     print(longest(taken), flush=True)
+    if chosen:
+        print("\nThe long tests were left out: python3 run.py tests --all", flush=True)
     if code == 0 and os.environ.get("STREAMTIME_SECONDS") == "write":
-        SECONDS.write_text(json.dumps({name: round(time) for name, time in sorted(by_file(taken).items())}, indent=0) + "\n")
+        known[which] = {name: round(time) for name, time in sorted(by_file(taken).items())}
+        SECONDS.write_text(json.dumps(known, indent=0) + "\n")
     return code
 
 

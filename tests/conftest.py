@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import uuid
 from collections.abc import Iterator
@@ -36,6 +37,25 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)  # for every JVM that a
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--plain", action="store_true", help="run calls as the plain SQL that they compile to, where there is one")
     parser.addoption("--plain-bundle", metavar="FOLDER", help="keep that plain SQL, its tables and what the calls give there")
+
+
+FAMILY, EACH = 5, 3  # of more cases than so many, each third one is short
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Of a large family of cases that ask Spark a short run takes each third one; of Kafka's cases, and of tests that are quick, all."""
+    call: Any = getattr(item, "callspec", None)
+    if call is None or "case" in call.params or not {"spark", "compared", "connect"} & {*getattr(item, "fixturenames", ())}:
+        return
+    cases = math.prod(len(mark.args[1]) for mark in item.iter_markers("parametrize"))
+    if cases > FAMILY and sum(call.indices.values()) % EACH:
+        item.add_marker(pytest.mark.long("the same of other cases"))
+
+
+@pytest.fixture(scope="session")
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether long tests run, too: where they are left out, what goes round goes round less often."""
+    return bool(request.config.getoption("-m") != "not long")
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -96,6 +116,13 @@ def _log_settings(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def as_users(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
     """Spark compiles plans as it does where nobody told it not to; but not to keep cases, where each would be compiled twice."""
+    with nullcontext() if request.config.getoption("--plain-bundle") else compiled(spark):
+        yield
+
+
+@pytest.fixture
+def many_rows(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
+    """As `as_users`, for one test: where there are many rows, interpreted plans take ten times as long as to compile them."""
     with nullcontext() if request.config.getoption("--plain-bundle") else compiled(spark):
         yield
 

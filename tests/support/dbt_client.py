@@ -252,12 +252,14 @@ def as_project(folder: Path) -> dict[str, Any]:
     return found | {"files": files, "not compiled": written.refused, "left": left}
 
 
-def main(channel: str, folder: str) -> None:
+def main(channel: str, folder: str, *ways: str) -> None:
     os.environ["FLIGHTS_CORES"] = "2"
     asks_at_once()
     say(channel, json.dumps(here() | {"changes": changes(Path(folder) / "people"), "page": page(Path(folder) / "shop")}))
-    bare(channel, Path(folder))
-    served(channel)
+    if "bare" in ways:
+        bare(channel, Path(folder))
+    if "served" in ways:
+        served(channel)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ DATA_DOCS = ROOT / "build" / "quickstart" / "index.html"
 
 
 @pytest.fixture(scope="module")
-def stories(tmp_path_factory: pytest.TempPathFactory) -> Said:
+def stories(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> Said:
     """What the examples said to both streams, each of which ended well."""
-    folder, names = tmp_path_factory.mktemp("stories"), ("quickstart", "windows", "weather")
+    folder, names = tmp_path_factory.mktemp("stories"), ("quickstart", "windows", "weather") if thorough else ("quickstart",)
     scripts = [str(ROOT / "examples" / f"{name}.py") for name in names]
     command = [sys.executable, str(TESTS / "support" / "examples.py"), str(folder), *scripts]
     DATA_DOCS.unlink(missing_ok=True)
@@ -52,6 +52,7 @@ def test_the_quickstart_tells_its_story_and_its_postconditions_hold(stories: Sai
     assert not ours  # PySpark's own worker daemon may complain of a broken pipe while it is shut down
 
 
+@pytest.mark.long("tests/whole/test_golden.py")
 def test_the_windows_example_gives_one_final_answer_for_each_hour_in_batch_and_as_a_stream(stories: Said) -> None:
     out, _ = stories["windows"]
     for line in ("  EWR     6,234  117,335  38", "  JFK     4,820     21.7", "  EWR     2013-02-08 15:00:00  1        2013-02-09 16:00:00"):
@@ -59,6 +60,7 @@ def test_the_windows_example_gives_one_final_answer_for_each_hour_in_batch_and_a
     assert out.count("  ok    ") == 4
 
 
+@pytest.mark.long("tests/sql/functions/test_as_of_join.py")
 def test_the_weather_example_agrees_with_plain_sql_and_its_training_set_knows_no_future(stories: Said) -> None:
     out, _ = stories["weather"]
     for line in (
@@ -72,6 +74,7 @@ def test_the_weather_example_agrees_with_plain_sql_and_its_training_set_knows_no
     assert out.count("  ok    ") == 8
 
 
+@pytest.mark.long("tests/sql/functions/test_assign_tasks.py")
 def test_the_workers_example_loses_no_flight_when_a_worker_dies(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(ROOT / "examples/workers.py")], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
+from support import ROOT, TESTS
 from support.jvm import COMPILED, INTERPRETED, compiled
 
 
@@ -20,3 +22,15 @@ def test_plans_are_compiled_until_the_last_thread_that_asks_is_done_and_then_as_
     assert settings == COMPILED
     second.__exit__(None, None, None)
     assert settings == INTERPRETED
+
+
+def test_each_long_test_names_what_is_short_of_the_same() -> None:
+    """A file of tests, or one of its tests; or it is one case of several."""
+    marked = [(path, said) for path in TESTS.rglob("test_*.py") for said in re.findall(r'pytest\.mark\.long\("([^"]*)"', path.read_text())]
+    for path, said in marked:
+        file, _, name = said.partition("::")
+        if "/" in said:
+            assert f"def {name or 'test_'}" in (ROOT / file).read_text(), (path, said)
+        else:
+            assert "the same" in said, (path, said)
+    assert len(marked) > 10

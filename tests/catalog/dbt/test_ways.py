@@ -19,7 +19,8 @@ Said = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
+def ways(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> dict[str, Said]:
+    names = ("here", "bare", "project", "served") if thorough else ("here",)
     folder: Path = tmp_path_factory.mktemp("dbt")
     environment = os.environ | {"SPARK_SUBMIT_OPTS": JAVA_OPTIONS, "NO_COLOR": "1"}
     client, log = TESTS / "support" / "dbt_client.py", folder / "dbt.log"
@@ -34,10 +35,11 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
         read += len(answer["log"])
         return answer
 
-    with log.open("w") as out, talking(client, str(folder), cwd=folder, env=environment, stdout=out, stderr=out) as (_, answers):
-        return {way: heard(answers) for way in ("here", "bare", "project", "served")}
+    with log.open("w") as out, talking(client, str(folder), *names, cwd=folder, env=environment, stdout=out, stderr=out) as (_, answers):
+        return {way: heard(answers) for way in names}
 
 
+@pytest.mark.long("tests/catalog/dbt/test_project.py")
 def test_each_way_is_green_twice_and_gives_the_same_rows(ways: dict[str, Said]) -> None:
     for way in ("bare", "served", "project"):
         assert ways[way]["rows"] == ways["here"]["rows"], way
@@ -50,6 +52,7 @@ def test_the_page_shows_what_comes_out(ways: dict[str, Said]) -> None:
     assert dict(pages) == {team: int(count) for team, count in shown}
 
 
+@pytest.mark.long("tests/catalog/dbt/test_project.py")
 def test_a_project_of_plain_sql_has_no_calls_and_is_a_project_still(ways: dict[str, Said]) -> None:
     project = ways["project"]
     assert (project["not compiled"], project["left"]) == ({}, [])
@@ -75,12 +78,12 @@ def test_versions_grow_but_by_rows_within_the_grace_and_the_last_of_two_with_one
     versions = [json.loads(row) for row in ways["here"]["rows"]["on_call"]]
     teams = {origin: [v["team"] for v in versions if v["origin"] == origin] for origin in ("EWR", "JFK", "LGA")}
     assert teams == {"EWR": ["blue", "red", "blue"], "JFK": ["green", "red", "blue"], "LGA": ["green", "blue"]}
-    for way in ("here", "bare", "project", "served"):
+    for way in ways:
         assert "on_call: 1 rows are new, but older than the grace of 10 days, and were not put" in ways[way]["log"], way
 
 
 def test_a_rota_has_late_changes_in_their_place_and_of_two_at_one_time_the_larger(ways: dict[str, Said]) -> None:
-    shifts = [json.loads(row) for row in ways["served"]["rows"]["rota"]]
+    shifts = [json.loads(row) for row in [*ways.values()][-1]["rows"]["rota"]]
     assert sorted((s["origin"], s["valid_from"][5:16], s["team"], s.get("valid_to", "")[5:16]) for s in shifts) == [
         ("EWR", "01-01T00:00", "blue", "01-02T12:00"), ("EWR", "01-02T12:00", "red", "01-12T18:00"), ("EWR", "01-12T18:00", "blue", ""),
         ("JFK", "01-01T00:00", "green", "01-13T00:00"), ("JFK", "01-13T00:00", "red", "01-20T06:00"), ("JFK", "01-20T06:00", "blue", ""),
@@ -155,13 +158,14 @@ def test_each_file_of_the_project_is_part_of_what_was_built(ways: dict[str, Said
     assert not there - {*ways["here"]["docs"]["files"]}
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_a_view_stores_the_call_where_the_server_knows_it_and_plain_sql_where_not(ways: dict[str, Said]) -> None:
     assert "DEDUPLICATE(TABLE(" in ways["served"]["view"]
     assert "/* streamtime" in ways["bare"]["view"]
     assert "row_number" in ways["bare"]["view"].lower() or "WITH" in ways["bare"]["view"]
 
 
-@pytest.mark.parametrize("way", ["here", "bare"])
+@pytest.mark.parametrize("way", ["here", pytest.param("bare", marks=pytest.mark.long("tests/catalog/dbt/test_project.py"))])
 def test_a_wrong_call_is_one_line(ways: dict[str, Said], way: str) -> None:
     wrong, text = ways[way]["refused"]
     assert "DEDUPLICATE, `withn`: no such option. Did you mean `within`?" in wrong
@@ -169,6 +173,7 @@ def test_a_wrong_call_is_one_line(ways: dict[str, Said], way: str) -> None:
     assert "column_types" in text
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_through_dbt_spark_alone_the_line_is_in_what_the_server_says(ways: dict[str, Said]) -> None:
     for refused in ways["served"]["refused"]:
         assert said(refused).startswith("DEDUPLICATE, ")  # which is what `type: streamtime` makes of it

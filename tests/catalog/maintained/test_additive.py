@@ -172,6 +172,7 @@ CHANGES = {  # what is done between two runs, to which table, so that all ways o
 }  # fmt: skip
 
 
+@pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")
 def test_rows_that_changes_lead_to_are_put_in_their_places(spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What changed meets the other tables, and nothing else is computed again; by conditions that name keys, and by none."""
     spark.sql(f"CREATE TABLE {schema}.f (id INT, g INT, v DOUBLE, `wh at` STRING) {cases.FEED[:-1]}, delta.columnMapping.mode = 'name')")

@@ -74,6 +74,7 @@ def marked() -> Places:
     return {(p.name, n) for p in TYPED.glob("*.py") for n, line in enumerate(p.read_text().splitlines(), 1) if "# wrong" in line}
 
 
+@pytest.mark.long("tests/catalog/python/test_signatures.py::test_pyright_refuses_each_wrong_call_and_accepts_each_right_one")
 def test_mypy_refuses_each_wrong_call_and_accepts_each_right_one(installed: Path, tmp_path: Path) -> None:
     settings = tmp_path / "mypy.ini"
     settings.write_text(

@@ -273,6 +273,7 @@ def test_rows_are_sorted_before_the_one_shuffle_and_once_behind_it(spark: SparkS
     assert nodes[nodes.index("Window") :] == ["Window", "Sort", "Exchange", "Sort", "Union"]
 
 
+@pytest.mark.usefixtures("many_rows")
 def test_keys_that_share_a_hash_are_told_apart(spark: SparkSession) -> None:
     hashed = spark.range(200_000).selectExpr("xxhash64(id) AS id").selectExpr("id", "hash(id) AS h")
     twins = hashed.groupBy("h").agg({"id": "collect_list"}).toDF("h", "ids").where("size(ids) > 1").orderBy("h").first()

@@ -141,6 +141,7 @@ def test_shuffling_the_input_never_changes_the_output_not_even_with_ties(spark: 
     assert len(results) == 1
 
 
+@pytest.mark.usefixtures("many_rows")
 def test_a_hot_key_across_many_batches_is_one_chain(spark: SparkSession) -> None:
     spark.range(200_000).selectExpr("'hot' AS k", "timestamp_seconds(id) AS ts").createOrReplaceTempView("t")
     call = "DEDUPLICATE(TABLE(t) PARTITION BY k ORDER BY ts, within => INTERVAL {} SECONDS)"

@@ -142,6 +142,7 @@ def written(at: datetime.datetime) -> str:
     return text.rstrip("0") if "." in text else text
 
 
+@pytest.mark.usefixtures("many_rows")
 def test_lag_and_sum_session_window_and_duckdb_say_the_same_where_no_row_is_late(spark: SparkSession) -> None:
     text = "SELECT 'k' || pmod(hash(id), 40) AS k, timestamp_seconds(pmod(xxhash64(id), 100000)) AS t, id FROM range(20000)"
     spark.sql(text).createOrReplaceTempView("t")
@@ -292,6 +293,7 @@ def test_empty_input_gives_empty_output_of_the_same_columns(spark: SparkSession)
         assert df.collect() == []
 
 
+@pytest.mark.usefixtures("many_rows")
 def test_one_hot_key_in_one_session_over_many_batches(spark: SparkSession) -> None:
     spark.sql("SELECT 'hot' AS k, timestamp_seconds(pmod(xxhash64(id), 300000)) AS t, id FROM range(300000)").createOrReplaceTempView("t")
     for options in ("", ", grace => INTERVAL 10 DAYS"):

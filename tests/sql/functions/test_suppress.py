@@ -379,6 +379,7 @@ def test_the_alert_of_the_kip_is_raised_once_after_the_window_closes_and_not_bef
     assert shown == [("ann", "10:00", 2, "11:10"), ("eve", "10:00", 1, "11:10"), ("ann", "11:00", 1, "12:10"), ("bob", "11:00", 2, "12:10")]
 
 
+@pytest.mark.usefixtures("many_rows")
 def test_spilling_gives_the_same_rows_and_leaves_no_files(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spark.range(300_000).selectExpr(
         "pmod(xxhash64(id), 70000) AS k", "timestamp_seconds(id) AS ts", "id AS off", "repeat(CAST(id AS STRING), 3) AS x"
