@@ -200,6 +200,10 @@ class Bound:
         """The error to raise for something that only the plan can know."""
         return CallError(self.spec.name, argument, problem, fix)
 
+    def no_key(self) -> CallError:
+        """The error to raise where a changelog has no key."""
+        return self.refuse("PARTITION BY", "is missing: the key by which a change replaces a row", "Name the columns of the key.")
+
     def unplain(self, argument: str | None, reason: str, fix: str = DOORS) -> CallError:
         """The error to raise where no kernel may run, and Spark's own operators cannot do what it does."""
         return self.refuse(argument, f"this call has no plain SQL: {reason}", fix)

@@ -55,7 +55,7 @@ def refuse_computed(call: Bound, frame: Frame, refs: Sequence[tuple[str, Ref]]) 
     for role, ref in refs:
         refuse_unnamed(call, role, ref, frame.columns)
     if not frame.keys:
-        raise call.refuse("PARTITION BY", "is missing: the key by which a change replaces a row", "Name the columns of the key.")
+        raise call.no_key()
 
 
 def refuse_two_of_a_name(call: Bound, names: Sequence[str], fix: str = "Give one of them another name in its side's query.") -> None:

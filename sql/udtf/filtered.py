@@ -62,7 +62,7 @@ def named_place(call: Bound, schema: T.StructType, role: str, text: str) -> int:
 def filtered_shape(call: Bound, schema: T.StructType, time: T.DataType) -> Filtered:
     """What the result looks like. Raises CallError for keys or an order without names, which a change could not have."""
     if not call.keys:
-        raise call.refuse("PARTITION BY", "is missing: the key by which a change replaces a row", "Name the columns of the key.")
+        raise call.no_key()
     asked = [("PARTITION BY", k.text) for k in call.keys] + [("ORDER BY", o.expression.text) for o in call.order]
     places = [named_place(call, schema, role, text) for role, text in asked]
     condition = call.names.find(plain(call["condition"]), schema.names)

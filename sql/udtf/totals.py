@@ -139,7 +139,7 @@ def totals_shape(call: Bound, schema: T.StructType, time: T.DataType) -> Grouped
     """What the result looks like. Raises CallError for what is no column, which a change could not have, and what cannot be taken back."""
     asked = asked_of(call)
     if not call.keys:
-        raise call.refuse("PARTITION BY", "is missing: the key by which a change replaces a row", "Name the columns of the key.")
+        raise call.no_key()
     by = [named_place(call, schema, "`group_by`", text) for text in call["group_by"]]
     clocks = [named_place(call, schema, "`clock_by`", text) for text in call["clock_by"] or ()]
     order = [named_place(call, schema, "ORDER BY", o.expression.text) for o in call.order]

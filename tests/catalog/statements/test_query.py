@@ -400,12 +400,18 @@ def ended(process: subprocess.Popen[bytes]) -> int:
 
 
 @pytest.fixture(scope="module")
-def connect(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect]:
+def connect(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Connect]:
     folder = tmp_path_factory.mktemp("connect")
+    chosen = {
+        item.callspec.params.get("text")
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+    }
+    compared = [text for text in (*TEXTS, *RANDOM, BIG) if text in chosen]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    asked = [EVENTS, *(t for t, _ in DOORS), *TEXTS, *RANDOM, BIG, *CASES]
+    asked = [EVENTS, *(t for t, _ in DOORS if t in chosen), *compared, *CASES]
     asked += [f"SELECT 1; CREATE OR REPLACE TEMP VIEW tv AS SELECT * FROM {CALL} WHERE k = 1; SELECT v FROM tv", SETUP, *WRONG]
     (folder / "asked").write_bytes(pickle.dumps(asked))
 
@@ -425,7 +431,7 @@ def connect(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
             assert server.stdin is not None
             assert said.readline() == "ready\n", (folder / "log").read_text()[-2000:]
             with client("asked") as first:
-                expected = {text: analyzer(spark, text) for text in [*TEXTS, *RANDOM, BIG]}
+                expected = {text: analyzer(spark, text) for text in compared}
                 assert ended(first) == 0
             answers, seen = pickle.loads((folder / "asked.out").read_bytes())
             server.stdin.write("register\n")

@@ -343,6 +343,7 @@ def test_in_a_python_udtf_any_name_gives_the_rows_of_tame_ones(spark: SparkSessi
 NOT_ON_STREAMS = ("JOIN_CHANGES", "AGGREGATE_CHANGES", "FILTER_CHANGES", "VERSIONS", "TABLE_HISTORY", "FUNCTION_CATALOG")
 
 
+@pytest.mark.long("tests/sql/call/test_names.py::test_in_sql_any_name_gives_the_rows_of_tame_ones")
 def test_on_a_stream_any_name_gives_the_rows_of_tame_ones(spark: SparkSession, views: None, tmp_path: Path) -> None:
     """Rows and dropped rows of each function, in one query of two micro-batches: names go into the state and come back from it."""
     source = Source(spark, tmp_path, DDL)

@@ -191,6 +191,7 @@ def test_random_changelogs_are_added_up_as_defined(spark: SparkSession, seed: in
     assert sum(map(len, got.values())) > 300
 
 
+@pytest.mark.usefixtures("many_rows")
 def test_the_last_changes_are_sparks_own_totals(spark: SparkSession) -> None:
     """Types and values of all aggregates, over numbers that rounding would show in, with a group that has nearly all rows."""
     spark.sql(

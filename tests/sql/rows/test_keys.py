@@ -86,6 +86,7 @@ def test_keys_that_collide_are_told_apart_by_python_udtfs(spark: SparkSession, u
     check_alike(spark.sql(every_call(calls, "colliding", "", options)).collect(), calls)
 
 
+@pytest.mark.long("tests/sql/stream/test_buckets.py")
 def test_keys_that_collide_are_told_apart_on_a_stream(source: Source) -> None:
     calls = {name: call for name, call in FUNCTIONS.items() if name != "for ever"} | {"SESSIONIZE, all": REPORTS["SESSIONIZE, all"]}
     for part in (ROWS[:4], ROWS[4:]):

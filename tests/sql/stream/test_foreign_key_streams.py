@@ -40,10 +40,11 @@ KINDS: list[tuple[str, tuple[str, ...]]] = [
 ]  # fmt: skip
 
 
-def test_a_stream_gives_each_change_as_defined(spark: SparkSession, source: Source) -> None:
-    """All kinds of joins in one query, each over scenarios of its own."""
+def test_a_stream_gives_each_change_as_defined(spark: SparkSession, source: Source, thorough: bool) -> None:
+    """All kinds of joins in one query, each over scenarios of its own; in short two of them."""
+    kinds = dict(enumerate(KINDS) if thorough else [*enumerate(KINDS)][-2:])
     source.ddl = DDL
-    scenarios = {f"{kind} {name}": rows for kind, of in enumerate(KINDS) for name, rows in scenarios_of(*of).items()}
+    scenarios = {f"{kind} {name}": rows for kind, of in kinds.items() for name, rows in scenarios_of(*of).items()}
     rows = sorted(
         ((name, row) for name, changes in scenarios.items() for row in changes if None not in row[1:4]), key=lambda r: place(r[1])
     )
@@ -57,7 +58,7 @@ def test_a_stream_gives_each_change_as_defined(spark: SparkSession, source: Sour
         text = JOIN.format("events", more + WAIT).replace(" WHERE ", f" WHERE scenario LIKE '{kind} %' AND ")
         return f"SELECT * FROM {text}"
 
-    text = " UNION ALL ".join(joined(kind, *of) for kind, of in enumerate(KINDS))
+    text = " UNION ALL ".join(joined(kind, *of) for kind, of in kinds.items())
     cuts = sorted(rng.sample(range(1, len(given)), 3))
     for number, (a, b) in enumerate(zip([0, *cuts], [*cuts, len(given)], strict=True)):
         source.add(rng.sample(given[a:b], b - a))
@@ -70,7 +71,7 @@ def test_a_stream_gives_each_change_as_defined(spark: SparkSession, source: Sour
         )
     for name, changes in scenarios.items():
         assert sorted(found[name], key=lambda c: c[:3]) == slow(changes, *KINDS[int(name[0])], None), name
-    assert sum(map(len, found.values())) > 600
+    assert sum(map(len, found.values())) > 100 * len(kinds)
 
 
 def some_rows(seed: int) -> list[tuple[Any, ...]]:
