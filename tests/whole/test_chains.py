@@ -86,6 +86,7 @@ def test_final_sessions_are_equal_however_the_stream_is_cut(spark: SparkSession,
     )
 
 
+@pytest.mark.long("tests/whole/test_chains.py::test_final_sessions_are_equal_however_the_stream_is_cut")
 def test_three_functions_and_a_window_aggregate_after_them(spark: SparkSession, source: Source) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", "1")  # the fixture puts it back; four operators with state are enough here
     rows = events(3)

@@ -217,6 +217,7 @@ def processes() -> list[list[str]]:
     return [line.split(maxsplit=2) for line in found.splitlines()]
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_the_server_has_the_clusters_cores_and_the_drivers_memory_that_it_was_given(served: Served) -> None:
     assert re.match(r"starting master=spark://\S+:\d+ ", served.log[0]), served.log[0]
     (executor,) = served.executors  # of two workers
@@ -224,6 +225,7 @@ def test_the_server_has_the_clusters_cores_and_the_drivers_memory_that_it_was_gi
     assert " -Xmx1g " in served.driver
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_the_pages_python_and_its_beeline_have_an_answer(served: Served) -> None:
     assert [line for line in served.python.splitlines() if "|" in line] == [
         "|user_id|                 ts|",
@@ -234,6 +236,7 @@ def test_the_pages_python_and_its_beeline_have_an_answer(served: Served) -> None
     assert {"DEDUPLICATE", "WINDOW_UPDATES"} <= functions, served.beeline
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_a_client_that_is_killed_has_its_queries_cancelled_and_its_sessions_closed(served: Served) -> None:
     """Over Connect, after the three times that docs/serve.md names: Spark looks at no connection, but waits to be asked."""
     mine = [line for line in served.log if f"session={served.session}" in line]
