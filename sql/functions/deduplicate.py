@@ -187,7 +187,7 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     if clocked:
         frame = with_stream_time(frame, F.when(frame.has_time, time), clock_by, reverse)
     if call["output"] == "rows":
-        frame = frame.taking_part(frame.has_time)
+        frame = frame.only(frame.has_time)
     frame, identity = frame.comparable(frame.keys)
     frame, offset = frame.comparable(frame.extras.get("offset", ()))
     unique = call["keep"] == "unique"  # its kernel holds rows back, in one order

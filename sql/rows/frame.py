@@ -166,11 +166,6 @@ class Frame:
         here = expression("spark_partition_id() >= 0")
         return self.with_df(self.df.withColumn(HERE, here & condition).where(named(HERE)))
 
-    def taking_part(self, condition: Column) -> Frame:
-        """The same of the input; where no kernel may run by a plain filter, since Spark shuffles all rows of what a text names and is not
-        deterministic."""
-        return self.only(condition) if self.kernels else self.with_df(self.df.where(condition))
-
 
 def _all_present(names: Iterable[str]) -> Column:
     return expression(" AND ".join(f"{quoted(n)} IS NOT NULL" for n in names) or "true")

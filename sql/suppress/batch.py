@@ -141,7 +141,7 @@ def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> D
         return streamed(function, call, _changelog(call, frame, until), until)
     spreading = spreads(call, frame)
     if call["output"] == "rows" and not spreading:
-        frame = frame.taking_part(frame.has_time)  # a close may be dear to compute: the kernel leaves out what has none
+        frame = frame.only(frame.has_time)  # a close may be dear to compute: the kernel leaves out what has none
     frame, clocks = frame.comparable(frame.extras.get("clock_by", ()))
     changes = _changelog(call, frame, until)
     if spreading:

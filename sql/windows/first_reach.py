@@ -71,7 +71,7 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Cl
     table = filled(first, [], slide, after).select(
         named(REACHED), place.getField("c0").alias(LEAST), place.alias(PLACE), named(FIRST).getField(FOUND).alias(FOUND)
     )
-    taking = frame.with_df(frame.df.where(takes_part)) if again else frame.taking_part(takes_part)
+    taking = frame.with_df(frame.df.where(takes_part)) if again else frame.only(takes_part)
     if slide == size:
         rows, never = stepped(taking, size).df, named(STEP) >= -((size - HIGHEST) // size)
     else:

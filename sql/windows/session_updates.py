@@ -49,7 +49,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame:
     frame = changing.frame
     takes_part = frame.has_time & frame.has_key
     frame, stream_time = clocked(frame, takes_part)
-    frame = frame.taking_part(takes_part)
+    frame = frame.only(takes_part)
     steps = with_steps(frame, changing.identity, call["gap"], call["grace"], totals, final)
     if final:
         change, seq = (quoted(START), quoted(END), "false"), F.size(_caused()).cast("bigint") - 1

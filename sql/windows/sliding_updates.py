@@ -37,7 +37,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame:
     frame, difference = changing.frame, call["difference"]
     takes_part = frame.has_time & frame.has_key
     frame, stream_time = clocked(frame, takes_part)
-    frame = frame.taking_part(takes_part)
+    frame = frame.only(takes_part)
     keys = [*map(named, dict.fromkeys(changing.identity))]
     at, now = (expression(microseconds(quoted(name), frame.time.type)) for name in (frame.time.name, stream_time))
     df = frame.df.withColumns({NUMBER: F.row_number().over(Window.partitionBy(*keys).orderBy(*frame.sort())), AT: at, HORIZON: now})

@@ -179,7 +179,7 @@ def _in_batch(call: Bound, changing: Changing) -> DataFrame:
     frame, identity, layout = changing.frame, changing.identity, changing.updates.layout
     takes_part = frame.has_time & frame.has_key
     frame, stream_time = clocked(frame, takes_part)
-    frame = frame.taking_part(takes_part)
+    frame = frame.only(takes_part)
     hashed = bool(identity) and (frame.in_time_order or not frame.extras.get("clock_by"))
     run = Sorted(changing.updates, tuple(identity), stream_time, not frame.several_clocks, HASH if hashed else "")
     rows = frame.by_key(identity, frame.sort(), [prefix(identity, stream_time, frame.time.type)] if hashed else [])

@@ -39,7 +39,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame:
     frame, size, slide = changing.frame, call["size"], call["slide"] or call["size"]
     takes_part = frame.has_time & frame.has_key
     frame, stream_time = clocked(frame, takes_part)
-    frame = frame.taking_part(takes_part)
+    frame = frame.only(takes_part)
     keys = [*map(named, dict.fromkeys(changing.identity))]
     number = F.row_number().over(Window.partitionBy(*keys).orderBy(*frame.sort()))
     rows = windowed(frame.with_df(frame.df.withColumn(NUMBER, number)), F.lit(True), size, slide)
