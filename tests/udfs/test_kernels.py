@@ -14,6 +14,7 @@ from support import reference
 from support.batches import MOMENT, cut
 
 from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.worker import spare_the_collector
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.sessions.rules import FirstInSession
 from streamtime.udfs.stream_time import StreamTime, TimeBefore
@@ -246,3 +247,17 @@ def test_stream_time_before_a_row_is_that_of_the_rows_before_it(seed: int) -> No
     expected = before if earlier is None else [earlier if b is None else max(b, earlier) for b in before]
     columns = [pa.array([r["t"] for r in rows], pa.int64()), pa.array([earlier] * len(rows), pa.int64())]
     assert [v for batch in TimeBefore().run(iter(cut(random_, columns))) for v in batch.to_pylist()] == expected
+
+
+@pytest.mark.parametrize(("reused", "frozen", "times"), [(True, 0, 1), (True, 9, 0), (False, 0, 0)])
+def test_only_a_worker_that_is_used_again_is_frozen_and_once(
+    monkeypatch: pytest.MonkeyPatch, reused: bool, frozen: int, times: int
+) -> None:
+    done = list[None]()
+    monkeypatch.setattr("gc.freeze", lambda: done.append(None))
+    monkeypatch.setattr("gc.get_freeze_count", lambda: frozen)
+    monkeypatch.delenv("SPARK_REUSE_WORKER", raising=False)
+    if reused:
+        monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
+    spare_the_collector()
+    assert len(done) == times

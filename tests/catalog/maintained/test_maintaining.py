@@ -35,7 +35,7 @@ def test_a_maintained_table_is_what_its_query_says_after_random_commits(spark: S
     ways = [cases.maintained(spark, schema, name, "incremental").way for name in names]
     assert cases.differs(spark, schema, *names) == {}, done
     assert set(ways) <= {"incremental", "none"}
-    assert ways.count("incremental") > len(names) // 2, done
+    assert ways.count("incremental") > len(names) * 5 // len(HERE), done
 
 
 def test_what_a_run_did_is_in_the_log_and_is_said_before_it_is_done(spark: SparkSession, schema: str) -> None:
