@@ -7,17 +7,16 @@ the left side's key again: it has the left row and whether it is joined, so that
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.changes.foreign import TIES, shown_of, sides, together
-from streamtime.sql.changes.given import ALIVE, REASONS, names_of, of_order, refuse_two_of_a_name
-from streamtime.sql.changes.join import OF_ROW, SIDE, SIDES
-from streamtime.sql.changes.join import TIME as TAKES_PART
-from streamtime.sql.changes.stream import AS_THEY_ARE, MADE, PLACE, TIME, Changes, clocked_sides, released_changes
+from streamtime.sql.changes.foreign import shown_of, sides
+from streamtime.sql.changes.given import ALIVE, names_of, of_order, refuse_two_of_a_name
+from streamtime.sql.changes.join import SIDES
+from streamtime.sql.changes.stream import AS_THEY_ARE, MADE, PLACE, TIME, clocked_sides
 from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import expression, must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
@@ -54,17 +53,20 @@ class TravelNames:
     ties: list[str]  # all columns of the right side that may decide between its changes, `right` among them
 
 
-def by_foreign_key(call: Bound) -> DataFrame:
-    """JOIN_CHANGES with `on`."""
+def streams_by_key(call: Bound) -> tuple[tuple[Side, Side], dict[str, Any]]:
+    """Both sides, and the options that pin a checkpoint."""
     both = sides(call)
     versioned = ", ".join(name for name, side in zip(SIDES, both, strict=True) if side.versioned) or None
-    options = {n: call[n] for n in ("join_type", "on", "retention", "deleted")} | {"versioned": versioned}
-    if call["output"] != "rows":
-        return _reported(call, both, options)
     for name, side in zip(SIDES, both, strict=True):
         for column, original in side.own:
             kind = side.frame.df.schema[column].dataType
             must_travel(call, None, f"column `{original}` of the {name} side", kind, "to Python on a stream")
+    return both, {n: call[n] for n in ("join_type", "on", "retention", "deleted")} | {"versioned": versioned}
+
+
+def by_foreign_key(call: Bound) -> DataFrame:
+    """The changes of JOIN_CHANGES with `on`."""
+    both, options = streams_by_key(call)
     names = _names(both)
     shown = shown_of(call, both, (names.key, names.on), names.ordered, (names.left, names.right))
     refuse_two_of_a_name(call, [o for _, o in shown])
@@ -117,7 +119,7 @@ def _parts(call: Bound, side: Side, df: DataFrame, names: TravelNames, options: 
     versioned = (side.versioned,)
     log = LogColumns(TIME, ALIVE, "", None, tuple(made), versioned, versioned, call["retention"])
     holder = Replaced(log, tuple(carried), tuple(made), tuple(equal), (COMES, LAST, MOVED, NUMBER))
-    fields = [*_fields(df.schema, [*carried, *made]), *_flags(COMES, LAST, MOVED), T.StructField(NUMBER, T.LongType())]
+    fields = [*fields_of(df.schema, [*carried, *made]), *flags(COMES, LAST, MOVED), T.StructField(NUMBER, T.LongType())]
     frame, identity = frame.comparable(frame.keys)
     state = KeyState(identity, options, frame.left_out, AS_THEY_ARE)
     parts = released(call, frame, holder, state, Leaving(sent, behind_watermark(fields)), is_watermarked=True)
@@ -160,14 +162,14 @@ def _united(call: Bound, both: tuple[Side, Side], names: TravelNames, parts: Dat
 def _events(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelNames, options: dict[str, Any]) -> DataFrame:
     """The second state: each left row that a change touches, with what it names then."""
     texts = dict(zip(names.on, (r.text for r in both[1].frame.keys), strict=True))
-    frame = _frame(call, both, df, [*names.on, APART], [*names.ordered, OF_RIGHT, NUMBER, COMES], [*names.ties, *df.columns], texts)
+    frame = keyed(call, both, df, [*names.on, APART], [*names.ordered, OF_RIGHT, NUMBER, COMES], [*names.ties, *df.columns], texts)
     frame, apart = frame.comparable([Ref(n, df.schema[n].dataType, n) for n in names.key])
     carried = [*names.ordered, OF_RIGHT, *names.left, TIME, PLACE]
     versioned = (both[1].versioned,)
     log = LogColumns(TIME, ALIVE, PLACE, None, (), versioned, versioned, call["retention"])
     marks = Marks(OF_RIGHT, COMES, SILENT, NAMES, NUMBER, HALVES)
     holder = References(log, marks, tuple(carried), tuple(names.key), tuple(names.right), (THERE, MATCH, MATCH_TIME, EVENT))
-    fields = [*_fields(df.schema, [*carried, *names.key, *names.right]), *_flags(THERE, MATCH)]
+    fields = [*fields_of(df.schema, [*carried, *names.key, *names.right]), *flags(THERE, MATCH)]
     fields += [T.StructField(MATCH_TIME, frame.time.type), T.StructField(EVENT, T.LongType())]
     no_key = expression(" OR ".join(f"{quoted(n)} IS NULL" for n in names.on))
     aside = F.when(named(OF_RIGHT), F.when(~frame.has_time, "null_time").when(no_key, "null_key"))
@@ -180,12 +182,12 @@ def _events(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelNa
 def _changes(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelNames, options: dict[str, Any]) -> DataFrame:
     """The third state: what they do to the join."""
     texts = dict(zip(names.key, (r.text for r in both[0].frame.keys), strict=True))
-    frame = _frame(call, both, df, names.key, [*names.ordered, OF_RIGHT, EVENT], df.columns, texts)
+    frame = keyed(call, both, df, names.key, [*names.ordered, OF_RIGHT, EVENT], df.columns, texts)
     carried = [*names.key, *names.ordered]
     holder = Referring(
         OF_RIGHT, TIME, PLACE, THERE, MATCH, MATCH_TIME, tuple(carried), tuple(names.left), tuple(names.right), MADE, call["join_type"]
     )
-    fields = [*_fields(df.schema, [*carried, *names.left, *names.right])]
+    fields = [*fields_of(df.schema, [*carried, *names.left, *names.right])]
     fields += [T.StructField(n, kind) for n, kind in zip(MADE, (T.StringType(), frame.time.type, T.LongType()), strict=True)]
     frame, identity = frame.comparable(frame.keys)
     state = KeyState(identity, options, F.lit(None).cast("string"), ())
@@ -193,7 +195,7 @@ def _changes(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelN
     return released(call, frame, holder, state, leaving, is_watermarked=True, step="join")
 
 
-def _frame(
+def keyed(
     call: Bound,
     both: tuple[Side, Side],
     df: DataFrame,
@@ -211,28 +213,11 @@ def _frame(
     return Frame(df, all_of_them, names, tuple(refs[k] for k in keys), ordered, refs[TIME], {}, call.kernels)
 
 
-def _fields(schema: T.StructType, names: Sequence[str]) -> list[T.StructField]:
+def fields_of(schema: T.StructType, names: Sequence[str]) -> list[T.StructField]:
+    """These columns, which may be null."""
     return [T.StructField(n, schema[n].dataType, True, schema[n].metadata) for n in names]
 
 
-def _flags(*names: str) -> list[T.StructField]:
+def flags(*names: str) -> list[T.StructField]:
+    """Columns that say yes or no."""
     return [T.StructField(n, T.BooleanType()) for n in names]
-
-
-def _reported(call: Bound, both: tuple[Side, Side], options: dict[str, Any]) -> DataFrame:
-    """Each change with the reason why it is ignored, which hangs on those of its own side and key alone: one state."""
-    left, right = (replace(side, frame=side.frame.with_df(df)) for side, df in zip(both, clocked_sides(call, both), strict=True))
-    one = together(call, (left, right))
-    place = f"{PREFIX}of_side"
-    df = one.frame.df.withColumns({place: (named(SIDE) == SIDES[1]).cast("tinyint"), PLACE: F.lit(0).cast("bigint")})
-    refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
-    ties = [n for n in TIES if not isinstance(refs[n].type, T.NullType)]
-    keys = [place, *one.keys[0], *one.keys[1]]
-    columns = tuple(refs[n] for n in dict.fromkeys([*ties, *(c.name for c in one.frame.columns), OF_ROW, ALIVE, place, PLACE]))
-    ordered = (*one.frame.order, Order(refs[place], True, True))
-    frame = Frame(df, columns, tuple(c.name for c in columns), tuple(refs[k] for k in keys), ordered, refs[OF_ROW], {}, call.kernels)
-    versioned = tuple(side.versioned for side in both)
-    log = LogColumns(OF_ROW, ALIVE, PLACE, place, (), versioned, versioned, call["retention"])
-    shown = list(zip((c.name for c in one.frame.columns), one.frame.originals, strict=True))
-    aside = F.when(~frame.has_time, "null_time").when(named(TAKES_PART).isNull(), "null_key")
-    return released_changes(call, Changes(frame, shown, ([], [])), log, options, REASONS, aside=aside, join_type=call["join_type"])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.changes.foreign import Both
+    from streamtime.sql.rows.frame import Frame
 
 DID, MET, MANY = (f"{PREFIX}{n}" for n in ("did", "met", "many"))
 
@@ -28,9 +29,13 @@ def told(call: Bound, both: Both, left_out: Column, ignored: Column) -> DataFram
     pairs = {name: f"{name}_of" for name in (SIDE, *both.keys[0], *both.keys[1], PLACE)}
     renamed = did.select(*(named(n).alias(other) for n, other in pairs.items()), *map(named, (DID, MET, MANY)))
     df = frame.df.join(renamed, together(pairs), "left")
+    return in_words(call, both, frame.with_df(df), left_out, ignored, named(DID))
+
+
+def in_words(call: Bound, both: Both, frame: Frame, left_out: Column, ignored: Column, did: Column) -> DataFrame:
+    """Changes with what each of them `did` to rows of the join, if it did anything: to how many (`MANY`), and what it met (`MET`)."""
     no_row = F.when(named(ALIVE), "waits").otherwise("nothing")
-    outcome = F.coalesce(ignored, named(DID), no_row)
-    return explained(call, frame.with_df(df), named(CLOCK), left_out, outcome, {}, _sentences(both))
+    return explained(call, frame, named(CLOCK), left_out, F.coalesce(ignored, did, no_row), {}, _sentences(both))
 
 
 def _did(call: Bound, both: Both) -> DataFrame:

@@ -47,9 +47,6 @@ def over_streams(call: Bound) -> bool:
         place = SIDES[streaming.index(False)]
         fix = "Read it as a stream, too: spark.readStream, or STREAM(name) in SQL."
         raise call.refuse("TABLE", f"the {place} side is no stream, and the other is: changes of both must come", fix)
-    if streaming[0] and call["output"] == "explain" and call.options.get("on"):
-        problem = "'explain' is not possible on a stream with `on`: what a change of the right side did is known by left row, far from it"
-        raise call.refuse("`output`", problem, "Run the call in batch, over the rows that you ask about.")
     return plan.is_stream(call, explains=True)
 
 
@@ -71,11 +68,12 @@ def released_changes(
     aside: Column | None = None,
     explain: Explain | None = None,
     group_by: Sequence[str] = (),
+    before: Sequence[tuple[str, str]] = (),
     **kernel: Any,
 ) -> DataFrame:
     """The output that the call asks for. `aside` is why a change takes no part, where that is more than what all of the frame's keys say;
-    `explain` says what each change did, whose groups are told apart by `group_by`; `kernel` are the fields of `JoinedChanges` that only
-    this function has.
+    `explain` says what each change did, whose groups are told apart by `group_by`; it is told of columns of the row before, too, by the
+    names that `before` gives them. `kernel` are the fields of `JoinedChanges` that only this function has.
     """
     frame = changes.frame
     frame, identity = frame.comparable(frame.keys)
@@ -83,9 +81,14 @@ def released_changes(
     time = frame.time.type
     flag = T.BooleanType()
     told = {HAD: flag, HAS: flag, SAME: flag, OTHER: time, NEWEST: time} if call["output"] == "explain" else {}
+    were = {n: schema[of].dataType for of, n in before} if told else {}
     reports = call["output"] != "rows"
     dropped = call["output"] == "dropped"
-    report = Reported(tuple(names), REASON, STREAM_TIME, dropped, tuple(told), tuple(group_by)) if reports else None
+    report = (
+        Reported(tuple(names), REASON, STREAM_TIME, dropped, tuple(told), tuple(group_by), tuple(before) if told else ())
+        if reports
+        else None
+    )
     mine = {name for of_side in changes.own for name in of_side}
     carried = [n for n, _ in changes.shown if n not in mine]
     holder = JoinedChanges(log=log, carried=tuple(carried), own=tuple(map(tuple, changes.own)), made=MADE, report=report, **kernel)
@@ -94,12 +97,12 @@ def released_changes(
     state = KeyState(identity, pinned, frame.left_out if aside is None else aside, AS_THEY_ARE)
     fields = [schema[n] for n in (names if report else [*carried, *(n for of_side in changes.own for n in of_side)])]
     fields += (
-        [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, time), *(T.StructField(n, k) for n, k in told.items())]
+        [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, time), *(T.StructField(n, k) for n, k in (told | were).items())]
         if report
         else [T.StructField(TYPE, T.StringType()), T.StructField(AT, time), T.StructField(SEQ, T.LongType())]
     )
     fields = behind_watermark([T.StructField(f.name, f.dataType, True, f.metadata) for f in fields])
-    df = released(call, frame, holder, state, Leaving(names, fields, list(told.items())), is_watermarked=True)
+    df = released(call, frame, holder, state, Leaving(names, fields, list((told | were).items())), is_watermarked=True)
     if report:
         refs = {c.name: c for c in frame.columns}
         shown = tuple(refs[n] for n, _ in changes.shown)

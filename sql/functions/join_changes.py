@@ -123,6 +123,7 @@ from streamtime.sql.call.kinds import Choice, Text, Texts
 from streamtime.sql.call.spec import FOLLOWS_CLOCK, INSTEAD, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Option, Spec
 from streamtime.sql.changes import foreign
 from streamtime.sql.changes.foreign_stream import by_foreign_key
+from streamtime.sql.changes.foreign_stream_told import reported
 from streamtime.sql.changes.foreign_told import told
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
 from streamtime.sql.changes.join import APPLIED, NEWEST, SIDES, Joined, changes, resolves
@@ -187,7 +188,7 @@ def plan(call: Bound) -> DataFrame:
     if call["deleted"] and not any(resolves(call, place) for place in (0, 1)):
         raise call.refuse("`deleted`", f"Spark cannot resolve `{call['deleted']}` over any side", "Name a column that a side has.")
     if streaming:
-        return by_foreign_key(call) if call["on"] else on_streams(call, partial(_explained_on_streams, call))
+        return _by_foreign_key_on_streams(call) if call["on"] else on_streams(call, partial(_explained_on_streams, call))
     if call["on"]:
         return _by_foreign_key(call)
     joined = changes(call)
@@ -199,6 +200,10 @@ def plan(call: Bound) -> DataFrame:
     if call["output"] == "explain":
         return _explained(call, joined, reason)
     return outcome(call, frame, reason, named(CLOCK), REASONS, {}, {})
+
+
+def _by_foreign_key_on_streams(call: Bound) -> DataFrame:
+    return by_foreign_key(call) if call["output"] == "rows" else reported(call)
 
 
 def _by_foreign_key(call: Bound) -> DataFrame:

@@ -242,10 +242,11 @@ class Holding:
     order: tuple[By, ...]  # the processing order ..
     ties: tuple[By, ...]  # .. and what decides between equals
     aside: tuple[str, ...]  # why a row can be dropped before it is taken: 1, 2, ..
-    results: tuple[tuple[str, pa.DataType], ...]  # columns that a report has beside the input's and the reason
+    results: tuple[tuple[str, pa.DataType], ...]  # columns that a row which never came to the holder has beside its own
     output: str  # rows, dropped or all
     wall: bool = False  # stream time is the clock on the wall
     apart: tuple[str, ...] = ()  # columns that tell rows of a group apart: the holder gets the two numbers of these (`HALVES`)
+    passing: tuple[str, ...] = ()  # the columns of a row that passes aside, where such rows leave beside what the holder lets go
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -277,7 +278,7 @@ class Hold(Bucket):
         times = one(table, self.plan.time)
         counts = totals(np.maximum(aside, 0), times, self.plan.aside, stream_time) | self._counted(due, stream_time)
         taking = np.flatnonzero(aside == TAKES_PART)
-        out = [] if self.plan.output == "rows" else [self._aside(table, aside, stream_time)]
+        out = [self._aside(table, aside, stream_time)] if self.plan.passing or self.plan.output != "rows" else []
         if len(taking):
             taken = table if len(taking) == table.num_rows else table.take(pa.array(taking)).combine_chunks()
             told = numbers(taken, self.plan.keys, state.index.secret)
@@ -313,13 +314,17 @@ class Hold(Bucket):
         return self.holder.counted(due.without_keys(), stream_time) if len(due) and isinstance(self.holder, Counting) else {}
 
     def _aside(self, table: pa.Table, aside: groups.Ints, stream_time: int) -> pa.Table:
-        left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([KEY_HASH, ASIDE, *self.plan.keys])
+        """Rows that never came to the holder: those that pass, or all of them, with the reason."""
         kind = one(table, self.plan.time).type
-        report = reported(left, aside[aside != TAKES_PART], self.plan.aside, stream_time, kind)
+        if self.plan.output == "rows":
+            rows = table.filter(pa.array(aside == 0)).select(list(self.plan.passing))
+        else:
+            left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([KEY_HASH, ASIDE, *self.plan.keys])
+            rows = reported(left, aside[aside != TAKES_PART], self.plan.aside, stream_time, kind)
         for name, result in self.plan.results:
             zoned = pa.types.is_timestamp(result) and result.tz  # Spark names its time zone in many ways
-            report = report.append_column(name, pa.nulls(report.num_rows, kind if zoned else result))
-        return report
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, kind if zoned else result))
+        return rows
 
     def _wakes(self, state: Slices) -> int:
         return first_due(state) - self.holder.threshold(0)

@@ -108,7 +108,8 @@ class Leaving:
 
     columns: Sequence[str]
     fields: Sequence[T.StructField]  # of the rows that leave
-    results: Sequence[tuple[str, T.DataType]] = ()  # those of them that are null in a report of a row that never came to the holder
+    results: Sequence[tuple[str, T.DataType]] = ()  # those of them that are null in a row that never came to the holder
+    passing: Sequence[str] = ()  # those of them that such a row has, where it leaves beside what the holder lets go
 
 
 def judged(call: Bound, frame: Frame, transition: Transition, state: KeyState, needs: Needs = Needs()) -> Frame:
@@ -168,6 +169,7 @@ def released(
         output=call["output"],
         wall=wall,
         apart=tuple(of_rows),
+        passing=tuple(leaving.passing),
     )
     blobs = _run(call, frame, packed, Hold(plan), plan.counts, TIME_MODE[wall], step, plan.seconds)
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))

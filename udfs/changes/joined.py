@@ -25,6 +25,7 @@ class Reported:
     told: tuple[str, ...] = ()  # also these: whether there was a row, whether there is one, both of one group, and times: of the other
     # side's row, of the newest change of this side before
     group_by: tuple[str, ...] = ()  # what tells groups apart
+    before: tuple[tuple[str, str], ...] = ()  # columns of the row that was there before, of the only side, and what they are called then
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class JoinedChanges(Latest):
         rows = rows.append_column(report.reason, words).append_column(report.stream_time, clocks)
         for name, column in zip(report.told, self._told(state, report.group_by, like) if report.told else (), strict=True):
             rows = rows.append_column(name, column)
+        if report.before:
+            place = pa.array(state.before[0][wanted], mask=~state.there(state.before[0])[wanted])
+            were = state.pool([name for name, _ in report.before]).take(place)
+            for (_, name), column in zip(report.before, were.columns, strict=True):
+                rows = rows.append_column(name, column)
         return rows
 
     def _told(self, state: StateBefore, group_by: tuple[str, ...], like: pa.DataType) -> tuple[pa.Array, ...]:

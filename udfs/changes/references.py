@@ -54,6 +54,7 @@ class References(Latest):
     key: tuple[str, ...]  # the columns of a left row that are its key
     row: tuple[str, ...]  # the columns of the right side's row
     made: tuple[str, str, str, str]  # the names of whether the left row is there, whether it has a match, its time, and a number
+    many: str | None = None  # where changes are told of, each of the right side is there, too, with how many left rows name it
 
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """What a micro-batch does to left rows: to each of those that come or go, and to all that name a right row that changes."""
@@ -84,7 +85,17 @@ class References(Latest):
         times = groups.times(np.where(match, time[right_places], 0), ~match, rows.schema.field(self.log.time).type)
         for name, made in zip(self.made, (pa.array(there), pa.array(match), times, pa.array(number)), strict=True):
             out = out.append_column(name, made)
+        if self.many is not None:
+            out = self._with_told(out, self.many, rows, np.flatnonzero(applied), which - known)
         return Taken(out, *self._kept(pool, group, owner, now, time, alive, left), counts)
+
+    def _with_told(self, out: pa.Table, many: str, rows: pa.Table, right: Ints, met: Ints) -> pa.Table:
+        """Behind what goes on of left rows: the changes of the right side (`right`); `met` has each of them once for a left row."""
+        out = out.append_column(many, pa.nulls(out.num_rows, pa.int64()))
+        count = pa.array(np.bincount(met, minlength=rows.num_rows)[right].astype(np.int64))
+        own = rows.select(list(self.carried)).take(pa.array(right))
+        columns = [*own.columns, *(pa.nulls(len(right), f.type) for f in out.schema if f.name not in {*self.carried, many}), count]
+        return pa.concat_tables([out, pa.Table.from_arrays(columns, schema=out.schema)])
 
     def _applied(
         self, rows: pa.Table, group: Ints, clock: int, owner: Ints, held: Entries, of_right: Flags

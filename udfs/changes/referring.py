@@ -33,6 +33,8 @@ class Referring:
     right: tuple[str, ...]  # the columns of its match
     made: tuple[str, str, str]  # the names of the type of a change, its time, and its number
     join_type: str = "inner"
+    told: tuple[str, str, str] | None = None  # not changes leave, but those of the left side with whether the join has a row, had one, and
+    # the time of the match
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -72,23 +74,35 @@ class Referring:
         )
         emits = has | had
         seq, places, numbers = numbered(group, groups.as_ints(one(rows, self.place)), emits, owner, matrix[PLACE], matrix[SEQ])
-        which = np.flatnonzero(emits)
         pool = self._pool(rows, held)
-        out = rows.select(list(self.carried)).take(pa.array(which))
-        row = pool.take(pa.array(left[which], mask=~has[which]))
-        other_row = rows.select(list(self.right)).take(pa.array(which, mask=~(has & match)[which]))
-        for name, column in zip((*self.left, *self.right), (*row.columns, *other_row.columns), strict=True):
-            out = out.append_column(name, column)
-        types = pa.array(["delete", "upsert"]).take(pa.array(has[which].astype(np.int64)))
-        times = groups.times(np.maximum(moments, other)[which], np.zeros(len(which), bool), rows.schema.field(self.time).type)
-        for name, made in zip(self.made, (types, times, pa.array(seq[which])), strict=True):
-            out = out.append_column(name, made)
+        like = rows.schema.field(self.time).type
+        if self.told is None:
+            which = np.flatnonzero(emits)
+            out = self._changes(rows, pool.take(pa.array(left[which], mask=~has[which])), which, has, has & match)
+            made = (seq[which], groups.times(np.maximum(moments, other)[which], np.zeros(len(which), bool), like))
+            out = out.append_column(self.made[1], made[1]).append_column(self.made[2], pa.array(made[0]))
+        else:
+            out = self._told(self.told, rows, ~of_right, has, had, groups.times(np.where(match, of_match, 0), ~match, like))
         ends = lasts(group)
         ends = ends[left[ends] >= 0]
         lives_by = np.where(there, HIGHEST, moments)
         entries = np.stack([of[ends] for of in (lives_by, there, time[left], match, np.where(match, of_match, 0), places, numbers)])
         payload = only(pool.take(pa.array(left[ends]))) if self.left else None
         return Taken(out, group[ends], Entries(entries.astype(np.int64), payload))
+
+    def _changes(self, rows: pa.Table, left: pa.Table, which: Ints, has: Flags, matched: Flags) -> pa.Table:
+        """These rows as changes: the rest is to come, their times and numbers."""
+        out = rows.select(list(self.carried)).take(pa.array(which))
+        right = rows.select(list(self.right)).take(pa.array(which, mask=~matched[which]))
+        for name, column in zip((*self.left, *self.right), (*left.columns, *right.columns), strict=True):
+            out = out.append_column(name, column)
+        return out.append_column(self.made[0], pa.array(["delete", "upsert"]).take(pa.array(has[which].astype(np.int64))))
+
+    def _told(self, told: tuple[str, str, str], rows: pa.Table, which: Flags, has: Flags, had: Flags, met: pa.Array) -> pa.Table:
+        out = rows.select(list(self.carried))
+        for name, column in zip(told, (pa.array(has), pa.array(had), met), strict=True):
+            out = out.append_column(name, column)
+        return out.filter(pa.array(which))
 
     def _has(self, there: Flags, match: Flags) -> Flags:
         """Whether the join has a row."""

@@ -45,6 +45,11 @@ SINKS = {
     FINAL_WINDOWS: "k BIGINT, window_start TIMESTAMP(3), window_end TIMESTAMP(3), n BIGINT, total BIGINT, high DOUBLE",
     FINAL_SESSIONS: "k BIGINT, session_start TIMESTAMP(3), session_end TIMESTAMP(3), n BIGINT, total BIGINT, high DOUBLE",
 }
+SUMMED_UP = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "2 s",
+    "table.exec.mini-batch.size": "1000000",
+}
 
 
 @cache
@@ -79,14 +84,24 @@ def with_flink(question: str) -> Found:
         if asked == "rows":
             return sorted(rows(tables, question))
         if asked == "count":
-            counts = tables.execute_sql(f"SELECT COUNT(*) FROM ({QUERIES[question]}) WHERE k <> {CLOSER}")
-            return [row[0] for row in counts.collect()][-1]
+            return counted(tables, question)
         tables.execute_sql(f"CREATE TEMPORARY TABLE nothing ({SINKS[question]}) WITH ('connector' = 'blackhole')")
         began = time.perf_counter()
         tables.execute_sql(f"INSERT INTO nothing {QUERIES[question]}").wait()
         return time.perf_counter() - began
 
     return run
+
+
+def counted(tables: TableEnvironment, question: str) -> int:
+    """A count changes with each row, and its Python client takes a millisecond for each change: so it is told to sum up seconds of them."""
+    for name, value in SUMMED_UP.items():
+        tables.get_config().set(name, value)
+    try:
+        counts = tables.execute_sql(f"SELECT COUNT(*) FROM ({QUERIES[question]}) WHERE k <> {CLOSER}")
+        return int([row[0] for row in counts.collect()][-1])
+    finally:
+        tables.get_config().set("table.exec.mini-batch.enabled", "false")
 
 
 def rows(tables: TableEnvironment, question: str) -> Iterator[str]:

@@ -1,0 +1,211 @@
+"""What each change of a join by a foreign key did, on streams (rules C6, J8): one row for each change, ignored ones too.
+
+Which are ignored hangs on those of the same side and key alone: one state, which is enough for `'dropped'` and `'all'`. `'explain'` has
+two more behind it, as the changes themselves have (`foreign_stream`). By the key of the right side: what a left row meets there, and how
+many left rows name a right row that changes, which is all that a change of the right side did. By the left key again: what a change of
+the left side made of the row that the join had. A change that needs nothing more to be told passes by them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.changes.foreign import TIES, together
+from streamtime.sql.changes.foreign_stream import (
+    APART,
+    COMES,
+    EVENT,
+    MATCH,
+    MATCH_TIME,
+    NAMES,
+    NUMBER,
+    OF_RIGHT,
+    SILENT,
+    THERE,
+    fields_of,
+    keyed,
+    streams_by_key,
+)
+from streamtime.sql.changes.foreign_told import MANY, MET, in_words
+from streamtime.sql.changes.given import ALIVE, REASONS
+from streamtime.sql.changes.join import OF_ROW, SIDE, SIDES
+from streamtime.sql.changes.join import TIME as TAKES_PART
+from streamtime.sql.changes.stream import AS_THEY_ARE, HAD, HAS, MADE, PLACE, SAME, TIME, Changes, clocked_sides, released_changes
+from streamtime.sql.rows.columns import named
+from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
+from streamtime.sql.stream.buckets import HALVES
+from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, released
+from streamtime.udfs.changes.latest import LogColumns
+from streamtime.udfs.changes.references import Marks, References
+from streamtime.udfs.changes.referring import Referring
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from streamtime.sql.call.spec import Bound
+    from streamtime.sql.changes.foreign import Both
+    from streamtime.sql.changes.join import Side
+
+OF_SIDE, WHY, PART, PASSES = (f"{PREFIX}{n}" for n in ("of_side", "why", "part", "passes"))
+HAS_ROW, HAD_ROW = (f"{PREFIX}{n}" for n in ("has_row", "had_row"))
+COMING, GOING, RIGHT, ASIDE = "comes", "goes", "right", "aside"
+
+
+@dataclass(frozen=True)
+class Told:
+    """Changes on their way through the states, and the names of their columns."""
+
+    call: Bound  # it asks for no report: what the states let go are rows
+    both: tuple[Side, Side]
+    one: Both
+    ties: list[str]
+    options: dict[str, Any]
+
+    @property
+    def on(self) -> list[str]:
+        """What a left row names, or a right row is."""
+        return [f"{PREFIX}named_{i}" for i in range(len(self.one.foreign))]
+
+    @property
+    def whose(self) -> list[str]:
+        """The key of the left row that is touched."""
+        return [f"{PREFIX}whose_{i}" for i in range(len(self.one.keys[0]))]
+
+    @property
+    def before(self) -> list[str]:
+        """What the left row named before."""
+        return [f"{PREFIX}before_{i}" for i in range(len(self.one.foreign))]
+
+    def keyed(self, df: DataFrame, keys: Sequence[str], texts: Sequence[Ref]) -> Frame:
+        """These rows by these keys, in the order in which the first state took them."""
+        named_so = dict(zip(keys, (r.text for r in texts), strict=False))
+        return keyed(self.call, self.both, df, keys, [*self.one.ordered, OF_SIDE], [*self.ties, *df.columns], named_so)
+
+
+def reported(call: Bound) -> DataFrame:
+    """The changes with the reason why they are ignored, or with what they did."""
+    given, options = streams_by_key(call)
+    left, right = (replace(side, frame=side.frame.with_df(df)) for side, df in zip(given, clocked_sides(call, given), strict=True))
+    one = together(call, (left, right))
+    df = one.frame.df.withColumns({OF_SIDE: (named(SIDE) == SIDES[1]).cast("tinyint"), PLACE: F.lit(0).cast("bigint")})
+    refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
+    ties = [n for n in TIES if not isinstance(refs[n].type, T.NullType)]
+    keys = [OF_SIDE, *one.keys[0], *one.keys[1]]
+    columns = tuple(refs[n] for n in dict.fromkeys([*ties, *(c.name for c in one.frame.columns), OF_ROW, ALIVE, OF_SIDE, PLACE]))
+    ordered = (*one.frame.order, Order(refs[OF_SIDE], True, True))
+    frame = Frame(df, columns, tuple(c.name for c in columns), tuple(refs[k] for k in keys), ordered, refs[OF_ROW], {}, call.kernels)
+    versioned = tuple(side.versioned for side in given)
+    log = LogColumns(OF_ROW, ALIVE, PLACE, OF_SIDE, (), versioned, versioned, call["retention"])
+    shown = list(zip((c.name for c in one.frame.columns), one.frame.originals, strict=True))
+    aside = F.when(~frame.has_time, "null_time").when(named(TAKES_PART).isNull(), "null_key")
+    if call["output"] != "explain":
+        return released_changes(call, Changes(frame, shown, ([], [])), log, options, REASONS, aside=aside, join_type=call["join_type"])
+    told = Told(replace(call, options=call.options | {"output": "rows"}), given, one, ties, options)
+    frame, equal = frame.comparable([refs[n] for n in one.foreign])
+    more = [Ref(n, frame.df.schema[n].dataType, n) for n in dict.fromkeys([*one.keys[0], *one.keys[1], *one.foreign, *equal])]
+    columns = tuple({c.name: c for c in (*columns, *more)}.values())
+    frame = replace(frame, columns=columns, originals=tuple(c.name for c in columns))
+    held = tuple(dict.fromkeys([*one.foreign, *equal]))
+    return released_changes(
+        call,
+        Changes(frame, shown, ([], [])),
+        replace(log, held=held),
+        options,
+        REASONS,
+        aside=aside,
+        explain=partial(_explained, call, told),
+        group_by=equal,
+        before=list(zip(one.foreign, told.before, strict=True)),
+        join_type="outer",  # of a key of either side: whether its own row is there
+    )
+
+
+def _explained(call: Bound, told: Told, frame: Frame, reason: Column) -> DataFrame:
+    """What each change did; `reason` is why it is ignored."""
+    rows = _judged(told, _met(told, _parts(told, frame.df.withColumn(WHY, reason))))
+    right = named(SIDE) == SIDES[1]
+    by_right = F.when(named(ALIVE), "joined").when(F.lit(call["join_type"] == "left"), "alone").when(named(HAD), "withdrew")
+    by_left = F.when(named(HAS_ROW) & named(MATCH), "joined").when(named(HAS_ROW), "alone").when(named(HAD_ROW), "withdrew")
+    did = F.when(right, F.when(named(MANY) > 0, by_right)).otherwise(by_left)
+    aside = F.when(named(WHY).isin(*AS_THEY_ARE), named(WHY))
+    return in_words(call, told.one, frame.with_df(rows), aside, F.when(aside.isNull(), named(WHY)), did)
+
+
+def _parts(told: Told, df: DataFrame) -> DataFrame:
+    """What goes on of each change: a left row that comes to what it names, and goes from what it named; a right row; a row that is told."""
+    right, counts = named(SIDE) == SIDES[1], named(WHY).isNull()
+    left = ~right & counts
+    went = left & named(HAD) & ~named(SAME)
+    parts = {COMING: left & named(HAS), GOING: went, RIGHT: right & counts, ASIDE: ~counts | (~right & ~named(HAD) & ~named(HAS))}
+    kinds = F.array_compact(F.array(*(F.when(condition, kind) for kind, condition in parts.items())))
+    moved = went & named(HAS)
+    df = df.withColumn(PART, F.explode(kinds))
+    part, is_right = named(PART), named(PART) == RIGHT
+    names = zip(told.one.keys[1], told.one.foreign, told.before, strict=True)
+    on = [F.when(is_right, named(key)).when(part == COMING, named(now)).when(part == GOING, named(was)) for key, now, was in names]
+    df = df.withColumns(dict(zip(told.on, on, strict=True)))
+    some = F.lit(True)
+    for name in told.on:
+        some &= named(name).isNotNull()
+    spread = F.when(some, 0).otherwise(F.xxhash64(*map(named, told.one.keys[0]))).cast("bigint")  # what names nothing is no large group
+    marks = {
+        OF_RIGHT: is_right,
+        COMES: part == COMING,
+        SILENT: is_right | ((part == GOING) & moved),
+        NAMES: some,
+        NUMBER: F.lit(0).cast("bigint"),
+        APART: spread,
+        PASSES: part == ASIDE,
+        TIME: named(OF_ROW),
+    }
+    return df.withColumns(marks | dict(zip(told.whose, map(named, told.one.keys[0]), strict=True)))
+
+
+def _met(told: Told, df: DataFrame) -> DataFrame:
+    """By the right side's key: what left rows meet, and how many a right row has."""
+    frame = told.keyed(df, [*told.on, APART], told.both[1].frame.keys)
+    frame, apart = frame.comparable([Ref(n, df.schema[n].dataType, n) for n in told.whose])
+    sent = [c.name for c in frame.columns]
+    carried = [n for n in sent if n not in told.whose]
+    log = LogColumns(TIME, ALIVE, PLACE, None, (), (False,), (False,))
+    marks = Marks(OF_RIGHT, COMES, SILENT, NAMES, NUMBER, HALVES)
+    holder = References(log, marks, tuple(carried), tuple(told.whose), (), (THERE, MATCH, MATCH_TIME, EVENT), MANY)
+    time = frame.time.type
+    made = {THERE: T.BooleanType(), MATCH: T.BooleanType(), MATCH_TIME: time, EVENT: T.LongType(), MANY: T.LongType()}
+    return _passed(told, frame, holder, [*carried, *told.whose], made, "right", apart)
+
+
+def _judged(told: Told, df: DataFrame) -> DataFrame:
+    """By the left key: what a change of the left side made of the join's row. A change of the right side passes: it is told."""
+    df = df.withColumn(PASSES, named(PASSES) | named(MANY).isNotNull())
+    frame = told.keyed(df, told.whose, told.both[0].frame.keys)
+    carried = [c.name for c in frame.columns]
+    holder = Referring(
+        OF_RIGHT, TIME, PLACE, THERE, MATCH, MATCH_TIME, tuple(carried), (), (), MADE, told.call["join_type"], (HAS_ROW, HAD_ROW, MET)
+    )
+    made = {HAS_ROW: T.BooleanType(), HAD_ROW: T.BooleanType(), MET: frame.time.type}
+    return _passed(told, frame, holder, carried, made, "join")
+
+
+def _passed(
+    told: Told,
+    frame: Frame,
+    holder: References | Referring,
+    columns: Sequence[str],
+    made: dict[str, T.DataType],
+    step: str,
+    apart: Sequence[str] = (),
+) -> DataFrame:
+    """What a holder lets go, and rows that pass it, of which nothing is made."""
+    fields = [*fields_of(frame.df.schema, columns), *(T.StructField(n, kind) for n, kind in made.items())]
+    frame, identity = frame.comparable(frame.keys)
+    state = KeyState(identity, told.options, F.when(named(PASSES), ""), ())
+    leaving = Leaving([c.name for c in frame.columns], behind_watermark(fields), list(made.items()), columns)
+    return released(told.call, frame, holder, state, leaving, is_watermarked=True, step=step, apart=apart)
