@@ -82,9 +82,9 @@ Spark reads streams in micro-batches: some new rows at a time. Each change leave
   says so: `change_time` may lie behind the watermark.
 - **Metrics** are in `observedMetrics` of the query's progress. With `on`, those of the right side are under the name with `_right`
   behind it.
+- **Reports**: the outputs work as in batch. `'dropped'` and `'all'` have one state, `'explain'` with `on` three, as the changes have.
 - **Errors**: `clock_by`, `output => 'metrics'`, keys with a collation, columns of year-month intervals, an option, which the error
-  names, or columns that are not what they were when the checkpoint was made. With `on` also `output => 'explain'`: what a change of the
-  right side did is known of each left row that names it, far from the change itself.
+  names, or columns that are not what they were when the checkpoint was made.
 
 ## Guarantees
 

@@ -28,10 +28,7 @@ HALVES = "__streamtime_first_half", "__streamtime_second_half"
 NEVER = groups.LOWEST
 BUCKETS = "buckets"  # among the options of the state that belongs to no key
 FAR = 2**65  # no moment that comes, nor does it less any duration
-STATE, STATE_FORM = (
-    "function state",
-    "3",
-)  # how the state is laid out, among its options; up to 2 there were always 128 buckets
+STATE, STATE_FORM = "function state", "4"  # how the state is laid out, among its options; up to 3 buckets were called 0, 1, ..
 
 
 @dataclass(frozen=True)
@@ -112,14 +109,25 @@ class Bucket(StatefulProcessor):
     def count_buckets(self, now: set[int]) -> None:
         """The checkpoint keeps how many buckets there are. Raises StateError for another number: keys would be sought in the wrong ones."""
         stored = self.index.get()
-        before = Index.load(bytes(stored[0])).options[BUCKETS] if stored else None
+        before = Index.load(bytes(stored[0])).options if stored else None
         if before is None:
             (number,) = now
-            self.index.update((Index(options={BUCKETS: number}).dump(),))
-        elif now != {before}:
+            form = {name: value for name, value in self.options.items() if name == STATE}
+            self.index.update((Index(options=form | {BUCKETS: number}).dump(),))
+            return
+        self.refuse_other_form(before)
+        if now != {before[BUCKETS]}:
             raise StateError(
-                f"{self.function}: the query's checkpoint was written with {before} buckets of keys, and this run has {min(now)}. "
-                f"Run SET {SETTING} = {before} before the query is started."
+                f"{self.function}: the query's checkpoint was written with {before[BUCKETS]} buckets of keys, and this run has {min(now)}. "
+                f"Run SET {SETTING} = {before[BUCKETS]} before the query is started."
+            )
+
+    def refuse_other_form(self, options: dict[str, str]) -> None:
+        """Raise StateError for what another version wrote."""
+        if options.get(STATE) != self.options.get(STATE):
+            raise StateError(
+                f"{self.function}: the query's checkpoint was written by another version of streamtime, whose state cannot be read: "
+                "it is laid out in another way since. Start the query with a new checkpoint location."
             )
 
     def load(self) -> Index:
@@ -128,11 +136,7 @@ class Bucket(StatefulProcessor):
         index = Index.load(bytes(stored[0]) if stored else None)
         if not index.options:
             index.options = self.options
-        if index.options.get(STATE) != self.options.get(STATE):
-            raise StateError(
-                f"{self.function}: the query's checkpoint was written by another version of streamtime, whose state cannot be read: "
-                "it is laid out in another way since. Start the query with a new checkpoint location."
-            )
+        self.refuse_other_form(index.options)
         if not index.secret:
             index.secret = keys.new_secret()
         if index.options != self.options:

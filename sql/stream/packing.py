@@ -1,8 +1,9 @@
 """Rows of a stream travel to the functions that hold state as blobs: Arrow batches of one bucket of keys each.
 
 Spark hands rows to a stateful Python function one by one, which costs more than all else. So a bucket's rows come together, and its state
-is a few blobs too. There are two buckets and more for each partition of the state, so that no task is left without work. Spark keeps the
-number of partitions in the query's checkpoint, and tells every task.
+is a few blobs too. There are two buckets and more for each partition of the state, and as many for each of them, so that no task is left
+without work: a bucket has the number that Spark sends there (`ids`). Spark keeps the number of partitions in the query's checkpoint, and
+tells every task.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import types as T
@@ -25,7 +28,7 @@ ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; abov
 TAKES_PART = -1
 NO_KEYS = -1  # the bucket of no key, to which only the number of buckets comes
 SETTING = "streamtime.buckets"
-FEWEST, MOST = 128, 4096  # few ones hold much of a large micro-batch each, many cost each micro-batch their reading
+FEWEST, MOST = 32, 4096  # few ones hold much of a large micro-batch each, many cost each micro-batch their reading
 FOR_A_PARTITION = 2
 # what Spark 4.1 and later, and what earlier ones take from the checkpoint; the last is Spark's own default
 PARTITIONS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")
@@ -42,7 +45,7 @@ class ByBucket:
     def __call__(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         """Rows in, blobs out."""
         number = self.asked or for_partitions(partitions())
-        bits = number.bit_length() - 1
+        bits, names = number.bit_length() - 1, ids(number)
         bucket = (groups.as_ints(one(table, KEY_HASH)) >> (64 - bits)) & (number - 1) if bits else np.zeros(table.num_rows, np.int64)
         order = np.argsort(bucket.astype(np.uint16), kind="stable")
         (batch,) = table.take(pa.array(order)).combine_chunks().to_batches()
@@ -52,7 +55,7 @@ class ByBucket:
             some = filled[at : at + 32]
             data = [encoded(batch.slice(start, stop - start)) for _, start, stop in some]
             said = [None if at or i else str(number).encode() for i in range(len(some))]
-            columns = [pa.array([number for number, _, _ in some], pa.int32()), pa.array(data, pa.binary()), pa.array(said, pa.binary())]
+            columns = [pa.array(names[[number for number, _, _ in some]]), pa.array(data, pa.binary()), pa.array(said, pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, PACKED.names)
 
 
@@ -64,6 +67,27 @@ def packer(asked: int | None = None) -> Packer:
 def for_partitions(number: int) -> int:
     """How many buckets there are for so many partitions of the state: a power of two."""
     return min(max(1 << (FOR_A_PARTITION * number - 1).bit_length(), FEWEST), MOST)
+
+
+@cache
+def ids(number: int) -> npt.NDArray[np.int32]:
+    """What the buckets are called. Spark's hash of the n-th name (Murmur3 of an INT, seed 42) is n, and so is its partition, modulo theirs.
+
+    These are the steps of that hash backwards. Had names any hash, some of many partitions would get nothing, and others several shares.
+    """
+    h = np.arange(number, dtype=np.uint32)
+
+    def undo(factor: int) -> np.uint32:
+        return np.uint32(pow(factor, -1, 1 << 32))
+
+    def turned(bits: npt.NDArray[np.uint32], by: int) -> npt.NDArray[np.uint32]:
+        return (bits >> np.uint32(by)) | (bits << np.uint32(32 - by))
+
+    h = (h ^ (h >> np.uint32(16))) * undo(0xC2B2AE35)
+    h = (h ^ (h >> np.uint32(13)) ^ (h >> np.uint32(26))) * undo(0x85EBCA6B)
+    h = h ^ (h >> np.uint32(16)) ^ np.uint32(4)  # the bytes of an INT
+    h = turned((h - np.uint32(0xE6546B64)) * undo(5), 13) ^ np.uint32(42)
+    return (turned(h * undo(0x1B873593), 15) * undo(0xCC9E2D51)).view(np.int32)
 
 
 def partitions() -> int:

@@ -132,7 +132,9 @@ def test_state_is_refused_when_an_option_changed_and_the_error_says_which() -> N
         stream.run(table([{"k": "a", "t": 0, "id": 0}]), 0)
 
 
-@pytest.mark.parametrize(("partitions", "number"), [(1, 128), (64, 128), (65, 256), (200, 512), (2048, 4096), (10_000, 4096)])
+@pytest.mark.parametrize(
+    ("partitions", "number"), [(1, 32), (16, 32), (17, 64), (64, 128), (65, 256), (200, 512), (2048, 4096), (10_000, 4096)]
+)
 def test_there_are_two_buckets_and_more_for_each_partition_of_the_state_and_a_power_of_two(partitions: int, number: int) -> None:
     assert packing.for_partitions(partitions) == number
 
@@ -144,8 +146,18 @@ def test_each_row_is_in_the_bucket_of_its_keys_upper_bits_and_the_first_blob_say
     packed = [row for batch in packing.packer(number).pack(iter(rows.to_batches(max_chunksize=100))) for row in batch.to_pylist()]
     found = {row["bucket"]: pa.ipc.open_stream(row["data"]).read_all().column(KEY_HASH).to_pylist() for row in packed}
     assert sorted(place for rows in found.values() for place in rows) == sorted(places)
-    assert all((place % 2**64) * number >> 64 == bucket for bucket, rows in found.items() for place in rows)
+    names = packing.ids(number)
+    assert all(names[(place % 2**64) * number >> 64] == bucket for bucket, rows in found.items() for place in rows)
     assert [row["buckets"] for row in packed] == [str(number).encode(), *[None] * (len(packed) - 1)]
+
+
+def test_a_checkpoint_of_another_form_is_refused_though_the_number_of_buckets_is_the_same() -> None:
+    """Its buckets have other names: what they hold would be lost without a word."""
+    stream = Stream(plan(Deduplicate(within=10 * STEP), results=("kept",)))
+    stream.count(256)
+    stream.plan = plan(Deduplicate(within=10 * STEP), results=("kept",), options={buckets.STATE: buckets.STATE_FORM})
+    with pytest.raises(buckets.StateError, match=r"F: the query's checkpoint was written by another version of streamtime"):
+        stream.count(256)
 
 
 def test_a_checkpoint_with_another_number_of_buckets_is_refused_with_what_to_say() -> None:

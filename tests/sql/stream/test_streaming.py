@@ -16,6 +16,8 @@ from pyspark.sql import types as T
 from support import reference
 from support.streams import DDL, SECOND, Source, at, ids, micros, random_batches, replay
 
+from streamtime.sql.stream import packing
+
 CALL = "DEDUPLICATE(TABLE({}) PARTITION BY k ORDER BY ts, within => INTERVAL 10 SECONDS{})"
 
 
@@ -242,6 +244,16 @@ def test_a_session_without_the_right_state_store_is_told_which_setting_to_make(s
         spark.conf.set(name, before)
 
 
+def test_spark_sends_as_many_buckets_to_each_partition(spark: SparkSession) -> None:
+    """Whatever the number of partitions is; and none is called as the bucket of no key."""
+    names = packing.ids(packing.MOST).tolist()
+    assert packing.NO_KEYS not in names
+    df = spark.createDataFrame([(n,) for n in names], "bucket INT")
+    assert [r.h for r in df.selectExpr("hash(bucket) AS h").collect()] == list(range(packing.MOST))
+    few = df.limit(64).repartition(6, "bucket").selectExpr("spark_partition_id() AS p").groupBy("p").count()
+    assert sorted(r["count"] for r in few.collect()) == [10, 10, 11, 11, 11, 11]
+
+
 def test_a_query_keeps_the_buckets_that_it_was_started_with(source: Source, spark: SparkSession) -> None:
     """Though the session's number of partitions is another one by then; what asks for another number of buckets is refused."""
     call = f"SELECT * FROM {CALL.format('events', '')}"
@@ -255,7 +267,7 @@ def test_a_query_keeps_the_buckets_that_it_was_started_with(source: Source, spar
     spark.conf.set("streamtime.buckets", "256")
     try:
         with pytest.raises(
-            StreamingQueryException, match=r"with 128 buckets of keys, and this run has 256\. Run SET streamtime.buckets = 128 "
+            StreamingQueryException, match=r"with 32 buckets of keys, and this run has 256\. Run SET streamtime.buckets = 32 "
         ):
             source.run(call)
         spark.conf.set("streamtime.buckets", "17")
@@ -263,7 +275,7 @@ def test_a_query_keeps_the_buckets_that_it_was_started_with(source: Source, spar
             AnalysisException, match=r"`streamtime.buckets`: expected a power of two up to 4096, got '17'. Write: SET stream"
         ):
             source.run(call)
-        spark.conf.set("streamtime.buckets", "128")
+        spark.conf.set("streamtime.buckets", "32")
         assert ids(source.run(call)) == [*range(40), 200]
     finally:
         spark.conf.unset("streamtime.buckets")
