@@ -4,6 +4,7 @@
 
 Every contestant reads the same Parquet files, one a micro-batch, keeps its state in RocksDB and writes to the noop sink; each starts from
 its own new checkpoint. The time is that of all micro-batches but the first, which starts workers. `python3 run.py benchmark streaming`.
+What is measured takes the place of what was: by shape and contestant, each with its date.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
@@ -205,7 +207,10 @@ def main() -> None:
                     continue  # it takes as long as all else together
                 seen[contestant].append(run(spark, folder / name, build, skip))
                 print(f"{name}, round {number + 1}, {contestant}: {seen[contestant][-1]:,.0f} rows/s", flush=True)
-        results[name] = {c: {"rows_per_second": statistics.median(v), "runs": v} for c, v in seen.items() if v}
+        today = datetime.now(UTC).date().isoformat()
+        results[name] = {
+            c: {"rows_per_second": round(statistics.median(v)), "runs": [*map(round, v)], "date": today} for c, v in seen.items() if v
+        }
         shutil.rmtree(folder / name)
     for name, by in results.items():
         print(f"\n{name}")
@@ -214,9 +219,12 @@ def main() -> None:
             print(f"  {contestant:32} {measured['rows_per_second']:>10,.0f} rows/s  {measured['rows_per_second'] / reference:5.2f} x")
     spark.stop()
     shutil.rmtree(folder, ignore_errors=True)
-    made = {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "python": platform.python_version(), "results": results}
-    file = "streaming.json" if arguments.suite == "deduplicate" else f"streaming_{arguments.suite}.json"
-    (HERE / file).write_text(json.dumps(made, indent=1) + "\n")
+    stored = HERE / ("streaming.json" if arguments.suite == "deduplicate" else f"streaming_{arguments.suite}.json")
+    made = json.loads(stored.read_text()) if stored.exists() else {"results": {}}
+    made |= {"python": platform.python_version(), "pyspark": pyspark.__version__}
+    for name, by in results.items():
+        made["results"][name] = made["results"].get(name, {}) | by
+    stored.write_text(json.dumps(made, indent=1) + "\n")
 
 
 if __name__ == "__main__":
