@@ -28,7 +28,7 @@ ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; abov
 TAKES_PART = -1
 NO_KEYS = -1  # the bucket of no key, to which only the number of buckets comes
 SETTING = "streamtime.buckets"
-FEWEST, MOST = 32, 4096  # few ones hold much of a large micro-batch each, many cost each micro-batch their reading
+FEWEST, MOST = 16, 4096  # few ones hold much of a large micro-batch each, many cost each micro-batch their reading
 FOR_A_PARTITION = 2
 # what Spark 4.1 and later, and what earlier ones take from the checkpoint; the last is Spark's own default
 PARTITIONS = ("spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions")

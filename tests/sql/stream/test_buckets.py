@@ -133,7 +133,7 @@ def test_state_is_refused_when_an_option_changed_and_the_error_says_which() -> N
 
 
 @pytest.mark.parametrize(
-    ("partitions", "number"), [(1, 32), (16, 32), (17, 64), (64, 128), (65, 256), (200, 512), (2048, 4096), (10_000, 4096)]
+    ("partitions", "number"), [(1, 16), (8, 16), (9, 32), (64, 128), (65, 256), (200, 512), (2048, 4096), (10_000, 4096)]
 )
 def test_there_are_two_buckets_and_more_for_each_partition_of_the_state_and_a_power_of_two(partitions: int, number: int) -> None:
     assert packing.for_partitions(partitions) == number

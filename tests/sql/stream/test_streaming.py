@@ -267,7 +267,7 @@ def test_a_query_keeps_the_buckets_that_it_was_started_with(source: Source, spar
     spark.conf.set("streamtime.buckets", "256")
     try:
         with pytest.raises(
-            StreamingQueryException, match=r"with 32 buckets of keys, and this run has 256\. Run SET streamtime.buckets = 32 "
+            StreamingQueryException, match=r"with 16 buckets of keys, and this run has 256\. Run SET streamtime.buckets = 16 "
         ):
             source.run(call)
         spark.conf.set("streamtime.buckets", "17")
@@ -275,7 +275,7 @@ def test_a_query_keeps_the_buckets_that_it_was_started_with(source: Source, spar
             AnalysisException, match=r"`streamtime.buckets`: expected a power of two up to 4096, got '17'. Write: SET stream"
         ):
             source.run(call)
-        spark.conf.set("streamtime.buckets", "32")
+        spark.conf.set("streamtime.buckets", "16")
         assert ids(source.run(call)) == [*range(40), 200]
     finally:
         spark.conf.unset("streamtime.buckets")
