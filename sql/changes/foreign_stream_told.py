@@ -83,10 +83,15 @@ class Told:
         """What the left row named before."""
         return [f"{PREFIX}before_{i}" for i in range(len(self.one.foreign))]
 
-    def keyed(self, df: DataFrame, keys: Sequence[str], texts: Sequence[Ref]) -> Frame:
-        """These rows by these keys, in the order in which the first state took them."""
+    def keyed(self, df: DataFrame, keys: Sequence[str], texts: Sequence[Ref], order: Sequence[str] = ()) -> Frame:
+        """These rows by these keys, in the order in which the first state took them; then in this one, then by ties."""
         named_so = dict(zip(keys, (r.text for r in texts), strict=False))
-        return keyed(self.call, self.both, df, keys, [*self.one.ordered, OF_SIDE], [*self.ties, *df.columns], named_so)
+        return keyed(self.call, self.both, df, keys, [*self.order, *order], [*self.ties, *df.columns], named_so)
+
+    @property
+    def order(self) -> list[str]:
+        """In which order the first state took them, but for ties."""
+        return [*self.one.ordered, OF_SIDE]
 
 
 def reported(call: Bound) -> DataFrame:
@@ -98,7 +103,9 @@ def reported(call: Bound) -> DataFrame:
     refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
     ties = [n for n in TIES if not isinstance(refs[n].type, T.NullType)]
     keys = [OF_SIDE, *one.keys[0], *one.keys[1]]
-    columns = tuple(refs[n] for n in dict.fromkeys([*ties, *(c.name for c in one.frame.columns), OF_ROW, ALIVE, OF_SIDE, PLACE]))
+    columns = tuple(
+        refs[n] for n in dict.fromkeys([*ties, *(c.name for c in one.frame.columns), *one.ordered, OF_ROW, ALIVE, OF_SIDE, PLACE])
+    )
     ordered = (*one.frame.order, Order(refs[OF_SIDE], True, True))
     frame = Frame(df, columns, tuple(c.name for c in columns), tuple(refs[k] for k in keys), ordered, refs[OF_ROW], {}, call.kernels)
     versioned = tuple(side.versioned for side in given)
@@ -107,6 +114,7 @@ def reported(call: Bound) -> DataFrame:
     aside = F.when(~frame.has_time, "null_time").when(named(TAKES_PART).isNull(), "null_key")
     if call["output"] != "explain":
         return released_changes(call, Changes(frame, shown, ([], [])), log, options, REASONS, aside=aside, join_type=call["join_type"])
+    options |= {"columns of `on`": ", ".join(refs[n].type.simpleString() for n in one.foreign)}
     told = Told(replace(call, options=call.options | {"output": "rows"}), given, one, ties, options)
     frame, equal = frame.comparable([refs[n] for n in one.foreign])
     more = [Ref(n, frame.df.schema[n].dataType, n) for n in dict.fromkeys([*one.keys[0], *one.keys[1], *one.foreign, *equal])]
@@ -174,9 +182,10 @@ def _met(told: Told, df: DataFrame) -> DataFrame:
     frame, apart = frame.comparable([Ref(n, df.schema[n].dataType, n) for n in told.whose])
     sent = [c.name for c in frame.columns]
     carried = [n for n in sent if n not in told.whose]
+    by_right = {*told.order, OF_RIGHT, PASSES, PLACE, TIME}  # what the next state needs of a change of the right side
     log = LogColumns(TIME, ALIVE, PLACE, None, (), (False,), (False,))
     marks = Marks(OF_RIGHT, COMES, SILENT, NAMES, NUMBER, HALVES)
-    holder = References(log, marks, tuple(carried), tuple(told.whose), (), (THERE, MATCH, MATCH_TIME, EVENT), MANY)
+    holder = References(log, marks, tuple(carried), tuple(told.whose), (), (THERE, MATCH, MATCH_TIME, EVENT), MANY, tuple(by_right))
     time = frame.time.type
     made = {THERE: T.BooleanType(), MATCH: T.BooleanType(), MATCH_TIME: time, EVENT: T.LongType(), MANY: T.LongType()}
     return _passed(told, frame, holder, [*carried, *told.whose], made, "right", apart)
@@ -185,7 +194,7 @@ def _met(told: Told, df: DataFrame) -> DataFrame:
 def _judged(told: Told, df: DataFrame) -> DataFrame:
     """By the left key: what a change of the left side made of the join's row. A change of the right side passes: it is told."""
     df = df.withColumn(PASSES, named(PASSES) | named(MANY).isNotNull())
-    frame = told.keyed(df, told.whose, told.both[0].frame.keys)
+    frame = told.keyed(df, told.whose, told.both[0].frame.keys, [EVENT])  # that of the right side, which has no other columns there
     carried = [c.name for c in frame.columns]
     holder = Referring(
         OF_RIGHT, TIME, PLACE, THERE, MATCH, MATCH_TIME, tuple(carried), (), (), MADE, told.call["join_type"], (HAS_ROW, HAD_ROW, MET)

@@ -81,14 +81,10 @@ def released_changes(
     time = frame.time.type
     flag = T.BooleanType()
     told = {HAD: flag, HAS: flag, SAME: flag, OTHER: time, NEWEST: time} if call["output"] == "explain" else {}
-    were = {n: schema[of].dataType for of, n in before} if told else {}
+    were = list(before) if told else []
     reports = call["output"] != "rows"
     dropped = call["output"] == "dropped"
-    report = (
-        Reported(tuple(names), REASON, STREAM_TIME, dropped, tuple(told), tuple(group_by), tuple(before) if told else ())
-        if reports
-        else None
-    )
+    report = Reported(tuple(names), REASON, STREAM_TIME, dropped, tuple(told), tuple(group_by), tuple(were)) if reports else None
     mine = {name for of_side in changes.own for name in of_side}
     carried = [n for n, _ in changes.shown if n not in mine]
     holder = JoinedChanges(log=log, carried=tuple(carried), own=tuple(map(tuple, changes.own)), made=MADE, report=report, **kernel)
@@ -97,12 +93,13 @@ def released_changes(
     state = KeyState(identity, pinned, frame.left_out if aside is None else aside, AS_THEY_ARE)
     fields = [schema[n] for n in (names if report else [*carried, *(n for of_side in changes.own for n in of_side)])]
     fields += (
-        [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, time), *(T.StructField(n, k) for n, k in (told | were).items())]
+        [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, time), *(T.StructField(n, k) for n, k in told.items())]
         if report
         else [T.StructField(TYPE, T.StringType()), T.StructField(AT, time), T.StructField(SEQ, T.LongType())]
     )
+    fields += [T.StructField(n, schema[of].dataType) for of, n in were]
     fields = behind_watermark([T.StructField(f.name, f.dataType, True, f.metadata) for f in fields])
-    df = released(call, frame, holder, state, Leaving(names, fields, list((told | were).items())), is_watermarked=True)
+    df = released(call, frame, holder, state, Leaving(names, fields, [*told.items(), *((n, of) for of, n in were)]), is_watermarked=True)
     if report:
         refs = {c.name: c for c in frame.columns}
         shown = tuple(refs[n] for n, _ in changes.shown)

@@ -83,8 +83,8 @@ that of batch. `arrival`, `retention`, `at_end`, `clock_by` and `output => 'metr
 by then. If no right row is later than `grace`, the result is that of batch once the watermark has passed, however the rows are cut (C5).
 `retention`, required there, says how far back versions reach: the state has each key's newest version, older ones for so long after they
 ended, and rows that wait. A left row that comes later is `expired`, unless its version is the newest. The watermark is one for both sides,
-so an idle side holds nothing up (more: docs/as_of.md). `'forward'`, `'nearest'` and `ties => 'error'` are errors there. Rows that have
-waited leave behind the watermark: a window aggregate that follows is refused by Spark.
+so an idle side holds nothing up ([more](../as_of.md#two-streams)). `'forward'`, `'nearest'` and `ties => 'error'` are errors there. Rows
+that have waited leave behind the watermark: a window aggregate that follows is refused by Spark.
 
 **Idle streams**: where both sides fall silent, the watermark stands still, and the last rows wait. `clock => 'wall'` takes the time of
 day as stream time instead (S10): a row leaves once the clock has passed its time by `grace`. Event time must then be a TIMESTAMP. Such a

@@ -82,7 +82,8 @@ Spark reads streams in micro-batches: some new rows at a time. Each change leave
   says so: `change_time` may lie behind the watermark.
 - **Metrics** are in `observedMetrics` of the query's progress. With `on`, those of the right side are under the name with `_right`
   behind it.
-- **Reports**: the outputs work as in batch. `'dropped'` and `'all'` have one state, `'explain'` with `on` three, as the changes have.
+- **Reports**: the outputs work as in batch. `'dropped'` and `'all'` have one state, `'explain'` with `on` three, as the changes have. What
+  is ignored is counted under the name itself, of both sides.
 - **Errors**: `clock_by`, `output => 'metrics'`, keys with a collation, columns of year-month intervals, an option, which the error
   names, or columns that are not what they were when the checkpoint was made.
 

@@ -246,7 +246,8 @@ class Holding:
     order: tuple[By, ...]  # the processing order ..
     ties: tuple[By, ...]  # .. and what decides between equals
     aside: tuple[str, ...]  # why a row can be dropped before it is taken: 1, 2, ..
-    results: tuple[tuple[str, pa.DataType], ...]  # columns that a row which never came to the holder has beside its own
+    results: tuple[tuple[str, pa.DataType | str], ...]  # columns that a row which never came to the holder has beside its own; a type, or
+    # the column that has it
     output: str  # rows, dropped or all
     wall: bool = False  # stream time is the clock on the wall
     apart: tuple[str, ...] = ()  # columns that tell rows of a group apart: the holder gets the two numbers of these (`HALVES`)
@@ -326,9 +327,13 @@ class Hold(Bucket):
             left = table.filter(pa.array(aside != TAKES_PART)).drop_columns([KEY_HASH, ASIDE, *self.plan.keys])
             rows = reported(left, aside[aside != TAKES_PART], self.plan.aside, stream_time, kind)
         for name, result in self.plan.results:
-            zoned = pa.types.is_timestamp(result) and result.tz  # Spark names its time zone in many ways
-            rows = rows.append_column(name, pa.nulls(rows.num_rows, kind if zoned else result))
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, self._kind(table, result, kind)))
         return rows
+
+    def _kind(self, table: pa.Table, result: pa.DataType | str, time: pa.DataType) -> pa.DataType:
+        if isinstance(result, str):
+            return one(table, result).type
+        return time if pa.types.is_timestamp(result) and result.tz else result  # Spark names its time zone in many ways
 
     def _wakes(self, state: Slices) -> int:
         return first_due(state) - self.holder.threshold(0)

@@ -1,9 +1,9 @@
 """Rows of a stream travel to the functions that hold state as blobs: Arrow batches of one bucket of keys each.
 
 Spark hands rows to a stateful Python function one by one, which costs more than all else. So a bucket's rows come together, and its state
-is a few blobs too. There are two buckets and more for each partition of the state, and as many for each of them, so that no task is left
-without work: a bucket has the number that Spark sends there (`ids`). Spark keeps the number of partitions in the query's checkpoint, and
-tells every task.
+is a few blobs too. There are two buckets and more for each partition of the state, and no partition has two more than another, so that no
+task is left without work: a bucket has a name that Spark sends there (`ids`). Spark keeps the number of partitions in the query's
+checkpoint, and tells every task.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +68,6 @@ def for_partitions(number: int) -> int:
     return min(max(1 << (FOR_A_PARTITION * number - 1).bit_length(), FEWEST), MOST)
 
 
-@cache
 def ids(number: int) -> npt.NDArray[np.int32]:
     """What the buckets are called. Spark's hash of the n-th name (Murmur3 of an INT, seed 42) is n, and so is its partition, modulo theirs.
 

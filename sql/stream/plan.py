@@ -108,7 +108,8 @@ class Leaving:
 
     columns: Sequence[str]
     fields: Sequence[T.StructField]  # of the rows that leave
-    results: Sequence[tuple[str, T.DataType]] = ()  # those of them that are null in a row that never came to the holder
+    results: Sequence[tuple[str, T.DataType | str]] = ()  # those of them that are null in a row that never came to the holder; with their
+    # type, or the name of a column that has it
     passing: Sequence[str] = ()  # those of them that such a row has, where it leaves beside what the holder lets go
 
 
@@ -165,7 +166,7 @@ def released(
         order=tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order),
         ties=tuple(By(name) for name in frame.ties()),
         aside=tuple(state.reasons),
-        results=tuple((name, arrow_type(kind)) for name, kind in leaving.results),
+        results=tuple((name, kind if isinstance(kind, str) else arrow_type(kind)) for name, kind in leaving.results),
         output=call["output"],
         wall=wall,
         apart=tuple(of_rows),
@@ -246,7 +247,8 @@ def _packed(
     df = frame.df if is_watermarked else watermarked(call, frame)
     sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
     code = F.coalesce(*(F.when(state.aside == reason, i) for i, reason in enumerate(("", *state.reasons))), F.lit(TAKES_PART))
-    alone = F.xxhash64(frame.time.column, F.lit(1))  # rows aside belong to no key: they are spread evenly
+    apart = [*(o.ref.name for o in frame.order), *frame.ties()]
+    alone = F.xxhash64(frame.time.column, *map(named, apart), F.lit(1))  # rows aside belong to no key: they are spread evenly
     hashed = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *map(named, state.identity)))
     rows = df.withColumns({ASIDE: code.cast("int"), KEY_HASH: hashed} | told).select(*map(named, sent), KEY_HASH, *told, ASIDE)
     schema = [f for f in rows.schema.fields if f.name in sent]

@@ -207,10 +207,8 @@ def main() -> None:
                     continue  # it takes as long as all else together
                 seen[contestant].append(run(spark, folder / name, build, skip))
                 print(f"{name}, round {number + 1}, {contestant}: {seen[contestant][-1]:,.0f} rows/s", flush=True)
-        today = datetime.now(UTC).date().isoformat()
-        results[name] = {
-            c: {"rows_per_second": round(statistics.median(v)), "runs": [*map(round, v)], "date": today} for c, v in seen.items() if v
-        }
+        how = {"date": datetime.now(UTC).date().isoformat(), "python": platform.python_version(), "pyspark": pyspark.__version__}
+        results[name] = {c: {"rows_per_second": round(statistics.median(v)), "runs": [*map(round, v)]} | how for c, v in seen.items() if v}
         shutil.rmtree(folder / name)
     for name, by in results.items():
         print(f"\n{name}")
@@ -220,8 +218,7 @@ def main() -> None:
     spark.stop()
     shutil.rmtree(folder, ignore_errors=True)
     stored = HERE / ("streaming.json" if arguments.suite == "deduplicate" else f"streaming_{arguments.suite}.json")
-    made = json.loads(stored.read_text()) if stored.exists() else {"results": {}}
-    made |= {"python": platform.python_version(), "pyspark": pyspark.__version__}
+    made: dict[str, Any] = {"results": json.loads(stored.read_text())["results"] if stored.exists() else {}}
     for name, by in results.items():
         made["results"][name] = made["results"].get(name, {}) | by
     stored.write_text(json.dumps(made, indent=1) + "\n")

@@ -25,7 +25,7 @@ class Reported:
     told: tuple[str, ...] = ()  # also these: whether there was a row, whether there is one, both of one group, and times: of the other
     # side's row, of the newest change of this side before
     group_by: tuple[str, ...] = ()  # what tells groups apart
-    before: tuple[tuple[str, str], ...] = ()  # columns of the row that was there before, of the only side, and what they are called then
+    before: tuple[tuple[str, str], ...] = ()  # columns of the row of side 0 that was there before, and what they are called then
 
 
 @dataclass(frozen=True)

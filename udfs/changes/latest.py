@@ -162,7 +162,7 @@ def seen(log: LogColumns, rows: pa.Table, group: Ints, clock: int, owner: Ints, 
 
 
 def same_group(state: StateBefore, group_by: Sequence[str]) -> Flags:
-    """Whether a change of the only side, and what was there before it, are equal in these columns."""
+    """Whether a change of side 0, and what was there before it, are equal in these columns. Of other sides it says nothing."""
     at = len(state.held) + np.arange(len(state.group))
     same = np.ones(len(at), bool)
     for column in state.pool(group_by).columns if group_by else ():

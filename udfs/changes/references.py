@@ -55,6 +55,7 @@ class References(Latest):
     row: tuple[str, ...]  # the columns of the right side's row
     made: tuple[str, str, str, str]  # the names of whether the left row is there, whether it has a match, its time, and a number
     many: str | None = None  # where changes are told of, each of the right side is there, too, with how many left rows name it
+    by_right: tuple[str, ...] | None = None  # those of `carried` that a left row has which a change of the right side touches; None: all
 
     def take(self, rows: pa.Table, group: Ints, clock: Ints, owner: Ints, held: Entries) -> Taken:
         """What a micro-batch does to left rows: to each of those that come or go, and to all that name a right row that changes."""
@@ -77,7 +78,7 @@ class References(Latest):
         match = there & (right_places >= 0) & alive[right_places]
         number = np.concatenate((groups.as_ints(one(rows, self.marks.number))[told], which - known))
         pool = _pool(rows, held, (*self.key, *self.row))
-        out = rows.select(list(self.carried)).take(pa.array(cause))
+        out = self._caused(rows, cause, np.arange(len(cause)) >= len(told))
         named = pool.select(list(self.key)).take(pa.array(np.concatenate((at[told], left.start[whose]))))
         met = pool.select(list(self.row)).take(pa.array(right_places, mask=~match))
         for name, column in zip((*self.key, *self.row), (*named.columns, *met.columns), strict=True):
@@ -88,6 +89,12 @@ class References(Latest):
         if self.many is not None:
             out = self._with_told(out, self.many, rows, np.flatnonzero(applied), which - known)
         return Taken(out, *self._kept(pool, group, owner, now, time, alive, left), counts)
+
+    def _caused(self, rows: pa.Table, cause: Ints, by_right: Flags) -> pa.Table:
+        every, some = pa.array(cause), pa.array(cause, mask=by_right)
+        columns = {name: one(rows, name) for name in self.carried}
+        needed = columns if self.by_right is None else self.by_right
+        return pa.table({name: column.take(every if name in needed else some) for name, column in columns.items()})
 
     def _with_told(self, out: pa.Table, many: str, rows: pa.Table, right: Ints, met: Ints) -> pa.Table:
         """Behind what goes on of left rows: the changes of the right side (`right`); `met` has each of them once for a left row."""

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from support import TESTS, nasty
 from support.plain_calls import CALLS, DAYS, DECLARED, EVENT, FAR, OVER_DELTA, STATEMENTS, STOCK, VIEWS, VISITED
 from support.plain_session import NOTEBOOK, Rows, said
+from support.selected import selected
 
 import streamtime
 from streamtime.plain import databricks
@@ -44,9 +45,7 @@ def compared(
         spark.catalog.dropTempView(name)  # another file's, which would stand in front of it
         for commit in commits:
             spark.sql(commit.format(folder / "tables" / name))
-    asked = {
-        item.callspec.params["name"] for item in request.session.items if "compared" in item.fixturenames and hasattr(item, "callspec")
-    }
+    asked = selected(request, "name")
     statements = {call: f"SELECT * FROM {call}" for call in CALLS} | STATEMENTS | OVER_DELTA
     statements = {name: text for name, text in statements.items() if name in asked | {*OVER_DELTA, "AS OF"}}
     spark.conf.unset("streamtime.views")

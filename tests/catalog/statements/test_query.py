@@ -23,6 +23,7 @@ from support.deduplicate_calls import options_of, some_rows, sql_of
 from support.doors import STANDS
 from support.golden import of_any_spark
 from support.jvm import talking
+from support.selected import selected
 
 import streamtime
 from streamtime.shell.script import statements as conversation
@@ -402,11 +403,7 @@ def ended(process: subprocess.Popen[bytes]) -> int:
 @pytest.fixture(scope="module")
 def connect(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Connect]:
     folder = tmp_path_factory.mktemp("connect")
-    chosen = {
-        item.callspec.params.get("text")
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-    }
+    chosen = selected(request, "text")
     compared = [text for text in (*TEXTS, *RANDOM, BIG) if text in chosen]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -7,7 +7,10 @@ keys whose hashes share a half, slices merged wrongly, timers never set.
 from __future__ import annotations
 
 import json
+import pickle
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,11 +18,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from support import TESTS, reference
 from support.micro_batches import KEYS, MOMENT, STEP, Stream, moment, plan, some_stream, table
 
+from streamtime.sql.rows import kernels
 from streamtime.sql.rows.frame import LEFT_OUT
-from streamtime.sql.stream import buckets, packing
+from streamtime.sql.stream import buckets, meeting, packing
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays import groups
@@ -149,6 +154,22 @@ def test_each_row_is_in_the_bucket_of_its_keys_upper_bits_and_the_first_blob_say
     names = packing.ids(number)
     assert all(names[(place % 2**64) * number >> 64] == bucket for bucket, rows in found.items() for place in rows)
     assert [row["buckets"] for row in packed] == [str(number).encode(), *[None] * (len(packed) - 1)]
+
+
+def test_what_runs_on_workers_needs_no_package_of_ours() -> None:
+    """A blob of rows is made where `streamtime` cannot be imported."""
+    kernels.ship_by_value(packing, buckets, meeting)
+    judge = buckets.Judge(plan(Deduplicate(within=10 * STEP), results=("kept",)))
+    blobs = [cloudpickle.dumps(made) for made in (packing.packer(16), packing.unpack, judge)]
+    script = (
+        "import pickle, sys; sys.modules['streamtime'] = None\n"
+        "import pyarrow as pa\n"
+        "packer, unpack, judge = map(pickle.loads, pickle.load(sys.stdin.buffer))\n"
+        f"(batch,) = packer.pack(iter(pa.table({{{KEY_HASH!r}: [1, 2, 3]}}).to_batches()))\n"
+        "print(sum(rows.num_rows for rows in unpack(iter([batch]))), type(judge).__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], input=pickle.dumps(blobs), capture_output=True, check=False)
+    assert done.stdout.decode() == "3 Judge\n", done.stderr.decode()
 
 
 def test_a_checkpoint_of_another_form_is_refused_though_the_number_of_buckets_is_the_same() -> None:

@@ -126,6 +126,39 @@ def test_every_change_is_told_in_words_as_in_batch(spark: SparkSession, source: 
     assert {row.outcome for row in got} == words
 
 
+@pytest.mark.parametrize("output", ["explain", "all"])
+def test_keys_of_other_types_and_an_order_that_changes_make_anew_are_told_of(spark: SparkSession, source: Source, output: str) -> None:
+    """By TIMESTAMPs and INTs, with DATEs as event times, beside rows of no time and of no key; the order of a join's own changes."""
+    source.ddl = DDL
+    sides = (
+        "TABLE(SELECT k, CAST(n AS INT) AS n, 0 AS change_seq, CAST(ts AS DATE) AS day, v AS l, CAST(fk AS TIMESTAMP) AS of, n % 3 AS part,"
+        " gone FROM {0} WHERE side = 'left') PARTITION BY k ORDER BY (n, change_seq),"
+        " TABLE(SELECT CAST(k AS TIMESTAMP) AS id, n % 2 AS half, n, 0 AS change_seq, CAST(ts AS DATE) AS day, v AS r, gone FROM {0}"
+        " WHERE side = 'right') PARTITION BY (id, half) ORDER BY (n, change_seq), on => 'of, part', time => 'day', deleted => 'gone'"
+    )
+    moments = ["2024-05-01 10:00:00", "1066-10-14 00:00:00", "2999-12-31 23:59:59.999999"]
+    rng = random.Random(5)
+    rows: list[tuple[Any, ...]] = []
+    for n in range(80):
+        side = rng.choice(["left", "right"])
+        ts = rng.choice([None, *[at(n * 86_400)] * 9])
+        key = rng.choice([None, "a", "b"]) if side == "left" else rng.choice([None, *moments])
+        rows.append(("s", side, key, n, ts, f"{n}", rng.choice([None, *moments]), rng.random() < 0.2))
+    spark.createDataFrame(rows, DDL).createOrReplaceTempView("batch")
+    spark.conf.set("streamtime.buckets", "1")  # rows that pass lie beside others
+    try:
+        more = f", output => '{output}'"
+        wanted = spark.sql(f"SELECT * FROM JOIN_CHANGES({sides.format('batch')}{more})").drop("stream_time", "lateness")
+        for a, b in ((0, 30), (30, 80)):
+            source.add(rows[a:b])
+        left_out = "stream_time" if output == "explain" else "stream_time, lateness"
+        wait = ", watermark => INTERVAL 100 DAYS"
+        got = source.run(f"SELECT * EXCEPT ({left_out}) FROM JOIN_CHANGES({sides.format('events')}{more}{wait})")
+        assert Counter(map(str, got)) == Counter(map(str, wanted.collect()))
+    finally:
+        spark.conf.unset("streamtime.buckets")
+
+
 def test_retention_counts_from_the_watermark_and_a_result_is_a_side_again(spark: SparkSession, source: Source) -> None:
     """The join by the foreign key, its rows filtered: four states. What is ignored is counted for each side."""
     source.ddl = DDL
