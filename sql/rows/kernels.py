@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import cloudpickle
+from pyspark.sql import types as T
 from pyspark.sql.pandas import functions as pandas_functions
 
 from streamtime.sql.rows import kernels_before_4_1
 from streamtime.sql.rows.columns import named, remembered
+from streamtime.udfs.arrays.beside import Beside
 from streamtime.udfs.arrays.blobs import Named
 from streamtime.udfs.arrays.worker import spare_the_collector
 from streamtime.udfs.kernel import Kernel
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql import types as T
 
     from streamtime.udfs.arrays.blobs import Packer
 
@@ -39,7 +40,8 @@ def with_column(df: DataFrame, name: str, kernel: Kernel, columns: list[Column],
     """The rows, already partitioned and sorted for the kernel, with its result."""
     if arrow_udf is None:
         ship_by_value()
-        return kernels_before_4_1.with_column(df, name, kernel, columns, returns)
+        made = kernels_before_4_1.with_column(df, name, kernel, columns, returns)
+        return _over_rows(df, name, kernel, columns, returns) if made is None else made
     function = _function(kernel, len(columns) == 1, returns, kernels_before_4_1.application())
     return df.withColumn(name, remembered(function, columns, lambda: function(*columns)))
 
@@ -49,6 +51,13 @@ def mapped(df: DataFrame, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
     ship_by_value()
     columns = df.columns
     return df.toDF(*[f"c{i}" for i in range(len(columns))]).mapInArrow(Named(run, tuple(columns)).run, schema)
+
+
+def _over_rows(df: DataFrame, name: str, kernel: Kernel, columns: list[Column], returns: T.DataType) -> DataFrame:
+    """The same, where whole rows must travel."""
+    sent = df.select(*map(named, df.columns), *[c.alias(f"{name}_of_{i}") for i, c in enumerate(columns)])
+    schema = T.StructType([*df.schema.fields, T.StructField(name, returns)])
+    return mapped(sent, Beside(kernel, name, len(columns)).run, schema)
 
 
 def packed(df: DataFrame, packer: Packer, blobs: T.StructType) -> DataFrame:

@@ -1,7 +1,8 @@
 """Runs a kernel where Spark has no Arrow functions (before 4.1): as a pandas function over integers, text and bytes.
 
 Here Spark turns the kernel's columns into those that `streamtime.udfs.arrays.as_pandas` reads, and its result back. All other columns
-stay in the JVM, and rows stay in place, exactly as with an Arrow function.
+stay in the JVM, and rows stay in place, exactly as with an Arrow function. A kernel over other types is no work of this module's: `kernels`
+sends it whole rows.
 """
 
 from __future__ import annotations
@@ -41,14 +42,25 @@ ARROW: dict[type[T.DataType], pa.DataType] = {
 DAY, HOUR, MINUTE, SECOND = (seconds * 1_000_000 for seconds in (86_400, 3_600, 60, 1))
 
 
-def with_column(df: DataFrame, name: str, kernel: Kernel, columns: list[Column], returns: T.DataType) -> DataFrame:
-    """The rows with the kernel's result. Spark is asked for the columns' types, which costs an analysis."""
+def with_column(df: DataFrame, name: str, kernel: Kernel, columns: list[Column], returns: T.DataType) -> DataFrame | None:
+    """The rows with the kernel's result; None where it takes or gives other types than these. Spark is asked for the columns' types, which
+    costs an analysis.
+    """
     kinds = [f.dataType for f in df.select(*[c.alias(f"c{i}") for i, c in enumerate(columns)]).schema]
+    if not all(isinstance(kind, (*ARROW, T.DecimalType)) for kind in kinds) or not _counts(returns):
+        return None
     function = _function(kernel, tuple(map(_arrow, kinds)), returns, application())
     result = f"{name}_integers"
     run = df.withColumn(result, function(*[part for c, kind in zip(columns, kinds, strict=True) for part in _sent(c, kind)]))
     # a second projection, since the function would run once for each field that is read from its result
     return run.withColumn(name, _arrived(named(result), returns)).drop(result)
+
+
+def _counts(returns: T.DataType) -> bool:
+    """Whether results travel back as integers."""
+    if isinstance(returns, T.StructType):
+        return all(_counts(f.dataType) for f in returns.fields)
+    return type(returns) in ARROW and as_pandas.counts(ARROW[type(returns)])
 
 
 def _arrow(kind: T.DataType) -> pa.DataType:
