@@ -59,7 +59,7 @@ COMING, GOING, RIGHT, ASIDE = "comes", "goes", "right", "aside"
 
 
 @dataclass(frozen=True)
-class Told:
+class ToldChanges:
     """Changes on their way through the states, and the names of their columns."""
 
     call: Bound  # it asks for no report: what the states let go are rows
@@ -115,7 +115,7 @@ def reported(call: Bound) -> DataFrame:
     if call["output"] != "explain":
         return released_changes(call, Changes(frame, shown, ([], [])), log, options, REASONS, aside=aside, join_type=call["join_type"])
     options |= {"columns of `on`": ", ".join(refs[n].type.simpleString() for n in one.foreign)}
-    told = Told(replace(call, options=call.options | {"output": "rows"}), given, one, ties, options)
+    told = ToldChanges(replace(call, options=call.options | {"output": "rows"}), given, one, ties, options)
     frame, equal = frame.comparable([refs[n] for n in one.foreign])
     more = [Ref(n, frame.df.schema[n].dataType, n) for n in dict.fromkeys([*one.keys[0], *one.keys[1], *one.foreign, *equal])]
     columns = tuple({c.name: c for c in (*columns, *more)}.values())
@@ -135,7 +135,7 @@ def reported(call: Bound) -> DataFrame:
     )
 
 
-def _explained(call: Bound, told: Told, frame: Frame, reason: Column) -> DataFrame:
+def _explained(call: Bound, told: ToldChanges, frame: Frame, reason: Column) -> DataFrame:
     """What each change did; `reason` is why it is ignored."""
     rows = _judged(told, _met(told, _parts(told, frame.df.withColumn(WHY, reason))))
     right = named(SIDE) == SIDES[1]
@@ -146,7 +146,7 @@ def _explained(call: Bound, told: Told, frame: Frame, reason: Column) -> DataFra
     return in_words(call, told.one, frame.with_df(rows), aside, F.when(aside.isNull(), named(WHY)), did)
 
 
-def _parts(told: Told, df: DataFrame) -> DataFrame:
+def _parts(told: ToldChanges, df: DataFrame) -> DataFrame:
     """What goes on of each change: a left row that comes to what it names, and goes from what it named; a right row; a row that is told."""
     right, counts = named(SIDE) == SIDES[1], named(WHY).isNull()
     left = ~right & counts
@@ -176,7 +176,7 @@ def _parts(told: Told, df: DataFrame) -> DataFrame:
     return df.withColumns(marks | dict(zip(told.whose, map(named, told.one.keys[0]), strict=True)))
 
 
-def _met(told: Told, df: DataFrame) -> DataFrame:
+def _met(told: ToldChanges, df: DataFrame) -> DataFrame:
     """By the right side's key: what left rows meet, and how many a right row has."""
     frame = told.keyed(df, [*told.on, APART], told.both[1].frame.keys)
     frame, apart = frame.comparable([Ref(n, df.schema[n].dataType, n) for n in told.whose])
@@ -191,7 +191,7 @@ def _met(told: Told, df: DataFrame) -> DataFrame:
     return _passed(told, frame, holder, [*carried, *told.whose], made, "right", apart)
 
 
-def _judged(told: Told, df: DataFrame) -> DataFrame:
+def _judged(told: ToldChanges, df: DataFrame) -> DataFrame:
     """By the left key: what a change of the left side made of the join's row. A change of the right side passes: it is told."""
     df = df.withColumn(PASSES, named(PASSES) | named(MANY).isNotNull())
     frame = told.keyed(df, told.whose, told.both[0].frame.keys, [EVENT])  # that of the right side, which has no other columns there
@@ -204,7 +204,7 @@ def _judged(told: Told, df: DataFrame) -> DataFrame:
 
 
 def _passed(
-    told: Told,
+    told: ToldChanges,
     frame: Frame,
     holder: References | Referring,
     columns: Sequence[str],

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streamtime.sql.stream.packing import ASIDE, KEY_HASH, NO_KEYS, SETTING, TAKES_PART
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH, NO_KEYS, SETTING, TAKES_PART, blob, unblobbed
 from streamtime.udfs import keys
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import encoded, only
@@ -344,13 +344,6 @@ def first_due(state: Slices) -> int:
     return min((s.lowest for s in state.index.slices if s.lowest < groups.HIGHEST), default=FAR)
 
 
-def blob(tables: list[pa.Table], counts: dict[str, float], names: Sequence[str]) -> pd.DataFrame:
-    """What leaves a bucket."""
-    filled = [t for t in tables if t.num_rows]
-    data = encoded(only(pa.concat_tables(filled))) if filled else None
-    return pd.DataFrame({"data": [data], "counts": [[float(counts.get(c, 0)) for c in names]]}, dtype=object)
-
-
 def together(counts: dict[str, float], more: dict[str, float], least: Collection[str]) -> dict[str, float]:
     """Numbers added up, but for those which are the smallest of something."""
     shared = {name: (counts[name], count) for name, count in more.items() if name in counts}
@@ -368,12 +361,6 @@ def live(state: Slices, distinct: Matrix, threshold: int) -> tuple[groups.Ints, 
     alive = np.flatnonzero(held.matrix[LIVES_BY] >= threshold)
     alive = alive[np.argsort(owner[alive], kind="stable")]
     return owner[alive], held.take(alive)
-
-
-def unblobbed(rows: Iterator[pd.DataFrame]) -> pa.Table:
-    """The rows of a bucket."""
-    tables = [pa.ipc.open_stream(data).read_all() for some in rows for data in some["data"].tolist()]
-    return pa.concat_tables(tables).combine_chunks()
 
 
 def reported(table: pa.Table, reasons: groups.Ints, names: tuple[str, ...], stream_time: int, kind: pa.DataType) -> pa.Table:

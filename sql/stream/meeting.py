@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from streamtime.sql.stream.buckets import Bucket, blob, counted, first_due, numbers, totals, unblobbed
+from streamtime.sql.stream.buckets import Bucket, counted, first_due, numbers, totals
+from streamtime.sql.stream.packing import blob, unblobbed
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import KEY, Entries, Matrix, Meeter, Slices, grouped
 

@@ -9,17 +9,18 @@ checkpoint, and tells every task.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import types as T
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.blobs import Packer, encoded
+from streamtime.udfs.arrays.blobs import Packer, encoded, only
 from streamtime.udfs.arrays.ordering import one
 
 KEY_HASH = "__streamtime_key_hash"  # a hash of the key, for nothing but its bucket
@@ -101,3 +102,16 @@ def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for data in batch.column("data"):
             if data.is_valid:
                 yield from pa.ipc.open_stream(data.as_buffer())
+
+
+def unblobbed(rows: Iterator[pd.DataFrame]) -> pa.Table:
+    """The rows of a bucket."""
+    tables = [pa.ipc.open_stream(data).read_all() for some in rows for data in some["data"].tolist()]
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def blob(tables: list[pa.Table], counts: dict[str, float], names: Sequence[str]) -> pd.DataFrame:
+    """What leaves a bucket."""
+    filled = [t for t in tables if t.num_rows]
+    data = encoded(only(pa.concat_tables(filled))) if filled else None
+    return pd.DataFrame({"data": [data], "counts": [[float(counts.get(c, 0)) for c in names]]}, dtype=object)
