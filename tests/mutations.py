@@ -142,7 +142,9 @@ MUTATIONS = [
     ),
     # state
     Mutation("a query keeps the buckets that it was started with", "sql/stream/packing.py", "numbers = [task.getLocalProperty(name) for name in PARTITIONS]", "numbers = [task.getLocalProperty(name) for name in PARTITIONS[::-1]]", "tests/sql/stream/test_streaming.py::test_a_query_keeps_the_buckets_that_it_was_started_with"),
-    Mutation("a checkpoint with another number of buckets is refused", "sql/stream/buckets.py", "elif now != {before}:", "elif not now:", "tests/sql/stream/test_buckets.py"),
+    Mutation("a checkpoint with another number of buckets is refused", "sql/stream/buckets.py", "if now != {before[BUCKETS]}:", "if not now:", "tests/sql/stream/test_buckets.py"),
+    Mutation("a checkpoint of another form is refused, whatever its number of buckets", "sql/stream/buckets.py", "        self.refuse_other_form(before)\n", "", "tests/sql/stream/test_buckets.py"),
+    Mutation("names of buckets travel to workers by value", "sql/stream/packing.py", "def ids(number", "@__import__('functools').cache\ndef ids(number", "tests/sql/stream/test_buckets.py"),
     Mutation("of a key that two slices have, the newer speaks", "udfs/state.py", "            there[position] = True\n", "", "tests/sql/stream/test_buckets.py"),
     Mutation("a slice lives while an entry of it does", "udfs/state.py", "slices[-1].highest < threshold:", "slices[-1].highest <= threshold:", "tests/sql/stream/test_buckets.py tests/udfs/updates"),
     Mutation(
