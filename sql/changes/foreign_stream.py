@@ -31,7 +31,7 @@ from streamtime.udfs.changes.replaced import Replaced
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.changes.join import Side
@@ -141,8 +141,7 @@ def _united(call: Bound, both: tuple[Side, Side], names: TravelNames, parts: Dat
             empty = F.lit(None).cast(both[of].frame.df.schema[column].dataType)
             picked.append((named(column) if of == place else empty).alias(name))
         no, yes = F.lit(False), F.lit(True)
-        named_all = expression(" AND ".join(f"{quoted(n)} IS NOT NULL" for n in names.on)) if not place else yes
-        spread = F.when(named_all, 0).otherwise(F.xxhash64(*(r.column for r in both[0].frame.keys))) if not place else F.lit(0)
+        named_all, spread = names_and_apart(names.on, [r.name for r in both[0].frame.keys]) if not place else (yes, F.lit(0))
         marks = {
             TIME: named(TIME) if not place else side.frame.time.column,
             ALIVE: named(COMES) if not place else named(ALIVE),
@@ -151,7 +150,7 @@ def _united(call: Bound, both: tuple[Side, Side], names: TravelNames, parts: Dat
             SILENT: yes if place else named(MOVED) & ~named(COMES),
             NAMES: named_all,
             NUMBER: F.lit(0).cast("bigint") if place else named(NUMBER),
-            APART: spread.cast("bigint"),  # rows that name nothing would else be one large group
+            APART: spread.cast("bigint"),
         }
         rows.append(df.select(*picked, *(column.alias(n) for n, column in marks.items())))
     originals = names_of(both[0].frame, of_order(both[0].frame.order))
@@ -193,6 +192,12 @@ def _changes(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelN
     state = KeyState(identity, options, F.lit(None).cast("string"), ())
     leaving = Leaving([c.name for c in frame.columns], behind_watermark(fields))
     return released(call, frame, holder, state, leaving, is_watermarked=True, step="join")
+
+
+def names_and_apart(on: Sequence[str], keys: Sequence[str]) -> tuple[Column, Column]:
+    """Whether a left row names a right row, and a number by which those that name none are spread: they would else be one large group."""
+    names = expression(" AND ".join(f"{quoted(n)} IS NOT NULL" for n in on))
+    return names, F.when(names, 0).otherwise(F.xxhash64(*map(named, keys)))
 
 
 def keyed(

@@ -29,6 +29,7 @@ from streamtime.sql.changes.foreign_stream import (
     THERE,
     fields_of,
     keyed,
+    names_and_apart,
     streams_by_key,
 )
 from streamtime.sql.changes.foreign_told import MANY, MET, in_words
@@ -150,26 +151,26 @@ def _parts(told: ToldChanges, df: DataFrame) -> DataFrame:
     """What goes on of each change: a left row that comes to what it names, and goes from what it named; a right row; a row that is told."""
     right, counts = named(SIDE) == SIDES[1], named(WHY).isNull()
     left = ~right & counts
-    went = left & named(HAD) & ~named(SAME)
-    parts = {COMING: left & named(HAS), GOING: went, RIGHT: right & counts, ASIDE: ~counts | (~right & ~named(HAD) & ~named(HAS))}
+    parts = {
+        COMING: left & named(HAS),
+        GOING: left & named(HAD) & ~named(SAME),
+        RIGHT: right & counts,
+        ASIDE: ~counts | (~right & ~named(HAD) & ~named(HAS)),
+    }
     kinds = F.array_compact(F.array(*(F.when(condition, kind) for kind, condition in parts.items())))
-    moved = went & named(HAS)
     df = df.withColumn(PART, F.explode(kinds))
     part, is_right = named(PART), named(PART) == RIGHT
     names = zip(told.one.keys[1], told.one.foreign, told.before, strict=True)
     on = [F.when(is_right, named(key)).when(part == COMING, named(now)).when(part == GOING, named(was)) for key, now, was in names]
     df = df.withColumns(dict(zip(told.on, on, strict=True)))
-    some = F.lit(True)
-    for name in told.on:
-        some &= named(name).isNotNull()
-    spread = F.when(some, 0).otherwise(F.xxhash64(*map(named, told.one.keys[0]))).cast("bigint")  # what names nothing is no large group
+    some, spread = names_and_apart(told.on, told.one.keys[0])
     marks = {
         OF_RIGHT: is_right,
         COMES: part == COMING,
-        SILENT: is_right | ((part == GOING) & moved),
+        SILENT: is_right | ((part == GOING) & named(HAS)),
         NAMES: some,
         NUMBER: F.lit(0).cast("bigint"),
-        APART: spread,
+        APART: spread.cast("bigint"),
         PASSES: part == ASIDE,
         TIME: named(OF_ROW),
     }
@@ -180,12 +181,11 @@ def _met(told: ToldChanges, df: DataFrame) -> DataFrame:
     """By the right side's key: what left rows meet, and how many a right row has."""
     frame = told.keyed(df, [*told.on, APART], told.both[1].frame.keys)
     frame, apart = frame.comparable([Ref(n, df.schema[n].dataType, n) for n in told.whose])
-    sent = [c.name for c in frame.columns]
-    carried = [n for n in sent if n not in told.whose]
-    by_right = {*told.order, OF_RIGHT, PASSES, PLACE, TIME}  # what the next state needs of a change of the right side
+    carried = [c.name for c in frame.columns if c.name not in told.whose]
+    by_right = (*told.order, OF_RIGHT, PASSES, PLACE, TIME)  # what the next state needs of a change of the right side
     log = LogColumns(TIME, ALIVE, PLACE, None, (), (False,), (False,))
     marks = Marks(OF_RIGHT, COMES, SILENT, NAMES, NUMBER, HALVES)
-    holder = References(log, marks, tuple(carried), tuple(told.whose), (), (THERE, MATCH, MATCH_TIME, EVENT), MANY, tuple(by_right))
+    holder = References(log, marks, tuple(carried), tuple(told.whose), (), (THERE, MATCH, MATCH_TIME, EVENT), MANY, by_right)
     time = frame.time.type
     made = {THERE: T.BooleanType(), MATCH: T.BooleanType(), MATCH_TIME: time, EVENT: T.LongType(), MANY: T.LongType()}
     return _passed(told, frame, holder, [*carried, *told.whose], made, "right", apart)
