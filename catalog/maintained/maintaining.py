@@ -334,7 +334,7 @@ class _Run:
     def _full(self, receipt: Receipt) -> Receipt:
         rows = self.evaluation.whole()
         if self.key is not None:
-            self._refuse_twins(rows)
+            self._refuse_twins(self._kept(rows))
         return self.target.overwrite(rows, receipt, self._label(receipt), self.properties)
 
     def _merge(self, receipt: Receipt, cut: Cut, judged: JudgedUnits | None) -> Receipt:

@@ -17,7 +17,8 @@ from pyspark.sql.types import NullType
 
 from streamtime.door.inputs import Inputs
 from streamtime.plain import databricks
-from streamtime.plain.printer import Printer, Unprintable
+from streamtime.plain.expressions import Unprintable
+from streamtime.plain.printer import Printer
 from streamtime.plain.tables import Given, Tables, with_tables
 from streamtime.sparks import spark_version
 from streamtime.sql.call.errors import DOORS, CallError, listed
@@ -35,6 +36,7 @@ SETTINGS = {  # that a text means something else in, and how they are said of th
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
 PROBES = (None, 1, "1")  # values of parameters in a TABLE argument, whose columns are asked for
 
@@ -107,7 +109,8 @@ class Compiling(Run):
         gateway: Any = spark.sparkContext._gateway
         jvm: Any = gateway.jvm
         words = {t.name for t in statement.tokens}
-        self.printer = Printer(gateway, lambda name: name not in words)
+        local = spark.conf.get("spark.sql.timestampType") == "TIMESTAMP_NTZ"
+        self.printer = Printer(gateway, lambda name: name not in words, local)
         self.references, self.dataset = Inputs(jvm, spark_version(spark.version)), getattr(jvm, "org.apache.spark.sql.classic.Dataset")
         self.inputs: dict[Span, DataFrame] = {}  # of TABLE arguments, by where they stand
         self.sources: list[DataFrame] = []  # those of the call at hand
@@ -150,6 +153,8 @@ class Compiling(Run):
         query = self.printer.query(df)
         if self.dialect == "databricks" and (unknown := databricks.missing(self.printer.made)):
             raise Unprintable(f"{listed(unknown)}, which Databricks' SQL manual does not have")
+        if "\\" in self.printer.made and self.spark.conf.get("spark.sql.parser.escapedStringLiterals") == "true":
+            raise Unprintable("spark.sql.parser.escapedStringLiterals = false, to say a backslash as other sessions read it")
         said = " ".join(self.written[slice(*call.span)].split())
         inputs = [f"{f.name} {f.dataType.simpleString()}" for rows in call.tables for f in self.inputs[rows.inside].schema]
         beside = "".join(f"\n     where {declared}" for declared in self.declarations)

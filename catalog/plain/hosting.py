@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from streamtime.plain.compiling import QUERY, Compiling
-from streamtime.plain.printer import Unprintable
+from streamtime.plain.expressions import Unprintable
 from streamtime.plain.tables import Given, Tables, with_tables
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.spec import Bound, Spec

@@ -1,8 +1,4 @@
-"""An analysed plan of Spark's as SQL text: a CTE for each operator, but for windows and filters, which stand in the next one.
-
-Most expressions print themselves, around the text of their children. Those that print what no parser takes, or what means something else in
-another session, are here, each in a method.
-"""
+"""An analysed plan of Spark's as SQL text: a CTE for each operator, but for windows and filters, which stand in the next one."""
 
 from __future__ import annotations
 
@@ -12,43 +8,27 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from streamtime.plain.trees import Node, Operator, Trees
+from streamtime.plain.expressions import ExpressionPrinter, Unprintable
+from streamtime.plain.trees import Operator
 from streamtime.sql.syntax.text import literal, quoted
 
 THE_SAME = re.compile(r"SELECT \* FROM (\w+)")
-LOWEST = -(2**63)
-TRANSPARENT = ("Alias", "KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero")
-NOT_SQL = ("TryEval", "StaticInvoke", "Invoke", "PythonUDF", "ScalaUDF", "NewInstance", "PythonUDAF", "OuterReference")
 KERNELS = ("MapInArrow", "MapInPandas", "ArrowEvalPython", "FlatMapGroupsInArrow", "FlatMapGroupsInPandas")
-PARTS = {  # of a time or an interval, whose names are no functions
-    "SecondWithFraction": "SECOND",
-    **{f"ExtractANSIInterval{unit}s": unit.upper() for unit in ("Year", "Month", "Day", "Hour", "Minute", "Second")},
-}
 FEED = "DeltaCDFRelation"
 OWN_CATALOG = "`spark_catalog`."  # a name that no other engine has
-PRECEDING = re.compile(r"-(\d+)L? FOLLOWING")
-TRYING = {"Add": "try_add", "Subtract": "try_subtract", "Multiply": "try_multiply", "Divide": "try_divide", "Remainder": "try_mod"}
 
 
-class Unprintable(Exception):
-    """What SQL has no words for."""
-
-
-class Printer:
+class Printer(ExpressionPrinter):
     """Prints analysed plans. Equal operators are one CTE. Columns keep their names, and get a number where two would share one.
 
     `free` says whether nothing in the statement has a name yet. `sources` are what CTE references stand for, by their ids: a name, or a
-    query in parentheses.
+    query in parentheses. `local`: in this session TIMESTAMP is a type without a time zone.
     """
 
-    def __init__(self, gateway: Any, free: Callable[[str], bool]) -> None:
+    def __init__(self, gateway: Any, free: Callable[[str], bool], local: bool = False) -> None:
+        super().__init__(gateway, free, local)
         self.sources: dict[int, str] = {}
         self.made = ""  # of the last query, without its sources
-        self._free = free
-        self._trees = Trees(gateway)
-        self._names: dict[int, str] = {}  # of attributes, by expression id
-        self._common: dict[str, str] = {}  # expressions that others refer to
-        self._depth = 0  # of lambda functions around what is printed
         self._ctes: dict[str, tuple[str, str]] = {}  # a body: the CTE's name, and the columns in its head
         self._counts: dict[str, int] = {}
 
@@ -144,13 +124,11 @@ class Printer:
             used.add(name.lower())
             self._names[place] = name
             made.append(name)
+        self._taken |= {name.lower() for name in made}
         return made
 
     def _columns(self, plan: Operator) -> list[str]:
         return list(dict.fromkeys(self._names[i] for i, _ in plan.output))
-
-    def _list(self, seq: Any) -> list[str]:
-        return [self._expression(e) for e in self._trees.expressions(seq)]
 
     def _project(self, plan: Operator) -> str:
         child = self._wider(plan)
@@ -239,125 +217,6 @@ class Printer:
         outer = "OUTER " if plan.jvm.outer() else ""
         return f"SELECT * FROM {source} LATERAL VIEW {outer}{text} {self._name('each')} AS {', '.join(map(quoted, names))}"
 
-    # -- expressions
-
-    def _expression(self, e: Node) -> str:
-        if e.kind == "AttributeReference":
-            if e.id not in self._names:
-                raise Unprintable(f"column {e.name} of elsewhere")
-            return quoted(self._names[e.id])
-        if e.kind in NOT_SQL:
-            raise Unprintable("a kernel, which runs in Python" if e.kind == "PythonUDF" else f"{e.jvm.prettyName()}, which runs in the JVM")
-        if e.stands_for:  # its parameters may be older than what the analyzer made of its replacement, as with nullif()
-            try:
-                return self._expression(e.children[0])
-            except Unprintable:
-                return f"{e.jvm.prettyName()}({', '.join(self._list(e.jvm.parameters()))})"
-        if e.kind in EXPRESSIONS:
-            return EXPRESSIONS[e.kind](self, e)
-        if e.kind in TRANSPARENT:
-            return self._expression(e.children[0])
-        texts = [self._expression(child) for child in e.children]
-        if e.kind in TRYING and e.tries:  # prints itself as the operator that fails
-            return f"{TRYING[e.kind]}({', '.join(texts)})"
-        return e.sql(*texts)
-
-    def _constant(self, e: Node) -> str:
-        if e.value is None:
-            return "NULL" if e.type == "VOID" else f"CAST(NULL AS {e.type})"
-        if e.type == "STRING":
-            return literal(e.value)
-        if e.type == "BIGINT" and int(e.value) == LOWEST:  # few parsers read it
-            return f"({LOWEST + 1}L - 1L)"
-        if e.type == "TIMESTAMP":  # its text would mean another moment in another time zone
-            return f"timestamp_micros({e.value}L)"
-        return e.sql()
-
-    def _cast(self, e: Node) -> str:
-        inner = self._expression(e.children[0])
-        return inner if e.type == "VOID" else f"{'TRY_' if e.tries else ''}CAST({inner} AS {e.type})"
-
-    def _raise_error(self, e: Node) -> str:
-        parameters = e.children[1]
-        texts = [self._expression(c) for c in parameters.children] if parameters.kind == "CreateMap" else []
-        if len(texts) != 2:
-            raise Unprintable("raise_error with parameters")
-        return f"raise_error({texts[1]})"
-
-    def _part(self, e: Node) -> str:
-        return f"extract({PARTS[e.kind]} FROM {self._expression(e.children[0])})"
-
-    def _to_json(self, e: Node) -> str:
-        options, given = e.jvm.options().iterator(), list[str]()  # which are no children
-        while options.hasNext():
-            pair = options.next()
-            given += [literal(str(pair._1())), literal(str(pair._2()))]
-        return f"to_json({self._expression(e.children[0])}" + (f", map({', '.join(given)}))" if given else ")")
-
-    def _collate(self, e: Node) -> str:
-        inner, collation = e.children  # as a function it is Spark's alone
-        return f"({self._expression(inner)} COLLATE {collation.sql()})"
-
-    def _named_struct(self, e: Node) -> str:
-        return f"named_struct({', '.join(self._expression(c) for c in e.children)})"
-
-    def _field(self, e: Node) -> str:
-        inner = self._expression(e.children[0])
-        inner = inner if e.children[0].kind in ("AttributeReference", "NamedLambdaVariable", "GetStructField") else f"({inner})"
-        return f"{inner}.{quoted(e.name)}"
-
-    def _lambda(self, e: Node) -> str:
-        self._depth += 1
-        function, *arguments = e.children
-        for argument in arguments:
-            name = f"{argument.name}_{self._depth}"
-            while not self._free(name):  # a column of the user's
-                name += "_"
-            self._names[argument.id] = name
-        names = [self._variable(a) for a in arguments]
-        head = names[0] if len(names) == 1 else f"({', '.join(names)})"  # in parentheses, one is no list
-        text = f"{head} -> {self._expression(function)}"
-        self._depth -= 1
-        return text
-
-    def _variable(self, e: Node) -> str:
-        return quoted(self._names[e.id])
-
-    def _with(self, e: Node) -> str:
-        child, *definitions = e.children
-        self._common |= {str(d.jvm.id().toString()): self._expression(d.children[0]) for d in definitions}
-        return self._expression(child)
-
-    def _reference(self, e: Node) -> str:
-        return f"({self._common[str(e.jvm.id().toString())]})"
-
-    def _subquery(self, e: Node) -> str:
-        return f"(SELECT * FROM {self._relation(self._trees.operator(e.jvm.plan()))})"
-
-    def _aggregated(self, e: Node) -> str:
-        function, *only = e.children
-        text = self._expression(function)
-        if function.kind in ("First", "Last") and function.jvm.ignoreNulls():
-            text = f"{text[:-1]}, true)"  # else lost
-        if e.jvm.isDistinct():
-            text = text.replace("(", "(DISTINCT ", 1)
-        return text + (f" FILTER (WHERE {self._expression(only[0])})" if only else "")
-
-    def _over(self, e: Node) -> str:
-        function, spec = e.children
-        *keys, frame = spec.children
-        offset = function.kind in ("Lag", "Lead")
-        if offset:  # prints itself with a negative offset and a frame, which no parser takes
-            texts = [self._expression(child) for child in function.children]
-            text = f"{function.kind.lower()}({', '.join(texts)})" + (" IGNORE NULLS" if function.jvm.ignoreNulls() else "")
-        else:
-            text = self._expression(function)
-        by = [self._expression(k) for k in keys if k.kind != "SortOrder"]
-        order = [self._expression(k) for k in keys if k.kind == "SortOrder"]
-        parts = [f"PARTITION BY {', '.join(by)}"] * bool(by) + [f"ORDER BY {', '.join(order)}"] * bool(order)
-        rows = [] if offset else [PRECEDING.sub(r"\1 PRECEDING", frame.sql())]
-        return f"{text} OVER ({' '.join([*parts, *rows])})"
-
 
 OPERATORS: dict[str, tuple[str, Callable[[Printer, Operator], str]]] = {  # what their CTEs are called, and who prints them
     "Project": ("columns", Printer._project),
@@ -373,21 +232,4 @@ OPERATORS: dict[str, tuple[str, Callable[[Printer, Operator], str]]] = {  # what
     "Deduplicate": ("different", Printer._deduplicate),
     "Distinct": ("different", Printer._distinct),
     "LogicalRelation": ("changes", Printer._changes),
-}
-EXPRESSIONS: dict[str, Callable[[Printer, Node], str]] = {
-    "Literal": Printer._constant,
-    "Cast": Printer._cast,
-    "RaiseError": Printer._raise_error,
-    "Collate": Printer._collate,
-    "CreateNamedStruct": Printer._named_struct,
-    "GetStructField": Printer._field,
-    "LambdaFunction": Printer._lambda,
-    "NamedLambdaVariable": Printer._variable,
-    "With": Printer._with,
-    "CommonExpressionRef": Printer._reference,
-    "StructsToJson": Printer._to_json,
-    "ScalarSubquery": Printer._subquery,
-    "AggregateExpression": Printer._aggregated,
-    "WindowExpression": Printer._over,
-    **dict.fromkeys(PARTS, Printer._part),
 }

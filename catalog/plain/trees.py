@@ -25,7 +25,10 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PrettyAttribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.unsafe.types.UTF8String;
 import scala.collection.Iterator;
+import scala.collection.Map;
 import scala.collection.Seq;
 
 public class Trees {
@@ -72,8 +75,18 @@ public class Trees {
         Object mode = cast ? ((Cast) e).evalMode() : e instanceof BinaryArithmetic ? ((BinaryArithmetic) e).evalMode() : null;
         said.add(Boolean.valueOf(mode != null && mode.toString().equals("TRY")));
         said.add(Boolean.valueOf(e instanceof InheritAnalysisRules));
+        said.add(Boolean.valueOf(more(e)));
         expressions.add(e);
         return said;
+    }
+
+    private boolean more(Expression e) {
+        for (Iterator each = e.productIterator(); each.hasNext();) {
+            Object one = each.next();
+            if (one instanceof DataType || one instanceof Map && !((Map) one).isEmpty()) return true;
+            if (one instanceof Seq && !((Seq) one).isEmpty() && ((Seq) one).head() instanceof UTF8String) return true;
+        }
+        return false;
     }
 
     public Expression node(int place) {
@@ -105,7 +118,7 @@ class Node:
 
     `id` and `name` are those of a column, a variable or an alias, and `name` also that of a field; `type` a cast's or a constant's;
     `value` the text of what a constant is, without quotes, or None for NULL. `tries`: gives NULL where others fail. `stands_for`: its
-    only child is what it means, and is analysed.
+    only child is what it means, and is analysed. `more`: it has types, options or patterns that are no children, and does not print them.
     """
 
     trees: Trees
@@ -118,6 +131,7 @@ class Node:
     value: str | None
     tries: bool
     stands_for: bool
+    more: bool
 
     @property
     def jvm(self) -> Any:

@@ -300,5 +300,6 @@ def _unique() -> str:
 
 
 def is_named(source: str, token: Token) -> bool:
-    """Whether it is the name of a parameter, `:name`."""
-    return token.kind == "word" and source[token.start - 1 : token.start] == ":" and source[token.start - 2 : token.start] != "::"
+    """Whether it is the name of a parameter, `:name`. Right behind a column it is a field of a VARIANT; behind `::` a type."""
+    before = source[max(0, token.start - 2) : token.start]
+    return token.kind == "word" and before.endswith(":") and not (len(before) > 1 and (before[0].isalnum() or before[0] in "_:`)]"))

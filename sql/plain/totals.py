@@ -9,6 +9,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.plain.islands import AT, SessionTotal
 from streamtime.sql.rows.columns import has_collation, named, orderable
+from streamtime.sql.rows.typed import type_text
 from streamtime.sql.syntax.text import literal, quoted
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def total(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, risin
         ), state
     if one.function in ("sum", "avg"):
         return _sum(name, one, kind, result, rising)
-    of = kind.simpleString()
+    of = type_text(kind)
     if one.function in ("min", "max"):
         pick, best = ("least", F.min) if one.function == "min" else ("greatest", F.max)
         return SessionTotal(
@@ -76,7 +77,7 @@ def _running(function: Column) -> Callable[[WindowSpec], Column]:
 
 def _sum(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising: bool) -> tuple[SessionTotal, str]:
     """A sum, or an average: of how many values it is, and what they come to."""
-    x, state, column, of = f"one.{quoted(one.column)}", quoted(name), named(one.column), kind.simpleString()
+    x, state, column, of = f"one.{quoted(one.column)}", quoted(name), named(one.column), type_text(kind)
     decimal = isinstance(kind, T.DecimalType)
     if isinstance(kind, T.DecimalType) and kind.precision > FEW and not (rising and one.function == "sum"):
         why = f"sums of more than {FEW} digits are merged and divided otherwise by Spark"
@@ -112,7 +113,7 @@ def _sum(name: str, one: Aggregate, kind: T.DataType, result: T.DataType, rising
     value = f"{state}.total" if isinstance(kind, T.DoubleType) else fits(f"{state}.total")
     if one.function == "avg":
         value = f"{value} / CAST({state}.n AS {'DECIMAL(10,0)' if decimal else 'DOUBLE'})"
-    return total, f"if({state}.n = 0L, NULL, CAST({value} AS {result.simpleString()}))"
+    return total, f"if({state}.n = 0L, NULL, CAST({value} AS {type_text(result)}))"
 
 
 def _of_longs(column: Column, window: WindowSpec) -> Column:

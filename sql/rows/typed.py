@@ -21,16 +21,17 @@ def ddl(schema: T.StructType) -> str:
 
 
 def _fields(schema: T.StructType, between: str) -> str:
-    return ", ".join(f"{quoted(f.name)}{between}{_type(f.dataType)}{'' if f.nullable else ' NOT NULL'}" for f in schema)
+    return ", ".join(f"{quoted(f.name)}{between}{type_text(f.dataType)}{'' if f.nullable else ' NOT NULL'}" for f in schema)
 
 
-def _type(kind: T.DataType) -> str:
+def type_text(kind: T.DataType) -> str:
+    """A type as SQL text, whatever the names of its fields are."""
     if isinstance(kind, T.StructType):
         return f"STRUCT<{_fields(kind, ': ')}>"
     if isinstance(kind, T.ArrayType):
-        return f"ARRAY<{_type(kind.elementType)}>"
+        return f"ARRAY<{type_text(kind.elementType)}>"
     if isinstance(kind, T.MapType):
-        return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
+        return f"MAP<{type_text(kind.keyType)}, {type_text(kind.valueType)}>"
     return kind.simpleString()
 
 

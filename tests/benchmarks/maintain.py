@@ -5,8 +5,10 @@
 For each rate some rows of one table are changed, anywhere in it, and the maintained table is brought up to date by following them; 'one' is
 a row that is deleted. Beside it stand `maintain` with policy='full', and the bare query with an overwrite of a table, as who has no
 `maintain` would write it: in the same process, of the same tables, one after the other, the full run first, so that the others find code that
-has been compiled. `--warm` runs all once that is not counted. `tasks` are CPU seconds of Spark's tasks, by its own metrics; `cpu` those of
-this process and all that it started, the planner and the JVM's compiler among them; `seconds` are of the clock, which other work stretches.
+has been compiled. Where a query is one that people keep up by hand, a MERGE that follows the same commit stands beside it (`by hand`), after
+it. It knows that one query, trusts that each change comes once, and looks for no two rows of one key. `--warm` runs all once that is not
+counted. `tasks` are CPU seconds of Spark's tasks, by its own metrics; `cpu` those of this process and all that it started, the planner and
+the JVM's compiler among them; `seconds` are of the clock, which other work stretches.
 Medians, and the rate at which following costs as much as the bare query, stand in docs/maintain.md. `predicted` is what `maintain` expected
 of each way at that moment: policy='auto' takes the lesser.
 
@@ -50,6 +52,15 @@ QUERIES = {
     ),
     "DEDUPLICATE": ("a", "SELECT * FROM DEDUPLICATE(TABLE({s}.a) PARTITION BY k ORDER BY ts, within => INTERVAL 10 MINUTES)", None),
 }
+CHANGES = "table_changes('{s}.{t}', {v}, {v}) AS f JOIN {s}.b AS b ON f.k = b.k"
+BY_KEY = f"""MERGE INTO {{target}} AS t USING (SELECT f.*, b.* EXCEPT (k) FROM {CHANGES} WHERE f._change_type <> 'update_preimage') AS s
+    ON t.id = s.id WHEN MATCHED AND s._change_type = 'delete' THEN DELETE WHEN MATCHED THEN UPDATE SET *
+    WHEN NOT MATCHED AND s._change_type <> 'delete' THEN INSERT *"""
+TOTALS = f"""MERGE INTO {{target}} AS t USING (SELECT g, sum(d) AS n, sum(d * v) AS v FROM (SELECT b.g, f.v,
+    IF(f._change_type IN ('insert', 'update_postimage'), 1, -1) AS d FROM {CHANGES}) GROUP BY g) AS s
+    ON t.g = s.g WHEN MATCHED AND t.n + s.n = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET n = t.n + s.n, v = t.v + s.v
+    WHEN NOT MATCHED THEN INSERT *"""
+BY_HAND = {"join": BY_KEY, "join, wide rows": BY_KEY, "totals of a join": TOTALS}
 RATES = ("one", "0.0001", "0.01", "0.2")
 Stored = dict[str, Any]
 
@@ -101,9 +112,17 @@ class Benchmark:
         for rate in rates:
             runs = ways["rates"].setdefault(rate, [])
             if len(runs) <= place:
+                if name in BY_HAND and not self.spark.catalog.tableExists(f"{target}_by_hand"):
+                    had = "TBLPROPERTIES (delta.enableDeletionVectors = true)"
+                    self.spark.sql(f"CREATE TABLE {target}_by_hand USING delta {had} AS {text}")
                 self.changed(table, rate)
                 runs.append(self.run(target, text, key, "incremental"))
                 self.stored(name, rate, ways, number)
+                if name in BY_HAND:
+                    newest = self.spark.sql(f"DESCRIBE HISTORY {self.schema}.{table} LIMIT 1").collect()[0]["version"]
+                    merge = BY_HAND[name].format(target=f"{target}_by_hand", s=self.schema, t=table, v=newest)
+                    runs[-1]["by hand"] = measured(self.spark, lambda merge=merge: self.spark.sql(merge).collect())  # type: ignore[misc]
+                    self.stored(name, rate, ways, number)
 
     def made(self, *names: str) -> None:
         """The tables, where they are not there."""
@@ -143,6 +162,7 @@ class Benchmark:
         print(
             f"{self.rows:,} {name:18} {what:>8}  tasks {run['tasks']:6.2f} s  cpu {run['cpu']:6.2f} s  clock {run['seconds']:6.2f} s"
             + (f"  bare/this by tasks {statistics.median(bare) / run['tasks']:5.2f}" if bare else "")
+            + (f"  by hand {run['by hand']['tasks']:.2f} s, {run['by hand']['seconds']:.2f} s" if "by hand" in run else "")
             + ("" if number is not None else "  not counted"),
             flush=True,
         )

@@ -156,6 +156,11 @@ def test_where_following_costs_as_much_is_between_two_rates_and_auto_is_judged_b
     assert "| 1,000: join | 1.0 s | 1.0 s, 1.0 x | 1.0 s, 1.0 x | more than 1% |" in made
     assert "took by the clock: join 7.2 s." in made
     assert made.endswith("the quicker one by the clock in 1 of 2 runs.")
+    assert "by hand" not in made
+    runs[0]["by hand"] = {"tasks": 0.5, "cpu": 2.0, "seconds": 6.0}
+    made = tables.maintained({"1000": {"join": of}, "machine": {"cpus": 2, "cores": 2, "date": "2026-11-25", "load": 3.4}})
+    assert "| rows, query | one row | 1.00% |" in made
+    assert "| 1,000: join | not run | 6.0 s, 1.5 x; 1.0 s, by hand 0.5 s |" in made
 
 
 def test_what_breaks_first_is_told_with_the_limits_that_the_code_has() -> None:

@@ -199,6 +199,12 @@ def maintained(stored: Stored) -> str:
         "Computed anew is the bare query with its write. A full run of `maintain`, which also looks at keys and writes a log, took by the clock: "
         f"{', '.join(full)}."
     )
+    if hands := [(size, name, of) for size, found in sorted(sizes.items(), reverse=True) for name, of in found.items() if by_hand(of)]:
+        rows = [[f"{size:,}: {name}", *[by_hand(of).get(rate, "not run") for rate in rates]] for size, name, of in hands]
+        parts.append(
+            "A MERGE that was written by hand for the same commit of the same table, as who knows that query would write it: by the clock, how "
+            "many times that following took, and the CPU seconds of Spark's tasks of both:\n\n" + table([head[0], *head[2:-1]], *rows)
+        )
     parts.append(
         f"`auto`, which chooses between following and such a full run, would have taken the quicker one by the clock in {sum(judged)} of {len(judged)} runs."
     )
@@ -220,6 +226,18 @@ def swept(stored: Stored) -> str:
         f"computed anew. They were compared with their queries {stored['comparisons']} times, each {each[0]} to {each[-1]} times; "
         f"{len(stored['failures']) or 'none'} differed or failed."
     )
+
+
+def by_hand(of: Stored) -> dict[str, str]:
+    """For each rate what a MERGE by hand took, and following beside it."""
+    found = {rate: [run for run in runs if "by hand" in run] for rate, runs in of["rates"].items()}
+    told = {}
+    for rate, runs in found.items():
+        if runs:
+            hands = [run["by hand"] for run in runs]
+            took, ours = middle(hands, "seconds"), middle(runs, "seconds")
+            told[rate] = f"{took:.1f} s, {ours / took:.1f} x; {middle(runs, 'tasks'):.1f} s, by hand {middle(hands, 'tasks'):.1f} s"
+    return told
 
 
 def middle(runs: list[Stored], measure: str) -> float:

@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 
 import pytest
@@ -315,6 +316,37 @@ def test_rows_that_stayed_are_not_counted_as_written(spark: SparkSession, schema
     assert (done.way, done.touched, done.inserted, done.removed, done.shadow) == ("incremental", 1, 1, 1, 0)
     (newest, _) = streamtime.receipts(spark, f"{schema}.m")
     assert (newest.inserted, newest.removed) == (1, 1)
+
+
+def test_a_full_run_that_looks_for_two_rows_of_one_key_computes_its_query_once_and_leaves_nothing_behind(
+    spark: SparkSession, schema: str
+) -> None:
+    source, target, rows = f"{schema}.t", f"{schema}.m", 20_000
+    spark.sql(f"CREATE TABLE {source} {cases.FEED} AS SELECT id, id % 7 AS v FROM range({rows})")
+    text = f"SELECT id, v FROM {source} WHERE v < 6"
+    before, held = _records_read(spark), _held(spark)
+    streamtime.maintain(spark, target, text, key="id")
+    assert rows <= sum(read for stage, read in _records_read(spark).items() if stage not in before) < 1.5 * rows
+    assert _held(spark) == held
+    spark.sql(f"INSERT INTO {source} VALUES (8, 1)")
+    with pytest.raises(CallError, match="the result has 2 rows with id = 8"):
+        streamtime.maintain(spark, target, text, key="id", policy="full")
+    assert (_held(spark), spark.table(target).where("id = 8").count()) == (held, 1)
+
+
+def _records_read(spark: SparkSession) -> dict[int, int]:
+    """By each stage that Spark remembers."""
+    context: Any = spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
+    context.listenerBus().waitUntilEmpty()
+    jvm: Any = spark._jvm
+    nothing, none = jvm.java.util.ArrayList(), spark.sparkContext._gateway.new_array(jvm.double, 0)  # type: ignore[union-attr]
+    stages = context.statusStore().stageList(nothing, False, False, none, nothing)
+    return {stage.stageId(): stage.inputRecords() for stage in map(stages.apply, range(stages.size()))}
+
+
+def _held(spark: SparkSession) -> int:
+    """How much is kept in memory."""
+    return int(spark.sparkContext._jsc.getPersistentRDDs().size())  # type: ignore[union-attr]
 
 
 def test_a_table_that_is_made_anew_over_an_old_log_is_kept_up_to_date(spark: SparkSession, schema: str, tmp_path: Path) -> None:

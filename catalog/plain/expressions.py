@@ -1,0 +1,234 @@
+"""Analysed expressions of Spark's as SQL text.
+
+Most print themselves, around the text of their children. Those that print what no parser takes, or what means something else, in this or
+another session, are here, each in a method. One that has more to it than its children, and is not here, has no text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from streamtime.plain.trees import Node, Operator, Trees
+from streamtime.sql.syntax.text import literal, quoted
+
+LOWEST = -(2**63)
+TRANSPARENT = ("Alias", "KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero")
+NOT_SQL = ("TryEval", "StaticInvoke", "Invoke", "PythonUDF", "ScalaUDF", "NewInstance", "PythonUDAF", "OuterReference")
+QUERIES = ("Exists", "ListQuery", "InSubquery", "LateralSubquery")
+OPEN = (  # print themselves without parentheses
+    "Like", "ILike", "TimeAdd", "TimestampAddInterval", "TimestampAddYMInterval", "DateAddInterval", "DateAddYMInterval"
+)  # fmt: skip
+WITH_OPTIONS = {"StructsToJson": "to_json", "StructsToCsv": "to_csv", "StructsToXml": "to_xml"}
+WITH_SCHEMA = {"JsonToStructs": "from_json", "CsvToStructs": "from_csv", "XmlToStructs": "from_xml"}
+PATTERNS = {"LikeAll": "LIKE ALL", "LikeAny": "LIKE ANY", "NotLikeAll": "NOT LIKE ALL", "NotLikeAny": "NOT LIKE ANY"}
+TIMES = ("ParseToTimestamp", "GetTimestamp", "MakeTimestamp", "ParseToTime", "LocalTimestamp")  # give the type that TIMESTAMP is here
+ANY_ZONE = re.compile(r"\bTIMESTAMP\b")
+PARTS = {  # of a time or an interval, whose names are no functions
+    "SecondWithFraction": "SECOND",
+    "YearOfWeek": "YEAROFWEEK",
+    **{f"ExtractANSIInterval{unit}s": unit.upper() for unit in ("Year", "Month", "Day", "Hour", "Minute", "Second")},
+}
+PRECEDING = re.compile(r"-(\d+)L? FOLLOWING")
+TRYING = {"Add": "try_add", "Subtract": "try_subtract", "Multiply": "try_multiply", "Divide": "try_divide", "Remainder": "try_mod"}
+
+
+class Unprintable(Exception):
+    """What SQL has no words for."""
+
+
+class ExpressionPrinter:
+    """Prints expressions. Columns keep their names, and get a number where two would share one.
+
+    `free` says whether nothing in the statement has a name yet. `local`: in this session TIMESTAMP is a type without a time zone.
+    """
+
+    def __init__(self, gateway: Any, free: Callable[[str], bool], local: bool = False) -> None:
+        self._free, self._local = free, local
+        self._trees = Trees(gateway)
+        self._names: dict[int, str] = {}  # of attributes, by expression id
+        self._taken: set[str] = set()  # names of columns, in lower case
+        self._common: dict[str, str] = {}  # expressions that others refer to
+        self._depth = 0  # of lambda functions around what is printed
+
+    def _relation(self, plan: Operator) -> str:
+        """The name of what has the rows of an operator."""
+        raise NotImplementedError
+
+    def _list(self, seq: Any) -> list[str]:
+        return [self._expression(e) for e in self._trees.expressions(seq)]
+
+    def _expression(self, e: Node) -> str:
+        if e.kind == "AttributeReference":
+            if e.id not in self._names:
+                raise Unprintable(f"column {e.name} of elsewhere")
+            return quoted(self._names[e.id])
+        if e.kind in NOT_SQL:
+            raise Unprintable("a kernel, which runs in Python" if e.kind == "PythonUDF" else f"{e.jvm.prettyName()}, which runs in the JVM")
+        if e.kind in QUERIES:
+            raise Unprintable("a subquery in an option")
+        if e.stands_for:
+            return self._replaced(e)
+        if e.kind in EXPRESSIONS:
+            return EXPRESSIONS[e.kind](self, e)
+        if e.kind in TRANSPARENT:
+            return self._expression(e.children[0])
+        if e.more and e.kind not in TIMES:
+            raise Unprintable(f"{e.jvm.prettyName()}(), which does not say all that it does")
+        texts = [self._expression(child) for child in e.children]
+        if e.kind in TRYING and e.tries:  # prints itself as the operator that fails
+            return f"{TRYING[e.kind]}({', '.join(texts)})"
+        return f"({e.sql(*texts)})" if e.kind in OPEN else e.sql(*texts)
+
+    def _replaced(self, e: Node) -> str:
+        """A function that stands for other expressions. Its parameters may be older than what the analyzer made of these, as with
+        nullif(); but what these do not do is fail where the function gives NULL, and they do not print that.
+        """
+        function = str(e.jvm.prettyName())
+        if not function.startswith("try_"):
+            try:
+                return self._expression(e.children[0])
+            except Unprintable:
+                pass
+        return f"{function}({', '.join(self._list(e.jvm.parameters()))})"
+
+    def _type(self, e: Node) -> str:
+        return ANY_ZONE.sub("TIMESTAMP_LTZ", e.type) if self._local else e.type
+
+    def _constant(self, e: Node) -> str:
+        if e.value is None:
+            return "NULL" if e.type == "VOID" else f"CAST(NULL AS {self._type(e)})"
+        if e.type == "STRING":
+            return literal(e.value)
+        if e.type == "BIGINT" and int(e.value) == LOWEST:  # few parsers read it
+            return f"({LOWEST + 1}L - 1L)"
+        if e.type == "TIMESTAMP":  # its text would mean another moment in another time zone
+            return f"timestamp_micros({e.value}L)"
+        return e.sql()
+
+    def _cast(self, e: Node) -> str:
+        inner = self._expression(e.children[0])
+        return inner if e.type == "VOID" else f"{'TRY_' if e.tries else ''}CAST({inner} AS {self._type(e)})"
+
+    def _raise_error(self, e: Node) -> str:
+        parameters = e.children[1]
+        texts = [self._expression(c) for c in parameters.children] if parameters.kind == "CreateMap" else []
+        if len(texts) != 2:
+            raise Unprintable("raise_error with parameters")
+        return f"raise_error({texts[1]})"
+
+    def _part(self, e: Node) -> str:
+        return f"extract({PARTS[e.kind]} FROM {self._expression(e.children[0])})"
+
+    def _with_options(self, e: Node) -> str:
+        return f"{WITH_OPTIONS[e.kind]}({', '.join([self._expression(e.children[0]), *_options(e)])})"
+
+    def _with_schema(self, e: Node) -> str:
+        schema = literal(str(e.jvm.schema().sql()))
+        return f"{WITH_SCHEMA[e.kind]}({', '.join([self._expression(e.children[0]), schema, *_options(e)])})"
+
+    def _variant_get(self, e: Node) -> str:
+        texts = [*map(self._expression, e.children), literal(str(e.jvm.targetType().sql()))]
+        return f"{'' if e.jvm.failOnError() else 'try_'}variant_get({', '.join(texts)})"
+
+    def _like_some(self, e: Node) -> str:
+        patterns = e.jvm.patterns()
+        texts = [patterns.apply(i) for i in range(patterns.length())]
+        said = ", ".join("NULL" if text is None else literal(str(text.toString())) for text in texts)
+        return f"({self._expression(e.children[0])} {PATTERNS[e.kind]} ({said}))"
+
+    def _collate(self, e: Node) -> str:
+        inner, collation = e.children  # as a function it is Spark's alone
+        return f"({self._expression(inner)} COLLATE {collation.sql()})"
+
+    def _named_struct(self, e: Node) -> str:
+        return f"named_struct({', '.join(self._expression(c) for c in e.children)})"
+
+    def _field(self, e: Node) -> str:
+        inner = self._expression(e.children[0])
+        inner = inner if e.children[0].kind in ("AttributeReference", "NamedLambdaVariable", "GetStructField") else f"({inner})"
+        return f"{inner}.{quoted(e.name)}"
+
+    def _lambda(self, e: Node) -> str:
+        self._depth += 1
+        function, *arguments = e.children
+        for argument in arguments:
+            name = f"{argument.name}_{self._depth}"
+            while not self._free(name) or name.lower() in self._taken:  # a column of the user's
+                name += "_"
+            self._names[argument.id] = name
+        names = [self._variable(a) for a in arguments]
+        head = names[0] if len(names) == 1 else f"({', '.join(names)})"  # in parentheses, one is no list
+        text = f"{head} -> {self._expression(function)}"
+        self._depth -= 1
+        return text
+
+    def _variable(self, e: Node) -> str:
+        return quoted(self._names[e.id])
+
+    def _with(self, e: Node) -> str:
+        child, *definitions = e.children
+        self._common |= {str(d.jvm.id().toString()): self._expression(d.children[0]) for d in definitions}
+        return self._expression(child)
+
+    def _reference(self, e: Node) -> str:
+        return f"({self._common[str(e.jvm.id().toString())]})"
+
+    def _subquery(self, e: Node) -> str:
+        return f"(SELECT * FROM {self._relation(self._trees.operator(e.jvm.plan()))})"
+
+    def _aggregated(self, e: Node) -> str:
+        function, *only = e.children
+        text = self._expression(function)
+        if function.kind in ("First", "Last") and function.jvm.ignoreNulls():
+            text = f"{text[:-1]}, true)"  # else lost
+        if e.jvm.isDistinct():
+            text = text.replace("(", "(DISTINCT ", 1)
+        return text + (f" FILTER (WHERE {self._expression(only[0])})" if only else "")
+
+    def _over(self, e: Node) -> str:
+        function, spec = e.children
+        *keys, frame = spec.children
+        offset = function.kind in ("Lag", "Lead")
+        if offset:  # prints itself with a negative offset and a frame, which no parser takes
+            texts = [self._expression(child) for child in function.children]
+            text = f"{function.kind.lower()}({', '.join(texts)})" + (" IGNORE NULLS" if function.jvm.ignoreNulls() else "")
+        else:
+            text = self._expression(function)
+        by = [self._expression(k) for k in keys if k.kind != "SortOrder"]
+        order = [self._expression(k) for k in keys if k.kind == "SortOrder"]
+        parts = [f"PARTITION BY {', '.join(by)}"] * bool(by) + [f"ORDER BY {', '.join(order)}"] * bool(order)
+        rows = [] if offset else [PRECEDING.sub(r"\1 PRECEDING", frame.sql())]
+        return f"{text} OVER ({' '.join([*parts, *rows])})"
+
+
+def _options(e: Node) -> list[str]:
+    """The options of a function, which are no children, as its last argument; none where it has none."""
+    options, given = e.jvm.options().iterator(), list[str]()
+    while options.hasNext():
+        pair = options.next()
+        given += [literal(str(pair._1())), literal(str(pair._2()))]
+    return [f"map({', '.join(given)})"] if given else []
+
+
+EXPRESSIONS: dict[str, Callable[[ExpressionPrinter, Node], str]] = {
+    "Literal": ExpressionPrinter._constant,
+    "Cast": ExpressionPrinter._cast,
+    "RaiseError": ExpressionPrinter._raise_error,
+    "Collate": ExpressionPrinter._collate,
+    "CreateNamedStruct": ExpressionPrinter._named_struct,
+    "GetStructField": ExpressionPrinter._field,
+    "LambdaFunction": ExpressionPrinter._lambda,
+    "NamedLambdaVariable": ExpressionPrinter._variable,
+    "With": ExpressionPrinter._with,
+    "CommonExpressionRef": ExpressionPrinter._reference,
+    "VariantGet": ExpressionPrinter._variant_get,
+    **dict.fromkeys(WITH_OPTIONS, ExpressionPrinter._with_options),
+    **dict.fromkeys(WITH_SCHEMA, ExpressionPrinter._with_schema),
+    **dict.fromkeys(PATTERNS, ExpressionPrinter._like_some),
+    "ScalarSubquery": ExpressionPrinter._subquery,
+    "AggregateExpression": ExpressionPrinter._aggregated,
+    "WindowExpression": ExpressionPrinter._over,
+    **dict.fromkeys(PARTS, ExpressionPrinter._part),
+}

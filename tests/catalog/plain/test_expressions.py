@@ -1,0 +1,140 @@
+"""Expressions of a call in its plain SQL mean there what they mean in the call, whatever Spark would print; or they are refused in words."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import streamtime
+
+ROWS = r"""SELECT * FROM VALUES
+    (1, 'deleted', TIMESTAMP '2024-01-01 10:00:00', TIMESTAMP '2024-01-01 09:30:00', array(1, 2), '{"at":"2024-01-01 00:00:00","n":3}', 5),
+    (1, 'del%', TIMESTAMP '2024-01-01 12:00:00', TIMESTAMP '2024-01-01 10:30:00', array(1, 5), '{"at":"2024-12-30 00:00:00","n":4}', 1),
+    (2, 'a\\b', TIMESTAMP '2024-12-30 12:00:00', TIMESTAMP '2024-01-02 09:30:00', array(3), '2024-03-01 04:05:06', 2),
+    (3, NULL, TIMESTAMP '2024-12-31 12:00:00', NULL, NULL, NULL, NULL)
+    AS t(k, status, ts, started, xs, body, x_1)"""
+CONDITIONS = [
+    # operators that print themselves without parentheses
+    "ts - (started + INTERVAL 1 HOUR) > INTERVAL 0 HOUR",
+    "ts - (started - INTERVAL 1 HOUR) > INTERVAL 2 HOUR",
+    "ts - (started + INTERVAL 1 MONTH) > INTERVAL 0 HOUR",
+    "date_diff(DATE(ts), DATE(started) + INTERVAL 2 DAY) > 0",
+    "(status LIKE 'del%') IS TRUE",
+    "(status ILIKE 'DEL%') IS NOT TRUE",
+    "NOT (status LIKE 'del!%' ESCAPE '!')",
+    "(status LIKE 'a%') = (k = 2)",
+    # a variable by the name of a column
+    "exists(xs, x -> x > x_1)",
+    "aggregate(transform(xs, x -> x + x_1), 0, (x, y) -> x + y) > 8",
+    # options, schemas, patterns, types
+    "to_csv(struct(k, status), map('sep', ';')) = '1;deleted'",
+    "to_json(struct(ts), map('timestampFormat', 'yyyy')) = '{\"ts\":\"2024\"}'",
+    "to_xml(struct(k), map('rowTag', 'row')) LIKE '<row>%'",
+    "from_json(body, 'at TIMESTAMP, n INT').n = 3",
+    "from_json(body, 'MAP<STRING, STRING>')['n'] = '3'",
+    "from_json(body, 'at TIMESTAMP, `o dd` INT', map('timestampFormat', 'yyyy-MM-dd HH:mm:ss')).at > started",
+    "from_csv('1;x', 'a INT, b STRING', map('sep', ';')).a = k",
+    "variant_get(try_parse_json(body), '$.n', 'int') = 3",
+    "try_variant_get(try_parse_json(body), '$.at', 'date') IS NULL",
+    "status LIKE ANY ('a%', 'de%')",
+    "status LIKE ALL ('%d%', 'de%')",
+    "status NOT LIKE ANY ('a%', 'de%')",
+    "status NOT LIKE ALL ('x%', 'dele%')",
+    r"status LIKE ANY ('a\\\\\\\\%')",
+    # NULL where others fail
+    "try_element_at(xs, 2) = 2",
+    "try_to_timestamp(body) IS NULL",
+    "try_to_timestamp(body, 'yyyy-MM-dd HH:mm:ss') > started",
+    "try_make_timestamp(2024, k, 31, 0, 0, 0) IS NULL",
+    "try_cast(body AS TIMESTAMP) IS NULL",
+    "try_divide(k, x_1 - 5) IS NULL",
+    # parts of times, and times of text
+    "extract(YEAROFWEEK FROM ts) = 2025",
+    "extract(DAYOFWEEK_ISO FROM ts) = 1",
+    "extract(SECOND FROM started) = 0 AND extract(MINUTE FROM ts - started) = 30",
+    "date_part('QUARTER', ts) = 4",
+    "to_timestamp('2024-06', 'yyyy-MM') < ts",
+    "to_date('2024-06', 'yyyy-MM') < ts",
+    "unix_timestamp(ts) - unix_timestamp(started) > 5000",
+    "make_timestamp(2024, 6, k, 0, 0, 0) < ts",
+    "date_trunc('MONTH', ts) = date_trunc('MONTH', started)",
+    "timestampdiff(HOUR, started, ts) > 1",
+    "timestampadd(HOUR, 1, started) > ts",
+    "date_format(from_utc_timestamp(ts, 'Asia/Tokyo'), 'HH') = '21'",
+    # and what else stands in conditions
+    "status RLIKE '^del'",
+    r"regexp_extract(status, '(.)\\\\\\\\(.)', 2) = 'b'",
+    "split(status, 'l')[0] = 'de'",
+    "nullif(k, 1) IS NULL",
+    "k BETWEEN x_1 - 1 AND x_1 + 1",
+    "CASE WHEN k = 1 THEN status WHEN k = 2 THEN body END IS NOT NULL",
+    "filter(xs, x -> x > 1)[0] = element_at(map(1, 2), 1)",
+    "ceil(k / 2) = 1 AND round(2.5BD * k, 0) > 2",
+    "ltrim('0', concat('00', k)) = '1' AND overlay(status PLACING 'x' FROM 1) LIKE 'x%'",
+    "named_struct('a', k).a IN (1, 3) AND struct(k, status) <> struct(1, 'del%')",
+]
+CALL = "FILTER_CHANGES(TABLE(told) PARTITION BY k ORDER BY ts, condition => '{}')"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def told(spark: SparkSession) -> None:
+    spark.sql(ROWS).createOrReplaceTempView("told")
+
+
+def _call(condition: str) -> str:
+    return CALL.format(condition.replace("'", r"\'"))
+
+
+@pytest.mark.parametrize("start", range(0, len(CONDITIONS), 13))
+def test_an_expression_means_the_same_in_plain_sql(spark: SparkSession, start: int) -> None:
+    some = range(start, min(start + 13, len(CONDITIONS)))
+    text = " UNION ALL ".join(f"SELECT {i} AS nr, * FROM {_call(CONDITIONS[i])}" for i in some)
+    called, plain = (sorted(map(str, spark.sql(one).collect())) for one in (text, streamtime.compile(spark, text)))
+    assert plain == called
+    kept = {i for i in some if any(f"nr={i}," in row for row in called)}
+    assert kept == set(some), [CONDITIONS[i] for i in some if i not in kept]  # a condition that keeps nothing compares nothing
+
+
+@pytest.mark.parametrize("condition", ["EXISTS (SELECT 1 FROM told)", "k IN (SELECT k FROM told)"])
+def test_a_subquery_in_an_option_has_no_plain_sql(spark: SparkSession, condition: str) -> None:
+    with pytest.raises(AnalysisException, match="a subquery in an option"):
+        streamtime.compile(spark, f"SELECT * FROM {_call(condition)}")
+
+
+def test_where_timestamp_is_a_local_type_here_the_text_says_which_one_it_means(spark: SparkSession) -> None:
+    text = f"SELECT * FROM {_call('CAST(body AS TIMESTAMP_LTZ) IS NULL')}"
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        plain = streamtime.compile(spark, text)
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
+    assert "AS TIMESTAMP_LTZ)" in plain
+    assert "under spark.sql.timestampType = TIMESTAMP_NTZ" in plain
+    assert "AS TIMESTAMP)" in streamtime.compile(spark, text)
+
+
+def test_where_backslashes_are_read_as_they_stand_a_text_that_has_some_is_refused(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    try:
+        with pytest.raises(AnalysisException, match="escapedStringLiterals"):
+            streamtime.compile(
+                spark, "SELECT * FROM FILTER_CHANGES(TABLE(told) PARTITION BY k ORDER BY ts, condition => \"status RLIKE '\\d'\")"
+            )
+        assert streamtime.compile(spark, f"SELECT * FROM {CALL.format('k = 1')}")
+    finally:
+        spark.conf.unset("spark.sql.parser.escapedStringLiterals")
+
+
+def test_a_field_of_a_variant_is_no_parameter(spark: SparkSession) -> None:
+    rows = "TABLE(SELECT k, ts, v:n::INT AS n FROM (SELECT *, try_parse_json(body) AS v FROM told)) PARTITION BY k ORDER BY ts"
+    text = f"SELECT * FROM FILTER_CHANGES({rows}, condition => 'n > 3')"
+    called, plain = (sorted(map(str, spark.sql(one).collect())) for one in (text, streamtime.compile(spark, text)))
+    assert plain == called != []
+
+
+def test_totals_of_structs_whose_fields_have_odd_names(spark: SparkSession) -> None:
+    rows = "TABLE(SELECT k, ts, x_1, named_struct('unit-price', k) AS s FROM told) PARTITION BY k ORDER BY x_1, time => 'ts'"
+    text = f"SELECT * FROM SESSION_UPDATES({rows}, gap => INTERVAL 1 DAY, aggregates => 'first(s) AS one, last(s) AS other')"
+    called, plain = (sorted(map(str, spark.sql(one).collect())) for one in (text, streamtime.compile(spark, text)))
+    assert plain == called != []
