@@ -28,6 +28,7 @@ from streamtime.maintained.units import LARGE, Cut, Evaluation, joined_by, toget
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
 
+COUNT = "streamtime_count"  # of the rows that came with a key
 EXACT = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType, T.TimestampType, T.TimestampNTZType)
 NARROW, WIDE = 30, 37  # digits of a sum that is kept, and of one to which another is added: DECIMAL has 38
 
@@ -67,15 +68,15 @@ class KeyedRows:
         """Which rows come, go, or are others, by their keys."""
         by_key = self._by_key().persist()
         self.evaluation.kept.append(by_key)
-        count, most, inserted = by_key.agg(F.count("*"), F.max("came"), F.count_if(F.col(OP) == "inserted")).collect()[0]
+        count, most, inserted = by_key.agg(F.count("*"), F.max(COUNT), F.count_if(F.col(OP) == "inserted")).collect()[0]
         names = [self.query.columns[i] for i in self.keys]
         units = by_key.select(*[F.col(quoted(c)).alias(f"u{n}") for n, c in enumerate(names)])
-        twins = by_key.where("came > 1").select(*map(quoted, names), "came") if (most or 0) > 1 else None
+        twins = by_key.where(f"{COUNT} > 1").select(*map(quoted, names), COUNT) if (most or 0) > 1 else None
         if twins is None and inserted:  # of a key that the table has already
             new = Cut(tuple(c.lower() for c in names), units.where(by_key[OP] == "inserted"), inserted)
             twins = new.keep(target).select(*map(quoted, names), F.lit(2))
         twin = None if twins is None else twins.first()
-        changes = by_key.where(F.col(OP).isNotNull()).drop("came")
+        changes = by_key.where(F.col(OP).isNotNull()).drop(COUNT)
         return JudgedUnits(changes, None, Cut(tuple(c.lower() for c in names), units, count), None if twin is None else tuple(twin))
 
     def _by_key(self) -> DataFrame:
@@ -104,7 +105,8 @@ class KeyedRows:
         else:
             old = [F.col("old").getField(f"c{i}").alias(f"o{i}") for i in range(len(columns))]
             both, how = one.select("came", there, *shown, *old), difference(made, gone)
-        return both.select(*[c.alias(n) for c, n in zip(columns, self.query.columns, strict=True)], how.alias(OP), "came")
+        named = [c.alias(n) for c, n in zip(columns, self.query.columns, strict=True)]
+        return both.select(*named, how.alias(OP), F.col("came").alias(COUNT))
 
     @property
     def shows_all(self) -> bool:

@@ -11,7 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.errors import ArithmeticException
+from pyspark.errors import (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -24,7 +30,7 @@ from streamtime.maintained.receipt import Last, Receipt, written
 from streamtime.maintained.snapshots import NAME, ChangedTable, full_name, table
 from streamtime.maintained.target import FEW, Target, asking_session, nameable, own_session
 from streamtime.maintained.units import Cut, Evaluation, together, unfollowed, widest
-from streamtime.sql.call.errors import CallError, did_you_mean, listed
+from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed
 from streamtime.sql.call.names import Names
 from streamtime.sql.rows.columns import orderable
 from streamtime.sql.syntax.text import quoted
@@ -33,6 +39,8 @@ from streamtime.statements.query import is_remote, with_calls
 
 SETTINGS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")  # under others a query has another result
 POLICIES = ("auto", "incremental", "full")
+OF_VALUES = (ArithmeticException, NumberFormatException, DateTimeException, ArrayIndexOutOfBoundsException, SparkRuntimeException)
+COUNT = "streamtime_count"  # of rows with one key
 
 
 def maintain(
@@ -216,6 +224,8 @@ class _Run:
                 return self._incremental()
             except Unreadable as error:
                 reason = f"The query cannot be followed: {error}."
+            except OF_VALUES as error:  # of a row that the query leaves out, perhaps
+                reason = f"What changed cannot be computed by itself: {gist(error)}."
         if self.policy == "incremental" and self.last is not None:
             raise CallError(NAME, "`policy`", f"'incremental' is not possible: {reason}", "Use policy='auto'.")
         return _Plan("full", reason or "policy='full' asks for it.", predicted=self._predicted(1.0, "many anew"))
@@ -258,14 +268,14 @@ class _Run:
         if not totals.exact or [self.query.columns[i] for i in totals.keys] != list(self.units):
             return None
         try:
-            return totals.judged(self.session.table(self.target.name))
+            return totals.judged(self.target.rows())
         except ArithmeticException:  # what came may have no sum, where all that is there has one
             return None
 
     def _rows(self) -> JudgedUnits | None:
         """The rows that come and go, where the query says them of those that changed."""
         rows = KeyedRows.of(self.evaluation, self.key) if self.key is not None else None
-        judged = None if rows is None else rows.judged(self.session.table(self.target.name))
+        judged = None if rows is None else rows.judged(self.target.rows())
         if judged is not None and judged.twin is not None:
             raise self._twin(*judged.twin)
         return judged
@@ -363,7 +373,8 @@ class _Run:
         return rows
 
     def _refuse_twins(self, rows: DataFrame) -> None:
-        twin = rows.groupBy(*map(quoted, self.key or ())).count().where("count > 1").first()
+        by_key = rows.groupBy(*map(quoted, self.key or ())).agg(F.count("*").alias(COUNT))
+        twin = by_key.where(f"{COUNT} > 1").first()
         if twin is not None:
             raise self._twin(*twin)
 

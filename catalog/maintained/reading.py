@@ -32,6 +32,7 @@ from streamtime.maintained.nodes import (
     in_text,
     leaves_of,
 )  # fmt: skip
+from streamtime.maintained.refusing import refuse_changing, refuse_long_names, refuse_other_rows
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import parts
 from streamtime.sql.syntax.text import quoted
@@ -39,12 +40,6 @@ from streamtime.sql.syntax.tokens import Span
 from streamtime.statements.calls import Call as Written
 from streamtime.statements.calls import Malformed, TableArgument
 from streamtime.statements.query import query
-
-CHANGING = {  # what gives another answer to the same rows
-    "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id", "tablesample", "now", "current_date",
-    "current_timestamp", "current_time", "localtimestamp", "curdate", "unix_timestamp", "input_file_name", "spark_partition_id",
-    "current_user", "user", "session_user", "current_catalog", "current_database", "current_schema",
-}  # fmt: skip
 
 
 def read(spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, Any]]) -> Query:
@@ -56,7 +51,7 @@ def read(spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, An
     schema = query(spark, text).schema
     read_query = Query(text, columns=tuple(schema.names), kinds=tuple(f.dataType for f in schema.fields))
     try:
-        reader.refuse_changing()
+        refuse_changing(reader.statement)
         root = reader.node([(0, len(text))])
         reader.all_leaves()
         if unread := set(reader.leaves) - {leaf.span for leaf in leaves_of(root)}:
@@ -84,16 +79,6 @@ class _Reader(CallReader):
         self.leaves: dict[Span, Leaf] = {}
         self.nodes: dict[tuple[Span, ...], Node] = {}
         self.types: dict[tuple[Span, ...], dict[str, str]] = {}
-
-    def refuse_changing(self) -> None:
-        """What gives another answer to the same rows."""
-        source = self.statement
-        for i, token in enumerate(source.tokens):
-            if token.kind != "word" or token.name not in CHANGING or source.is_field(i):
-                continue
-            called = source.word(i + 1) == "(" and (token.name != "unix_timestamp" or source.closing.get(i + 1) == i + 2)
-            if called or token.name.startswith(("current_", "localtimestamp")):
-                raise Unreadable(f"`{token.text}` gives another answer each time it is asked")
 
     def kinds(self, node: Node) -> Mapping[str, str]:
         """The types of a node's columns, by their names in lower case."""
@@ -138,6 +123,8 @@ class _Reader(CallReader):
                 is_cte = not table.args.get("db") and table.name.lower() in defined
                 if isinstance(table.this, exp.Identifier) and not is_cte and _call_of(table, self.calls) is None:
                     self.leaf(table)
+                    refuse_other_rows(table)
+            refuse_long_names(self.parsed(spans))
         for rows in arguments:
             if rows.is_name:
                 self.argument(rows)

@@ -54,6 +54,7 @@ class Target:
         self.made = uuid.uuid4().hex[:12]  # which table of this name it is, where this run makes it; else `last` says it
         self.there = self.asking.catalog.tableExists(name)
         self.log = self.commits(RECENT) if self.there else []  # as it was when the run began
+        self.version = int(self.log[0]["version"]) if self.there else -1  # its newest commit; -1 where it is not there
 
     # -- what its log says
 
@@ -87,10 +88,10 @@ class Target:
                 return last, f"Somebody else wrote to the table: commit {row['version']}, {row['operation']}."
         return last, ""
 
-    @property
-    def version(self) -> int:
-        """Its newest commit; -1 where it is not there."""
-        return int(self.log[0]["version"]) if self.there else -1
+    def rows(self) -> DataFrame:
+        """All of its rows, as they were when the run began: another run may write meanwhile."""
+        as_they_were: DataFrame = self.session.read.option("versionAsOf", self.version).table(self.name)
+        return as_they_were
 
     @property
     def _application(self) -> str:
@@ -122,7 +123,7 @@ class Target:
 
     def replace_few(self, units: DataFrame, fresh: DataFrame, receipt: Receipt, label: str) -> Receipt:
         """Put fresh rows in the place of all rows of some units, which a condition can name."""
-        writer = fresh.write.format("delta").mode("overwrite").option("replaceWhere", one_of(units.schema, units.collect()))
+        writer = fresh.write.format("delta").mode("overwrite").option("replaceWhere", one_of(units.schema, _values(units)))
         return self._written(writer, receipt, label)
 
     def put(self, differing: DataFrame, units: Sequence[str], few: bool, receipt: Receipt, label: Callable[[Receipt], str]) -> Receipt:
@@ -130,7 +131,7 @@ class Target:
         the units. They are looked at several times.
         """
         keys = differing.select(*map(quoted, units), OP)
-        named = keys.collect() if few else []
+        named = _values(keys) if few else []
         counted = named if few else differing.groupBy(OP).count().collect()
         counts = Counter(row[OP] for row in named) if few else Counter({row[OP]: row["count"] for row in counted})
         receipt = receipt.wrote(counts)
@@ -175,8 +176,7 @@ class Target:
 
     def differing(self, units: DataFrame, small: bool, fresh: DataFrame) -> DataFrame:
         """Of some units, the rows that come in, are others than before, or go, and which; of one that goes, the columns of its unit."""
-        table = self.session.table(self.name)
-        old = table.select(*[F.col(quoted(c)).alias(f"o{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("there"))
+        old = self.rows().select(*[F.col(quoted(c)).alias(f"o{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("there"))
         made = fresh.select(*[F.col(quoted(c)).alias(f"c{i}") for i, c in enumerate(fresh.columns)], F.lit(True).alias("made"))
         places = [fresh.columns.index(c) for c in units.columns]
         ours = [f"o{i}" for i in places]
@@ -219,7 +219,7 @@ class Target:
         """The units whose rows go, as rows of the source. Those alone that the table has: a MERGE of Delta 4.4.0 whose source rows match
         nothing fails where one of them is for no clause ("Unexpected row").
         """
-        there = self.session.table(self.name).select(*[F.col(quoted(c)).alias(f"t{i}") for i, c in enumerate(units.columns)])
+        there = self.rows().select(*[F.col(quoted(c)).alias(f"t{i}") for i, c in enumerate(units.columns)])
         gone = units.join(there, _same(units, units.columns, there, there.columns), "left_semi")  # null-safe
         empty = [F.col(quoted(f.name)) if f.name in units.columns else F.lit(None) for f in fresh.schema.fields]
         typed = [column.cast(f.dataType).alias(f.name) for column, f in zip(empty, fresh.schema.fields, strict=True)]
@@ -312,8 +312,15 @@ def _struct(values: Sequence[str]) -> str:
     return f"named_struct({', '.join(fields)})"
 
 
+def _values(df: DataFrame) -> list[Any]:
+    """The rows, dates as text: Python's are of the years 1 to 9999."""
+    far = {f.name for f in df.schema.fields if isinstance(f.dataType, T.DateType)}
+    rows: list[Any] = df.select(*[F.col(quoted(c)).cast("string").alias(c) if c in far else F.col(quoted(c)) for c in df.columns]).collect()
+    return rows
+
+
 def _value(value: Any, kind: T.DataType) -> str:
-    if isinstance(value, str):
+    if isinstance(value, str) and isinstance(kind, T.StringType):
         return literal(value)
     if isinstance(kind, T.IntegerType | T.LongType) and value is not None and value > -(1 << 31):  # the least ones have no literals
         return f"{value}L" if isinstance(kind, T.LongType) else str(value)

@@ -91,18 +91,24 @@ def apply_changes(
     return applier.applied(None if batch_id is None else (f"{app_id}:{batch_id}", 0))
 
 
-def changes_writer(target: str, **options: Any) -> Callable[[DataFrame, int], None]:
+def changes_writer(
+    target: str,
+    *,
+    keys: str | Sequence[str],
+    sequence_by: str | Sequence[str],
+    deleted: str | None = None,
+    scd: int = 1,
+    app_id: str | None = None,
+) -> Callable[[DataFrame, int], None]:
     """What a stream of changes needs: `changes.writeStream.foreachBatch(streamtime.changes_writer("shop.customers", keys="id", ..))`.
 
-    `options` are those of `apply_changes`. Each micro-batch is applied once, known by the query's id, which its checkpoint keeps.
+    The options are those of `apply_changes`. Each micro-batch is applied once, known by the query's id, which its checkpoint keeps.
     """
 
     def write(df: DataFrame, number: int) -> None:
         spark = df.sparkSession
-        app = query_id(spark, options.get("app_id"), NAME, "Add app_id='my query'.")
-        given = {name: value for name, value in options.items() if name != "app_id"}
-        keys, sequence = _listed(given.pop("keys")), _listed(given.pop("sequence_by"))
-        applier = _Applier(spark, target, df, keys, sequence, given.pop("deleted", None), given.pop("scd", 1))
+        app = query_id(spark, app_id, NAME, "Add app_id='my query'.")
+        applier = _Applier(spark, target, df, _listed(keys), _listed(sequence_by), deleted, scd)
         applier.applied((f"stream:{app}", number))
 
     return write
@@ -255,6 +261,8 @@ class _Applier:
             raise CallError(NAME, "`target`", f"the table {self.target} has no column {listed(missing)}", "It must have keys and sequence.")
         if added := [f for f in self.schema.fields if f.name.lower() not in has]:
             columns = T.StructType([T.StructField(f.name, f.dataType) for f in added])
+            if needs_mapping(columns):
+                self.spark.sql(f"ALTER TABLE {self.target} SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
             self.spark.sql(f"ALTER TABLE {self.target} ADD COLUMNS ({ddl(columns)})")
 
     def _created(self, name: str, statement: str) -> None:

@@ -130,11 +130,11 @@ def of_values(values: list[Any]) -> Ints:
 
 
 def without_times(kind: pa.DataType) -> pa.DataType:
-    """The type with numbers for the times in it: Python knows no times beyond the year 9999."""
+    """The type with numbers for the times in it: Python knows no times beyond the year 9999. Its fields may be null: in a null they are."""
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(without_times(field.type)) for field in kind])
+        return pa.struct([field.with_type(without_times(field.type)).with_nullable(True) for field in kind])
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(without_times(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(without_times(kind.value_type)).with_nullable(True))
     if pa.types.is_temporal(kind):
         return pa.int32() if kind.bit_width == 32 else pa.int64()
     return kind

@@ -16,12 +16,13 @@ from support import maintained as cases
 
 import streamtime
 from streamtime import CallError
-from streamtime.maintained import command, costs, snapshots
+from streamtime.maintained import command, costs, maintaining, snapshots
+from streamtime.maintained import target as target_
 from streamtime.maintained.receipt import Last, Receipt, said, written
 from streamtime.maintained.target import Target
 from streamtime.shell import cli
 
-HERE = ("by_day", "star", "keyed", "joined", "ranked", "both", "firsts", "as_of")  # the others have `run.py sweep`
+HERE = ("by_day", "star", "keyed", "joined", "firsts", "windows", "ranked", "both", "as_of")  # the others have `run.py sweep`
 
 
 def test_a_maintained_table_is_what_its_query_says_after_random_commits(spark: SparkSession, schema: str, thorough: bool) -> None:
@@ -100,6 +101,7 @@ def test_what_a_run_did_is_in_the_log_and_is_said_before_it_is_done(spark: Spark
             "SELECT * FROM DEDUPLICATE(TABLE({s}.t) PARTITION BY k ORDER BY v, time => 'ts', within => INTERVAL 1 DAY)",
             "it follows stream time, which runs over the rows of all keys",
         ),
+        ("SELECT k FROM {s}.t WHERE ts >= TIMESTAMP ' Yesterday'", "TIMESTAMP ' Yesterday'` is another moment each time"),
         ("SELECT * FROM {s}.plain", "has no change data feed"),
     ],
 )
@@ -305,6 +307,87 @@ def test_what_a_run_took_says_most_of_what_less_is_known_of() -> None:
     assert costs.learned({"size": 1e9}, ran(1, 3.0), 2000) == {"size": 1e9}  # of a run before costs were known
 
 
+def test_names_times_and_values_that_were_overlooked(spark: SparkSession, schema: str) -> None:
+    """Found by a reader: columns by the names of ours, days beyond Python's years, values that only the rows left out have."""
+    columns = "count BIGINT, came STRING, day DATE, v INT"
+    spark.sql(f"CREATE TABLE {schema}.t ({columns}) {cases.FEED}")
+    spark.sql(f"INSERT INTO {schema}.t VALUES (1, 'a', DATE '2024-01-01', 1), (2, 'b', NULL, 2)")
+    queries: dict[str, tuple[str, str | None]] = {
+        "ours": (f"SELECT count, came, v FROM {schema}.t", "count"),
+        "days": (f"SELECT day, count(*) AS n, avg(v) AS mean FROM {schema}.t GROUP BY day", None),
+        "far": (f"SELECT day, count(*) AS n FROM {schema}.t GROUP BY day", None),
+    }
+    for name, (text, key) in queries.items():
+        streamtime.maintain(spark, f"{schema}.{name}", text, key=key)
+    spark.sql(f"INSERT INTO {schema}.t VALUES (3, NULL, DATE '+10000-01-01', 1), (4, 'came', DATE '-0044-03-15', 2), (5, 'x', NULL, 3)")
+    for name, (text, key) in queries.items():
+        done = streamtime.maintain(spark, f"{schema}.{name}", text, key=key, policy="incremental", shadow=True)
+        assert (done.way, done.touched, done.shadow) == ("incremental", 3, 0), name
+    spark.sql(f"INSERT INTO {schema}.t VALUES (5, 'twin', NULL, 3)")
+    with pytest.raises(CallError, match="the result has 2 rows with count = 5"):
+        streamtime.maintain(spark, f"{schema}.ours", *queries["ours"][:1], key="count")
+    divided = f"SELECT 100 / v AS part, avg(count) AS mean FROM {schema}.t WHERE v <> 0 GROUP BY 100 / v"
+    streamtime.maintain(spark, f"{schema}.divided", divided)
+    spark.sql(f"INSERT INTO {schema}.t VALUES (6, 'y', NULL, 0), (7, 'z', NULL, 1)")
+    done = streamtime.maintain(spark, f"{schema}.divided", divided, shadow=True)
+    assert (done.way, done.shadow) == ("full", 0)
+    assert "What changed cannot be computed by itself" in done.why
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT {s}.t.k FROM {s}.t", "a column has the schema of its table before it, .*t.k. Write t.k."),
+        ("SELECT k FROM {s}.t VERSION AS OF 0", "reads t as it was at another time, or a sample of it. Make a table"),
+        ("SELECT k FROM {s}.t TABLESAMPLE (50 PERCENT)", "reads t as it was at another time, or a sample of it. Make a table"),
+    ],
+)
+def test_a_query_that_no_other_rows_may_stand_in_for_is_refused(spark: SparkSession, shared: str, text: str, message: str) -> None:
+    with pytest.raises(CallError, match=message):
+        streamtime.maintain(spark, f"{shared}.refused", text.format(s=shared))
+    assert not spark.catalog.tableExists(f"{shared}.refused")
+
+
+def test_the_receipt_says_in_how_many_rows_a_table_differs(spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark.sql(f"CREATE TABLE {schema}.t (k INT) {cases.FEED}")
+    spark.sql(f"INSERT INTO {schema}.t VALUES (1), (1), (2), (NULL)")
+    text = f"SELECT k, count(*) AS n FROM {schema}.t GROUP BY k"
+    streamtime.maintain(spark, f"{schema}.m", text)
+    spark.sql(f"DELETE FROM {schema}.m WHERE k = 1")
+    spark.sql(f"INSERT INTO {schema}.m VALUES (3, 1)")
+    monkeypatch.setattr(target_, "WITHOUT_ROWS", ("",))  # nobody notices who else wrote
+    assert streamtime.maintain(spark, f"{schema}.m", text, shadow=True).shadow == 2
+
+
+def test_of_two_runs_at_the_same_time_one_writes(spark: SparkSession, schema: str) -> None:
+    spark.sql(f"CREATE TABLE {schema}.t (k INT, v INT) {cases.FEED}")
+    spark.sql(f"INSERT INTO {schema}.t VALUES (1, 1), (2, 2)")
+    for name, text, key in (("sums", "SELECT k, sum(v) AS v FROM {}.t GROUP BY k", None), ("rows", "SELECT k, v FROM {}.t", "k")):
+        query, table = text.format(schema), f"{schema}.{name}"
+        streamtime.maintain(spark, table, query, key=key)
+        spark.sql(f"INSERT INTO {schema}.t SELECT max(k) + 1, 1 FROM {schema}.t")
+        slow = maintaining._Run(spark, table, query, (key,) if key else None, "incremental", {})
+        quick = streamtime.maintain(spark, table, query, key=key)
+        try:
+            late = slow.done(shadow=True)
+        finally:
+            slow.close()
+        assert (quick.way != "repeated", late.way, late.shadow) == (True, "repeated", 0), name
+
+
+def test_auto_takes_the_way_that_is_expected_to_take_less(spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark.sql(f"CREATE TABLE {schema}.t (k INT) {cases.FEED}")
+    spark.sql(f"INSERT INTO {schema}.t VALUES (1), (2)")
+    text = f"SELECT k, count(*) AS n FROM {schema}.t GROUP BY k"
+    streamtime.maintain(spark, f"{schema}.m", text)
+    for way, expected in (("full", {"incremental": 2.0, "full": 1.0}), ("incremental", {"incremental": 1.0, "full": 2.0})):
+        spark.sql(f"INSERT INTO {schema}.t VALUES (1), (3)")
+        monkeypatch.setattr(costs, "predicted", lambda *_, e=expected: e)
+        done = streamtime.maintain(spark, f"{schema}.m", text, shadow=True)
+        assert (done.way, done.predicted, done.shadow) == (way, expected, 0)
+        assert way == "incremental" or "2 touched values are so many of 2 rows that computing all is cheaper" in done.why
+
+
 def test_rows_that_stayed_are_not_counted_as_written(spark: SparkSession, schema: str) -> None:
     """Delta counts the rows of a file in which some were replaced as put out; no receipt does."""
     spark.sql(f"CREATE TABLE {schema}.c (k INT, ts TIMESTAMP) {cases.FEED}")
@@ -345,8 +428,8 @@ def _records_read(spark: SparkSession) -> dict[int, int]:
 
 
 def _held(spark: SparkSession) -> int:
-    """How much is kept in memory."""
-    return int(spark.sparkContext._jsc.getPersistentRDDs().size())  # type: ignore[union-attr]
+    """How many results Spark keeps."""
+    return int(spark._jsparkSession.sharedState().cacheManager().numCachedEntries())
 
 
 def test_a_table_that_is_made_anew_over_an_old_log_is_kept_up_to_date(spark: SparkSession, schema: str, tmp_path: Path) -> None:

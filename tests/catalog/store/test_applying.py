@@ -110,7 +110,8 @@ def test_columns_that_come_are_added_and_those_that_only_the_table_has_keep_thei
     table = f"{schema}.t"
     streamtime.apply_changes(spark, table, "SELECT 1 AS k, 1 AS seq, 'a' AS v", keys="k", sequence_by="seq")
     streamtime.apply_changes(spark, table, "SELECT 1 AS k, 2 AS seq, 7 AS n", keys="k", sequence_by="seq")
-    assert [tuple(r) for r in spark.table(table).collect()] == [(1, 2, "a", 7)]
+    streamtime.apply_changes(spark, table, "SELECT 1 AS k, 3 AS seq, 8 AS `o dd, {name}`", keys="k", sequence_by="seq")
+    assert [tuple(r) for r in spark.table(table).collect()] == [(1, 3, "a", 7, 8)]
 
 
 def test_a_change_feed_is_a_changelog(spark: SparkSession, schema: str) -> None:
@@ -129,6 +130,11 @@ def test_a_change_feed_is_a_changelog(spark: SparkSession, schema: str) -> None:
     assert [tuple(r) for r in rows] == [(1, "y"), (4, "d")]
     with pytest.raises(CallError, match="keeps history, and 1 has one row for a key"):
         streamtime.apply_changes(spark, f"{schema}.t", text, keys="k", sequence_by="seq")
+
+
+def test_an_option_that_the_writer_of_a_stream_does_not_have_is_an_error() -> None:
+    with pytest.raises(TypeError, match="delete"):
+        streamtime.changes_writer("t", keys="id", sequence_by="at", delete="op = 'D'")  # type: ignore[call-arg]
 
 
 def streamed(spark: SparkSession, folder: Path, name: str, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
