@@ -24,6 +24,8 @@ FILTERED, BY_NAME = "tests/sql/functions/test_filter_changes.py", "tests/sql/fun
 CHANGELOGS = f"{JOINED} {TOTALS}"
 STREAMED = "tests/udfs/changes"
 ADDED = "tests/catalog/maintained/test_additive.py"
+EXPRESSIONS = "tests/catalog/plain/test_expressions.py"
+MAINTAINED = "tests/catalog/maintained/test_maintaining.py"
 FOUND = "tests/catalog/maintained/test_maintaining.py::test_what_random_queries_found"
 DRAWN = "tests/catalog/pictures/test_pictures.py"
 VERSIONED, APPLIED = "tests/catalog/store/test_versioned.py", "tests/catalog/store/test_applying.py"
@@ -116,7 +118,11 @@ MUTATIONS = [
     Mutation("S3: in plain SQL, too, what is due at the end of time is never due", "sql/plain/places.py", " AND so_far.due < {HIGHEST}L", "", "tests/catalog/plain -k ends_of"),
     Mutation("C10: in plain SQL, too, changes of one row are numbered", "sql/windows/window_updates.py", "same = [named(NUMBER)] if final", "same = [] if final", "tests/catalog/plain -k ends_of"),
     Mutation("views of plain SQL: those that end with the session are left alone", "catalog/statements/views.py", 'words[:2] == ["CREATE", "VIEW"] or', '"VIEW" in words or', "tests/catalog/statements/test_views.py -k which_views"),
-    Mutation("plain SQL: try_subtract is no subtraction", "catalog/plain/printer.py", "in TRYING and e.tries:", "in TRYING and e.type:", "tests/catalog/plain -k ends_of"),
+    Mutation("plain SQL: try_subtract is no subtraction", "catalog/plain/expressions.py", "in TRYING and e.tries:", "in TRYING and e.type:", "tests/catalog/plain -k ends_of"),
+    Mutation("plain SQL: what prints itself without parentheses gets some", "catalog/plain/expressions.py", "if e.kind in OPEN else", "if e.kind in () else", EXPRESSIONS),
+    Mutation("plain SQL: a variable has the name of no column", "catalog/plain/expressions.py", " or name.lower() in self._taken:", ":", EXPRESSIONS),
+    Mutation("plain SQL: options and schemas that are no children are said, or it is refused", "catalog/plain/expressions.py", "if e.more and", "if not e and", EXPRESSIONS),
+    Mutation("plain SQL: a function that tries is not what it stands for", "catalog/plain/expressions.py", 'if not function.startswith("try_"):', "if function:", EXPRESSIONS),
     Mutation("C3: a close is reached by the first row of a later step, too", "sql/windows/first_reach.py", "F.min(named(FIRST)).over(falling)", "named(FIRST)", "tests/sql/windows/test_first_reach.py"),
     # arithmetic, order, keys
     Mutation("C12: null equals null in a key", "udfs/arrays/groups.py", "pc.xor(pc.is_null(left), pc.is_null(right))", "pc.or_(pc.is_null(left), pc.is_null(right))", "tests/udfs/arrays/test_groups.py"),
@@ -387,6 +393,11 @@ MUTATIONS = [
         "explore: the Host header is that of loopback", "catalog/explore/server.py", "allowed_hosts=HOSTS", 'allowed_hosts=["*"]', "tests/catalog/explore",
     ),
     # maintained tables
+    Mutation("maintain: a run sees its table as it was when it began", "catalog/maintained/target.py", '.option("versionAsOf", self.version)', "", f"{MAINTAINED} -k same_time"),
+    Mutation("maintain: a full run with a key computes its query once", "catalog/maintained/maintaining.py", "self._refuse_twins(self._kept(rows))\n        return self.target", "self._refuse_twins(rows)\n        return self.target", f"{MAINTAINED} -k full_run"),
+    Mutation("maintain: DATE 'yesterday' is another day each time", "catalog/maintained/refusing.py", "if token.name in TIMES and", "if token.name in () and", f"{MAINTAINED} -k cannot_be_followed"),
+    Mutation("maintain: a sum of values that may be NULL is in doubt when some went", "catalog/maintained/additive.py", "F.lit(False) if never_null else", "F.lit(False) if i else", f"{ADDED} -k without_null"),
+    Mutation("a struct may be null though its fields never are", "udfs/arrays/ordering.py", "with_type(without_times(field.type)).with_nullable(True)", "with_type(without_times(field.type))", "tests/udfs/arrays/test_ordering.py"),
     Mutation(
         "maintain: where the least value of a group went, it is computed anew", "catalog/maintained/additive.py",
         "reached = (went <= new)", "reached = (went < new)", f"{ADDED}::test_what_changes_are_added_to_is_what_all_rows_give",

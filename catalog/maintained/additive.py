@@ -7,8 +7,9 @@ of them came, or went. Their keys say which of the rows that are there these are
 The query is run as it is written, over the rows that came in the place of one of its tables, and over those that went. Of a join, the
 changes of each table meet the tables before it as they are, and those behind it as they were; so each pair of rows counts once.
 
-Where the totals that are there do not say enough, a group is in doubt, and is computed anew: its smallest value went; of a sum, values went
-and none came, so that perhaps none is left, and the sum is NULL; rows went, and no count(*) says whether any are left.
+Where the totals that are there do not say enough, a group is in doubt, and is computed anew: its smallest value went; of a sum, more values
+went than came, so that perhaps none is left, and the sum is NULL, unless its column has no NULL; rows went, and no count(*) says whether
+any are left.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class MaintainedTotals:
             return None
         units = tuple(self.query.columns[i].lower() for i in self.keys)
         groups = Cut(units, added, added.count())
-        met = self._met(groups, target).persist()
+        met = self._met(groups, target, self._never_null(added)).persist()
         self.evaluation.kept.append(met)
         doubts = met.where("doubt").select(*[F.col(f"c{i}").alias(f"u{n}") for n, i in enumerate(self.keys)])
         known, columns = met.where("NOT doubt"), [F.col(f"c{i}").alias(c) for i, c in enumerate(self.query.columns)]
@@ -215,7 +216,20 @@ class MaintainedTotals:
 
     # -- what it makes of the totals that are there
 
-    def _met(self, groups: Cut, target: DataFrame) -> DataFrame:
+    def _never_null(self, added: DataFrame) -> set[int]:
+        """The sums that are NULL in no group that has rows: no row of the table has a NULL there. Asked only where values went; Delta
+        mostly knows it of each file.
+        """
+        never = set()
+        for i, total in self.totals.items():
+            if total.of_column and not added.where(f"n{i} < 0").isEmpty():
+                ((alias, column),) = self.block.items[i].of
+                leaf = self.block.sources[alias]
+                if isinstance(leaf, Leaf) and self.evaluation.at(leaf, old=False).where(F.col(quoted(column)).isNull()).isEmpty():
+                    never.add(i)
+        return never
+
+    def _met(self, groups: Cut, target: DataFrame, never_null: set[int]) -> DataFrame:
         """The new totals, with whether a group is in doubt, or gone, and how it differs from what is there."""
         there = target.select(*[F.col(quoted(c)).alias(f"o{i}") for i, c in enumerate(self.query.columns)], F.lit(True).alias("there"))
         same = F.lit(True)
@@ -229,7 +243,7 @@ class MaintainedTotals:
         doubt = left < 0 if left is not None else F.col("went")
         columns = {i: F.col(f"u{n}") for n, i in enumerate(self.keys)}
         for i, total in self.totals.items():
-            columns[i], unknown = _new(i, total.kind, self.query.kinds[i])
+            columns[i], unknown = _new(i, total.kind, self.query.kinds[i], i in never_null and left is not None)
             doubt |= unknown
         named = [columns[i].cast(kind).alias(f"c{i}") for i, kind in enumerate(self.query.kinds)]
         old = [F.col(f"o{i}") for i in range(len(named))]
@@ -257,7 +271,7 @@ def _summed(i: int, kind: str) -> list[Column]:
     return [F.sum(f"a{i}").alias(f"a{i}"), *counted]
 
 
-def _new(i: int, total: str, kind: T.DataType) -> tuple[Column, Column]:
+def _new(i: int, total: str, kind: T.DataType, never_null: bool) -> tuple[Column, Column]:
     """A total's new value, and whether it is in doubt."""
     old, added = F.col(f"o{i}"), F.col(f"a{i}")
     if total in ("count", "rows"):
@@ -266,7 +280,8 @@ def _new(i: int, total: str, kind: T.DataType) -> tuple[Column, Column]:
         wide, zero = _decimal(kind, WIDE), F.lit(0).cast(_decimal(kind, WIDE))
         some, fits = old.isNotNull() | (F.col(f"n{i}") > 0), F.coalesce(old.cast(wide), zero) + F.coalesce(added.cast(wide), zero)
         new = F.when(some, fits.try_cast(kind))
-        return new, (F.col(f"n{i}") < 0) | (new.isNull() & some)
+        lost = F.lit(False) if never_null else F.col(f"n{i}") < 0
+        return new, lost | (new.isNull() & some)
     went = F.col(f"w{i}")
     new = (F.least if total == "min" else F.greatest)(old, added)
     reached = (went <= new) if total == "min" else (went >= new)

@@ -147,7 +147,8 @@ def total(item: exp.Expr, source: Source) -> Total | None:
     if not isinstance(item, exp.Sum):
         return Total(item.key)
     values = source.slice(first + 2, last - 1)
-    return Total("sum", source.span(first, last), f"named_struct('total', {source.slice(first, last)}, 'count', count({values}))")
+    text = f"named_struct('total', {source.slice(first, last)}, 'count', count({values}))"
+    return Total("sum", source.span(first, last), text, isinstance(item.this, exp.Column))
 
 
 def written(expression: exp.Expr, source: Source) -> Span:

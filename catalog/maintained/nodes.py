@@ -63,12 +63,14 @@ class FunctionCall:
 class Total:
     """An aggregate that what changes can be added to: `count`, `sum`, `min`, `max`; `rows` is count(*).
 
-    A sum is NULL where no value is there, so what stands in its place counts them too: `text`, in a place of the query's.
+    A sum is NULL where no value is there, so what stands in its place counts them too: `text`, in a place of the query's. `of_column`:
+    it is a sum of a column as it is.
     """
 
     kind: str
     span: Span | None = None
     text: str = ""
+    of_column: bool = False
 
 
 @dataclass(frozen=True)

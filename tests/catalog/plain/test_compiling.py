@@ -169,6 +169,15 @@ def test_for_databricks_the_text_is_the_same_and_what_its_manual_lacks_is_refuse
         streamtime.compile(
             spark, f"SELECT * FROM {DEDUPLICATE.replace('BY user_id', 'BY monthname(ts)')}", tables=CLICKS, dialect="databricks"
         )
+    for key in (
+        "ltrim(page)",
+        "rtrim(page)",
+        "map_concat(map(1, page))[1]",
+        "translate(page, 'a', 'b')",
+        "page RLIKE 'a'",
+        "to_char(1, '9')",
+    ):
+        streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE.replace('BY user_id', f'BY {key}')}", tables=CLICKS, dialect="databricks")
     with pytest.raises(
         ValueError, match=r"compile, `dialect`: expected a dialect of SQL, got 'duckdb'. There are 'spark' and 'databricks'."
     ):
