@@ -122,7 +122,7 @@ MUTATIONS = [
     Mutation("plain SQL: what prints itself without parentheses gets some", "catalog/plain/expressions.py", "if e.kind in OPEN else", "if e.kind in () else", EXPRESSIONS),
     Mutation("plain SQL: a variable has the name of no column", "catalog/plain/expressions.py", " or name.lower() in self._taken:", ":", EXPRESSIONS),
     Mutation("plain SQL: options and schemas that are no children are said, or it is refused", "catalog/plain/expressions.py", "if e.more and", "if not e and", EXPRESSIONS),
-    Mutation("plain SQL: a function that tries is not what it stands for", "catalog/plain/expressions.py", 'if not function.startswith("try_"):', "if function:", EXPRESSIONS),
+    Mutation("plain SQL: a function that tries is not what it stands for", "catalog/plain/expressions.py", 'if meant.tries or not function.startswith("try_"):', "if function:", EXPRESSIONS),
     Mutation("C3: a close is reached by the first row of a later step, too", "sql/windows/first_reach.py", "F.min(named(FIRST)).over(falling)", "named(FIRST)", "tests/sql/windows/test_first_reach.py"),
     # arithmetic, order, keys
     Mutation("C12: null equals null in a key", "udfs/arrays/groups.py", "pc.xor(pc.is_null(left), pc.is_null(right))", "pc.or_(pc.is_null(left), pc.is_null(right))", "tests/udfs/arrays/test_groups.py"),

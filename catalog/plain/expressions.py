@@ -82,19 +82,24 @@ class ExpressionPrinter:
         return f"({e.sql(*texts)})" if e.kind in OPEN else e.sql(*texts)
 
     def _replaced(self, e: Node) -> str:
-        """A function that stands for other expressions. Its parameters may be older than what the analyzer made of these, as with
-        nullif(); but what these do not do is fail where the function gives NULL, and they do not print that.
-        """
-        function = str(e.jvm.prettyName())
-        if not function.startswith("try_"):
+        """A function that stands for another expression, which prints as it is; but where the function gives NULL, that does not say so."""
+        function, (meant,) = str(e.jvm.prettyName()), e.children
+        if meant.tries or not function.startswith("try_"):
             try:
-                return self._expression(e.children[0])
+                return self._expression(meant)
             except Unprintable:
                 pass
-        return f"{function}({', '.join(self._list(e.jvm.parameters()))})"
+        parameters = self._trees.expressions(e.jvm.parameters())
+        if any(p.kind.startswith("Unresolved") for p in parameters):  # they may be older than what the analyzer made of its meaning
+            raise Unprintable(f"{function}(), whose arguments are not known any more")
+        return f"{function}({', '.join(map(self._expression, parameters))})"
 
     def _type(self, e: Node) -> str:
-        return ANY_ZONE.sub("TIMESTAMP_LTZ", e.type) if self._local else e.type
+        return self._zoned(e.type)
+
+    def _zoned(self, kind: str) -> str:
+        """A type's text, which means the same where TIMESTAMP has no time zone."""
+        return ANY_ZONE.sub("TIMESTAMP_LTZ", kind) if self._local else kind
 
     def _constant(self, e: Node) -> str:
         if e.value is None:
@@ -125,7 +130,7 @@ class ExpressionPrinter:
         return f"{WITH_OPTIONS[e.kind]}({', '.join([self._expression(e.children[0]), *_options(e)])})"
 
     def _with_schema(self, e: Node) -> str:
-        schema = literal(str(e.jvm.schema().sql()))
+        schema = literal(self._zoned(str(e.jvm.schema().sql())))
         return f"{WITH_SCHEMA[e.kind]}({', '.join([self._expression(e.children[0]), schema, *_options(e)])})"
 
     def _variant_get(self, e: Node) -> str:

@@ -19,6 +19,7 @@ from support.plain_calls import CALLS, STATEMENTS
 import streamtime
 from streamtime.plain.compiling import SETTINGS
 from streamtime.shelf import FUNCTIONS
+from streamtime.sql.call.errors import gist
 from streamtime.sql.call.names import parts
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Source
@@ -64,7 +65,12 @@ class Bundle:
         except AnalysisException as error:
             if "has no plain SQL" in str(error):
                 self.refused.append({"function": function, "origin": origin, "statement": statement, "why": str(error)})
-            return
+                return
+            try:
+                self.spark.sql(statement)
+            except PySparkException:
+                return  # the call is wrong, too
+            text = f"{statement} /* not compiled: {gist(error)} */"  # a case that no engine passes
         if text == statement:
             return  # no call
         tables = self._tables(text)

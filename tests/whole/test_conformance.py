@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from support import ROOT, as_plain, nasty
 
@@ -44,6 +45,23 @@ class Cursor:
 
     def close(self) -> None:
         pass
+
+
+def test_a_call_that_runs_and_cannot_be_compiled_is_a_case_that_no_engine_passes(
+    spark: SparkSession, tools: types.SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*_: object) -> str:
+        raise AnalysisException("[PARSE_SYNTAX_ERROR] of what was printed")
+
+    nasty.view(spark, nasty.scenarios(5, 2))
+    monkeypatch.setattr(tools.bundle.streamtime, "compile", wrong)
+    made = tools.bundle.Bundle(spark, tmp_path)
+    made.add("mine", "SELECT * FROM VERSIONS(TABLE(nasty) PARTITION BY (s, k) ORDER BY no_column)")
+    made.add("mine", "SELECT * FROM VERSIONS(TABLE(nasty) PARTITION BY (s, k) ORDER BY t)")
+    (case,) = made.cases
+    assert case.function == "VERSIONS"
+    assert "VERSIONS(" in case.text
+    assert "not compiled: [PARSE_SYNTAX_ERROR]" in case.text
 
 
 def test_an_engine_of_ones_own_gets_a_certificate(
