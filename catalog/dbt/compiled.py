@@ -22,7 +22,12 @@ from streamtime.sql.syntax.as_of_clauses import Refusal
 
 CALL = re.compile(rf"\b(?:{'|'.join(s.name for s in FUNCTIONS)})\s*\(", re.IGNORECASE)
 PACK = "SHOW FUNCTIONS LIKE 'function_catalog'"  # a name that is nobody else's; DESCRIBE FUNCTION fails for one that there is not
-SETTINGS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive")  # what the meaning of a text hangs on
+SETTINGS = (  # what the meaning of a text hangs on
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.timestampType",
+)
 _compiling = threading.RLock()
 
 

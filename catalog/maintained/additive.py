@@ -24,7 +24,7 @@ from pyspark.sql import types as T
 
 from streamtime.maintained.nodes import Block, Leaf, Total
 from streamtime.maintained.snapshots import CAME
-from streamtime.maintained.target import BROADCAST, OP, changed, difference
+from streamtime.maintained.target import BROADCAST, OP, changed, difference, values_of
 from streamtime.maintained.units import LARGE, Cut, Evaluation, joined_by, together
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
@@ -76,7 +76,7 @@ class KeyedRows:
         if twins is None and inserted:  # of a key that the table has already
             new = Cut(tuple(c.lower() for c in names), units.where(by_key[OP] == "inserted"), inserted)
             twins = new.keep(target).select(*map(quoted, names), F.lit(2))
-        twin = None if twins is None else twins.first()
+        twin = next(iter(values_of(twins.limit(1))), None) if twins is not None else None
         changes = by_key.where(F.col(OP).isNotNull()).drop(COUNT)
         return JudgedUnits(changes, None, Cut(tuple(c.lower() for c in names), units, count), None if twin is None else tuple(twin))
 
@@ -217,17 +217,21 @@ class MaintainedTotals:
     # -- what it makes of the totals that are there
 
     def _never_null(self, added: DataFrame) -> set[int]:
-        """The sums that are NULL in no group that has rows: no row of the table has a NULL there. Asked only where values went; Delta
-        mostly knows it of each file.
+        """The sums that are NULL in no group that has rows: no row of the table has a NULL there. Asked only where values went, and the
+        rows are counted; Delta mostly knows it of each file.
         """
-        never = set()
-        for i, total in self.totals.items():
-            if total.of_column and not added.where(f"n{i} < 0").isEmpty():
-                ((alias, column),) = self.block.items[i].of
-                leaf = self.block.sources[alias]
-                if isinstance(leaf, Leaf) and self.evaluation.at(leaf, old=False).where(F.col(quoted(column)).isNull()).isEmpty():
-                    never.add(i)
-        return never
+        sums = {i: name for i, total in self.totals.items() if total.of_column for name in self.block.items[i].of}
+        if not sums or not any(total.kind == "rows" for total in self.totals.values()):
+            return set()
+        if added.where(" OR ".join(f"n{i} < 0" for i in sums)).isEmpty():
+            return set()
+        leaves = {name: self.block.sources[name[0]] for name in sums.values()}
+        present = {
+            (alias, column)
+            for (alias, column), leaf in leaves.items()
+            if isinstance(leaf, Leaf) and self.evaluation.at(leaf, old=False).where(F.col(quoted(column)).isNull()).isEmpty()
+        }
+        return {i for i, name in sums.items() if name in present}
 
     def _met(self, groups: Cut, target: DataFrame, never_null: set[int]) -> DataFrame:
         """The new totals, with whether a group is in doubt, or gone, and how it differs from what is there."""
@@ -243,7 +247,7 @@ class MaintainedTotals:
         doubt = left < 0 if left is not None else F.col("went")
         columns = {i: F.col(f"u{n}") for n, i in enumerate(self.keys)}
         for i, total in self.totals.items():
-            columns[i], unknown = _new(i, total.kind, self.query.kinds[i], i in never_null and left is not None)
+            columns[i], unknown = _new(i, total.kind, self.query.kinds[i], i in never_null)
             doubt |= unknown
         named = [columns[i].cast(kind).alias(f"c{i}") for i, kind in enumerate(self.query.kinds)]
         old = [F.col(f"o{i}") for i in range(len(named))]

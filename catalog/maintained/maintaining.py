@@ -11,13 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.errors import (
-    ArithmeticException,
-    ArrayIndexOutOfBoundsException,
-    DateTimeException,
-    NumberFormatException,
-    SparkRuntimeException,
-)
+from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -27,19 +21,18 @@ from streamtime.maintained.additive import JudgedUnits, KeyedRows, MaintainedTot
 from streamtime.maintained.nodes import Block, Query, Unreadable
 from streamtime.maintained.reading import read
 from streamtime.maintained.receipt import Last, Receipt, written
+from streamtime.maintained.refusing import OF_VALUES
 from streamtime.maintained.snapshots import NAME, ChangedTable, full_name, table
-from streamtime.maintained.target import FEW, Target, asking_session, nameable, own_session
+from streamtime.maintained.target import FEW, Target, all_comparable, asking_session, nameable, own_session, values_of
 from streamtime.maintained.units import Cut, Evaluation, together, unfollowed, widest
 from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed
 from streamtime.sql.call.names import Names
-from streamtime.sql.rows.columns import orderable
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.declaration import schema_of
 from streamtime.statements.query import is_remote, with_calls
 
 SETTINGS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")  # under others a query has another result
 POLICIES = ("auto", "incremental", "full")
-OF_VALUES = (ArithmeticException, NumberFormatException, DateTimeException, ArrayIndexOutOfBoundsException, SparkRuntimeException)
 COUNT = "streamtime_count"  # of rows with one key
 
 
@@ -224,8 +217,12 @@ class _Run:
                 return self._incremental()
             except Unreadable as error:
                 reason = f"The query cannot be followed: {error}."
-            except OF_VALUES as error:  # of a row that the query leaves out, perhaps
-                reason = f"What changed cannot be computed by itself: {gist(error)}."
+            except OF_VALUES as error:
+                return self._whole(f"What changed cannot be computed by itself: {gist(error)}.")
+        return self._whole(reason)
+
+    def _whole(self, reason: str) -> _Plan:
+        """All anew, for a reason, or because it is asked for."""
         if self.policy == "incremental" and self.last is not None:
             raise CallError(NAME, "`policy`", f"'incremental' is not possible: {reason}", "Use policy='auto'.")
         return _Plan("full", reason or "policy='full' asks for it.", predicted=self._predicted(1.0, "many anew"))
@@ -317,10 +314,14 @@ class _Run:
             receipt = self._full(receipt)
         elif plan.way == "incremental":
             assert plan.cut is not None
-            receipt = self._merge(receipt, plan.cut, plan.judged)
+            try:
+                receipt = self._merge(receipt, plan.cut, plan.judged)
+            except OF_VALUES as error:
+                receipt = self._full(self._receipt(self._whole(f"What changed cannot be computed by itself: {gist(error)}.")))
         elif any(t.before != t.now for t in self.tables.values()):
             self.target.note(receipt, self._label(receipt))
         if shadow:
+            self.evaluation.forget()
             receipt = replace(receipt, shadow=self._differs())
         return replace(receipt, seconds=round(time.monotonic() - self.begun, 3))
 
@@ -374,8 +375,7 @@ class _Run:
 
     def _refuse_twins(self, rows: DataFrame) -> None:
         by_key = rows.groupBy(*map(quoted, self.key or ())).agg(F.count("*").alias(COUNT))
-        twin = by_key.where(f"{COUNT} > 1").first()
-        if twin is not None:
+        for twin in values_of(by_key.where(f"{COUNT} > 1").limit(1)):
             raise self._twin(*twin)
 
     def _twin(self, *rows: Any) -> CallError:
@@ -385,15 +385,10 @@ class _Run:
 
     def _differs(self) -> int:
         """In how many rows the target differs from the result computed anew."""
-        fresh = _all_comparable(self.evaluation.whole().toDF(*self.query.columns))
-        kept = _all_comparable(self.session.table(self.target.name))
+        fresh = all_comparable(self.evaluation.whole().toDF(*self.query.columns))
+        kept = all_comparable(self.session.table(self.target.name))
         return fresh.exceptAll(kept).count() + kept.exceptAll(fresh).count()
 
 
 def _doubtful(judged: JudgedUnits) -> int:
     return judged.doubtful.count if judged.doubtful is not None else 0
-
-
-def _all_comparable(df: DataFrame) -> DataFrame:
-    """With text in the place of what Spark cannot compare."""
-    return df.select(*[F.col(quoted(f.name)) if orderable(f.dataType) else F.to_json(F.struct(quoted(f.name))) for f in df.schema.fields])

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from pyspark.errors import (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    SparkRuntimeException,
+    SparkUpgradeException,
+)
 from sqlglot import expressions as exp
 
 from streamtime.maintained.nodes import Unreadable
@@ -14,6 +23,10 @@ CHANGING = {  # what gives another answer to the same rows
     "current_timestamp", "current_time", "localtimestamp", "curdate", "unix_timestamp", "input_file_name", "spark_partition_id",
     "current_user", "user", "session_user", "current_catalog", "current_database", "current_schema",
 }  # fmt: skip
+OF_VALUES = (  # errors of a row, which the query may leave out
+    ArithmeticException, ArrayIndexOutOfBoundsException, DateTimeException, IllegalArgumentException, NumberFormatException,
+    SparkRuntimeException, SparkUpgradeException,
+)  # fmt: skip
 TIMES = {"date", "timestamp", "timestamp_ltz", "timestamp_ntz"}
 DAYS = ("now", "today", "tomorrow", "yesterday")  # in literals of these types
 

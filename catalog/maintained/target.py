@@ -123,7 +123,7 @@ class Target:
 
     def replace_few(self, units: DataFrame, fresh: DataFrame, receipt: Receipt, label: str) -> Receipt:
         """Put fresh rows in the place of all rows of some units, which a condition can name."""
-        writer = fresh.write.format("delta").mode("overwrite").option("replaceWhere", one_of(units.schema, _values(units)))
+        writer = fresh.write.format("delta").mode("overwrite").option("replaceWhere", one_of(units.schema, values_of(units)))
         return self._written(writer, receipt, label)
 
     def put(self, differing: DataFrame, units: Sequence[str], few: bool, receipt: Receipt, label: Callable[[Receipt], str]) -> Receipt:
@@ -131,7 +131,7 @@ class Target:
         the units. They are looked at several times.
         """
         keys = differing.select(*map(quoted, units), OP)
-        named = _values(keys) if few else []
+        named = values_of(keys) if few else []
         counted = named if few else differing.groupBy(OP).count().collect()
         counts = Counter(row[OP] for row in named) if few else Counter({row[OP]: row["count"] for row in counted})
         receipt = receipt.wrote(counts)
@@ -312,7 +312,12 @@ def _struct(values: Sequence[str]) -> str:
     return f"named_struct({', '.join(fields)})"
 
 
-def _values(df: DataFrame) -> list[Any]:
+def all_comparable(df: DataFrame) -> DataFrame:
+    """With text in the place of what Spark cannot compare."""
+    return df.select(*[F.col(quoted(f.name)) if orderable(f.dataType) else F.to_json(F.struct(quoted(f.name))) for f in df.schema.fields])
+
+
+def values_of(df: DataFrame) -> list[Any]:
     """The rows, dates as text: Python's are of the years 1 to 9999."""
     far = {f.name for f in df.schema.fields if isinstance(f.dataType, T.DateType)}
     rows: list[Any] = df.select(*[F.col(quoted(c)).cast("string").alias(c) if c in far else F.col(quoted(c)) for c in df.columns]).collect()

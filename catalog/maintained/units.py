@@ -75,6 +75,10 @@ class Evaluation:
         """Drop the views, free what was kept."""
         for name in self.views:
             self.session.catalog.dropTempView(name)
+        self.forget()
+
+    def forget(self) -> None:
+        """Free what was kept: what is computed from here on is computed of the tables."""
         for df in self.kept:
             df.unpersist()
         for table in self.tables.values():

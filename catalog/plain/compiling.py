@@ -109,7 +109,7 @@ class Compiling(Run):
         gateway: Any = spark.sparkContext._gateway
         jvm: Any = gateway.jvm
         words = {t.name for t in statement.tokens}
-        local = spark.conf.get("spark.sql.timestampType") == "TIMESTAMP_NTZ"
+        local = str(spark.conf.get("spark.sql.timestampType")).upper() == "TIMESTAMP_NTZ"
         self.printer = Printer(gateway, lambda name: name not in words, local)
         self.references, self.dataset = Inputs(jvm, spark_version(spark.version)), getattr(jvm, "org.apache.spark.sql.classic.Dataset")
         self.inputs: dict[Span, DataFrame] = {}  # of TABLE arguments, by where they stand
@@ -153,7 +153,7 @@ class Compiling(Run):
         query = self.printer.query(df)
         if self.dialect == "databricks" and (unknown := databricks.missing(self.printer.made)):
             raise Unprintable(f"{listed(unknown)}, which Databricks' SQL manual does not have")
-        if "\\" in self.printer.made and self.spark.conf.get("spark.sql.parser.escapedStringLiterals") == "true":
+        if "\\" in self.printer.made and str(self.spark.conf.get("spark.sql.parser.escapedStringLiterals")).lower() == "true":
             raise Unprintable("spark.sql.parser.escapedStringLiterals = false, to say a backslash as other sessions read it")
         said = " ".join(self.written[slice(*call.span)].split())
         inputs = [f"{f.name} {f.dataType.simpleString()}" for rows in call.tables for f in self.inputs[rows.inside].schema]

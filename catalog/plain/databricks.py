@@ -42,7 +42,7 @@ variant_get version weekday weekofyear width_bucket window window_time xxhash64 
 FUNCTIONS = frozenset(NAMES.split())
 # Behind which a parenthesis is not that of a call; try_cast has a page, too
 WORDS = """
-all and any as between by case cast decimal distinct div else exists from in join like not on or over select then try_cast union using
+all and any as between by case cast decimal distinct div else exists from ilike in join like not on or over select then try_cast union using
 values varchar when where
 """
 

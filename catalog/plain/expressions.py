@@ -18,12 +18,14 @@ TRANSPARENT = ("Alias", "KnownNotNull", "KnownNullable", "KnownFloatingPointNorm
 NOT_SQL = ("TryEval", "StaticInvoke", "Invoke", "PythonUDF", "ScalaUDF", "NewInstance", "PythonUDAF", "OuterReference")
 QUERIES = ("Exists", "ListQuery", "InSubquery", "LateralSubquery")
 OPEN = (  # print themselves without parentheses
-    "Like", "ILike", "TimeAdd", "TimestampAddInterval", "TimestampAddYMInterval", "DateAddInterval", "DateAddYMInterval"
+    "Like", "TimeAdd", "TimeAddInterval", "TimestampAddInterval", "TimestampAddYMInterval", "DateAddInterval", "DateAddYMInterval",
+    "SubtractTimes",
 )  # fmt: skip
 WITH_OPTIONS = {"StructsToJson": "to_json", "StructsToCsv": "to_csv", "StructsToXml": "to_xml"}
+BACKSLASH = "\\"  # escapes in patterns, where nothing else is said
 WITH_SCHEMA = {"JsonToStructs": "from_json", "CsvToStructs": "from_csv", "XmlToStructs": "from_xml"}
 PATTERNS = {"LikeAll": "LIKE ALL", "LikeAny": "LIKE ANY", "NotLikeAll": "NOT LIKE ALL", "NotLikeAny": "NOT LIKE ANY"}
-TIMES = ("ParseToTimestamp", "GetTimestamp", "MakeTimestamp", "ParseToTime", "LocalTimestamp")  # give the type that TIMESTAMP is here
+TYPED = ("ParseToTimestamp", "MakeTimestamp")  # say by their names which type they give
 ANY_ZONE = re.compile(r"\bTIMESTAMP\b")
 PARTS = {  # of a time or an interval, whose names are no functions
     "SecondWithFraction": "SECOND",
@@ -74,7 +76,7 @@ class ExpressionPrinter:
             return EXPRESSIONS[e.kind](self, e)
         if e.kind in TRANSPARENT:
             return self._expression(e.children[0])
-        if e.more and e.kind not in TIMES:
+        if e.more and e.kind not in TYPED:
             raise Unprintable(f"{e.jvm.prettyName()}(), which does not say all that it does")
         texts = [self._expression(child) for child in e.children]
         if e.kind in TRYING and e.tries:  # prints itself as the operator that fails
@@ -134,8 +136,12 @@ class ExpressionPrinter:
         return f"{WITH_SCHEMA[e.kind]}({', '.join([self._expression(e.children[0]), schema, *_options(e)])})"
 
     def _variant_get(self, e: Node) -> str:
-        texts = [*map(self._expression, e.children), literal(str(e.jvm.targetType().sql()))]
+        texts = [*map(self._expression, e.children), literal(self._zoned(str(e.jvm.targetType().sql())))]
         return f"{'' if e.jvm.failOnError() else 'try_'}variant_get({', '.join(texts)})"
+
+    def _ilike(self, e: Node) -> str:
+        (text, pattern), escape = map(self._expression, e.children), str(e.jvm.escapeChar())
+        return f"({text} ILIKE {pattern}{'' if escape == BACKSLASH else f' ESCAPE {literal(escape)}'})"
 
     def _like_some(self, e: Node) -> str:
         patterns = e.jvm.patterns()
@@ -165,9 +171,10 @@ class ExpressionPrinter:
             self._names[argument.id] = name
         names = [self._variable(a) for a in arguments]
         head = names[0] if len(names) == 1 else f"({', '.join(names)})"  # in parentheses, one is no list
-        text = f"{head} -> {self._expression(function)}"
-        self._depth -= 1
-        return text
+        try:
+            return f"{head} -> {self._expression(function)}"
+        finally:
+            self._depth -= 1
 
     def _variable(self, e: Node) -> str:
         return quoted(self._names[e.id])
@@ -229,6 +236,7 @@ EXPRESSIONS: dict[str, Callable[[ExpressionPrinter, Node], str]] = {
     "With": ExpressionPrinter._with,
     "CommonExpressionRef": ExpressionPrinter._reference,
     "VariantGet": ExpressionPrinter._variant_get,
+    "ILike": ExpressionPrinter._ilike,
     **dict.fromkeys(WITH_OPTIONS, ExpressionPrinter._with_options),
     **dict.fromkeys(WITH_SCHEMA, ExpressionPrinter._with_schema),
     **dict.fromkeys(PATTERNS, ExpressionPrinter._like_some),

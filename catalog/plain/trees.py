@@ -118,7 +118,8 @@ class Node:
 
     `id` and `name` are those of a column, a variable or an alias, and `name` also that of a field; `type` a cast's or a constant's;
     `value` the text of what a constant is, without quotes, or None for NULL. `tries`: gives NULL where others fail. `stands_for`: its
-    only child is what it means, and is analysed. `more`: it has types, options or patterns that are no children, and does not print them.
+    only child is what it means, and is analysed. `more`: types, options or patterns are in it that are no children; few say these when
+    they print themselves.
     """
 
     trees: Trees

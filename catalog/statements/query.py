@@ -40,6 +40,11 @@ from streamtime.statements.calls import Call, ExpressionText, Malformed, Stateme
 
 SPECS = {s.name.lower(): s for s in FUNCTIONS}
 MENTIONED = re.compile("|".join(SPECS), re.IGNORECASE)
+BEHIND = re.compile(r"\w+$|[`:)\]]$")  # a column, or what ends one
+KEYWORDS = {  # behind which a colon is that of a parameter
+    "ALL", "AND", "AS", "BETWEEN", "BY", "CASE", "DISTINCT", "DIV", "ELSE", "ESCAPE", "HAVING", "ILIKE", "IN", "INTERVAL", "IS", "LIKE",
+    "LIMIT", "NOT", "OFFSET", "ON", "OR", "RLIKE", "SELECT", "THEN", "VALUES", "WHEN", "WHERE",
+}  # fmt: skip
 VOLATILE = {"rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id", "tablesample"}
 Args = dict[str, Any] | list[Any] | None
 
@@ -301,5 +306,7 @@ def _unique() -> str:
 
 def is_named(source: str, token: Token) -> bool:
     """Whether it is the name of a parameter, `:name`. Right behind a column it is a field of a VARIANT; behind `::` a type."""
-    before = source[max(0, token.start - 2) : token.start]
-    return token.kind == "word" and before.endswith(":") and not (len(before) > 1 and (before[0].isalnum() or before[0] in "_:`)]"))
+    if token.kind != "word" or source[token.start - 1 : token.start] != ":":
+        return False
+    behind = BEHIND.search(source[max(0, token.start - 40) : token.start - 1])
+    return behind is None or behind[0].upper() in KEYWORDS

@@ -261,7 +261,8 @@ class _Applier:
             raise CallError(NAME, "`target`", f"the table {self.target} has no column {listed(missing)}", "It must have keys and sequence.")
         if added := [f for f in self.schema.fields if f.name.lower() not in has]:
             columns = T.StructType([T.StructField(f.name, f.dataType) for f in added])
-            if needs_mapping(columns):
+            properties = self.spark.sql(f"DESCRIBE DETAIL {self.target}").select("properties").collect()[0][0]
+            if needs_mapping(columns) and properties.get("delta.columnMapping.mode", "none") == "none":
                 self.spark.sql(f"ALTER TABLE {self.target} SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
             self.spark.sql(f"ALTER TABLE {self.target} ADD COLUMNS ({ddl(columns)})")
 

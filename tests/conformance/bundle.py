@@ -70,7 +70,7 @@ class Bundle:
                 self.spark.sql(statement)
             except PySparkException:
                 return  # the call is wrong, too
-            text = f"{statement} /* not compiled: {gist(error)} */"  # a case that no engine passes
+            text = f"{statement} /* not compiled: {gist(error).replace('*/', '* /')} */"  # a case that no engine passes
         if text == statement:
             return  # no call
         tables = self._tables(text)

@@ -37,6 +37,7 @@ CONDITIONS = [
     "from_csv('1;x', 'a INT, b STRING', map('sep', ';')).a = k",
     "variant_get(try_parse_json(body), '$.n', 'int') = 3",
     "try_variant_get(try_parse_json(body), '$.at', 'date') IS NULL",
+    "status ILIKE 'DEL!%' ESCAPE '!'",
     "status LIKE ANY ('a%', 'de%')",
     "status LIKE ALL ('%d%', 'de%')",
     "status NOT LIKE ANY ('a%', 'de%')",
@@ -110,15 +111,18 @@ def test_what_sql_has_no_words_for_is_refused(spark: SparkSession, condition: st
 
 
 def test_where_timestamp_is_a_local_type_here_the_text_says_which_one_it_means(spark: SparkSession) -> None:
-    text = f"SELECT * FROM {_call('CAST(body AS TIMESTAMP_LTZ) IS NULL')}"
+    condition = "CAST(body AS TIMESTAMP_LTZ) IS NULL OR from_json(body, 'at TIMESTAMP_LTZ').at IS NULL"
+    text = f"SELECT * FROM {_call(condition)}"
     spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
     try:
-        plain = streamtime.compile(spark, text)
+        comment, _, plain = streamtime.compile(spark, text).partition("*/")
     finally:
         spark.conf.unset("spark.sql.timestampType")
-    assert "AS TIMESTAMP_LTZ)" in plain
-    assert "under spark.sql.timestampType = TIMESTAMP_NTZ" in plain
-    assert "AS TIMESTAMP)" in streamtime.compile(spark, text)
+    assert "under spark.sql.timestampType = TIMESTAMP_NTZ" in comment
+    usual = streamtime.compile(spark, text).partition("*/")[2]
+    for kind in ("CAST(`body` AS {})", "STRUCT<at: {}>"):
+        assert kind.format("TIMESTAMP_LTZ") in plain
+        assert kind.format("TIMESTAMP") in usual
 
 
 def test_where_backslashes_are_read_as_they_stand_a_text_that_has_some_is_refused(spark: SparkSession) -> None:
@@ -138,6 +142,12 @@ def test_a_field_of_a_variant_is_no_parameter(spark: SparkSession) -> None:
     text = f"SELECT * FROM FILTER_CHANGES({rows}, condition => 'n > 3')"
     called, plain = (sorted(map(str, spark.sql(one).collect())) for one in (text, streamtime.compile(spark, text)))
     assert plain == called != []
+
+
+def test_a_colon_behind_a_keyword_is_that_of_a_parameter(spark: SparkSession) -> None:
+    text = "SELECT * FROM FILTER_CHANGES(TABLE(SELECT * FROM told WHERE k BETWEEN:low AND:high) PARTITION BY k ORDER BY ts, condition => 'true')"
+    rows = streamtime.query(spark, text, {"low": 2, "high": 3}).collect()
+    assert sorted(row.k for row in rows) == [2, 3]
 
 
 def test_totals_of_structs_whose_fields_have_odd_names(spark: SparkSession) -> None:
