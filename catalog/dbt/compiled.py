@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from streamtime.plain import compiling
 from streamtime.plain.compiling import compile as compile_
 from streamtime.plain.tables import Columns, DbConnection, described
 from streamtime.session import session
@@ -22,12 +23,7 @@ from streamtime.sql.syntax.as_of_clauses import Refusal
 
 CALL = re.compile(rf"\b(?:{'|'.join(s.name for s in FUNCTIONS)})\s*\(", re.IGNORECASE)
 PACK = "SHOW FUNCTIONS LIKE 'function_catalog'"  # a name that is nobody else's; DESCRIBE FUNCTION fails for one that there is not
-SETTINGS = (  # what the meaning of a text hangs on
-    "spark.sql.session.timeZone",
-    "spark.sql.ansi.enabled",
-    "spark.sql.caseSensitive",
-    "spark.sql.timestampType",
-)
+SETTINGS = tuple(compiling.SETTINGS)  # what the meaning of a text hangs on
 _compiling = threading.RLock()
 
 

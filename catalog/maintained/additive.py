@@ -29,7 +29,7 @@ from streamtime.maintained.units import LARGE, Cut, Evaluation, joined_by, toget
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
 
-COUNT = "streamtime_count"  # of the rows that came with a key
+COUNT = "streamtime_count"  # of rows with one key
 EXACT = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType, T.TimestampType, T.TimestampNTZType)
 NARROW, WIDE = 30, 37  # digits of a sum that is kept, and of one to which another is added: DECIMAL has 38
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.maintained import costs
-from streamtime.maintained.additive import JudgedUnits, KeyedRows, MaintainedTotals
+from streamtime.maintained.additive import COUNT, JudgedUnits, KeyedRows, MaintainedTotals
 from streamtime.maintained.nodes import Block, Query, Unreadable
 from streamtime.maintained.reading import read
 from streamtime.maintained.receipt import Last, Receipt, written
@@ -33,7 +33,6 @@ from streamtime.statements.query import is_remote, with_calls
 
 SETTINGS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")  # under others a query has another result
 POLICIES = ("auto", "incremental", "full")
-COUNT = "streamtime_count"  # of rows with one key
 
 
 def maintain(
@@ -218,8 +217,12 @@ class _Run:
             except Unreadable as error:
                 reason = f"The query cannot be followed: {error}."
             except OF_VALUES as error:
-                return self._whole(f"What changed cannot be computed by itself: {gist(error)}.")
+                return self._instead(error)
         return self._whole(reason)
+
+    def _instead(self, error: Exception) -> _Plan:
+        """All anew, where a value that changed, or one beside it, is an error."""
+        return self._whole(f"What changed cannot be computed by itself: {gist(error)}.")
 
     def _whole(self, reason: str) -> _Plan:
         """All anew, for a reason, or because it is asked for."""
@@ -317,7 +320,7 @@ class _Run:
             try:
                 receipt = self._merge(receipt, plan.cut, plan.judged)
             except OF_VALUES as error:
-                receipt = self._full(self._receipt(self._whole(f"What changed cannot be computed by itself: {gist(error)}.")))
+                receipt = self._full(self._receipt(self._instead(error)))
         elif any(t.before != t.now for t in self.tables.values()):
             self.target.note(receipt, self._label(receipt))
         if shadow:

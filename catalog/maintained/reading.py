@@ -119,12 +119,13 @@ class _Reader(CallReader):
         arguments = [rows for call in self.calls for rows in call.tables]
         defined = {d.name.lower() for w in self.withs for d in w.definitions}
         for spans in [[(0, len(self.text))], *([r.inside] for r in arguments if not r.is_name)]:
-            for table in self.parsed(spans).find_all(exp.Table):
+            tree = self.parsed(spans)
+            for table in tree.find_all(exp.Table):
                 is_cte = not table.args.get("db") and table.name.lower() in defined
                 if isinstance(table.this, exp.Identifier) and not is_cte and _call_of(table, self.calls) is None:
                     self.leaf(table)
                     refuse_other_rows(table)
-            refuse_long_names(self.parsed(spans))
+            refuse_long_names(tree)
         for rows in arguments:
             if rows.is_name:
                 self.argument(rows)

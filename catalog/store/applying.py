@@ -261,10 +261,15 @@ class _Applier:
             raise CallError(NAME, "`target`", f"the table {self.target} has no column {listed(missing)}", "It must have keys and sequence.")
         if added := [f for f in self.schema.fields if f.name.lower() not in has]:
             columns = T.StructType([T.StructField(f.name, f.dataType) for f in added])
-            properties = self.spark.sql(f"DESCRIBE DETAIL {self.target}").select("properties").collect()[0][0]
-            if needs_mapping(columns) and properties.get("delta.columnMapping.mode", "none") == "none":
-                self.spark.sql(f"ALTER TABLE {self.target} SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
+            if needs_mapping(columns):
+                self._map_names()
             self.spark.sql(f"ALTER TABLE {self.target} ADD COLUMNS ({ddl(columns)})")
+
+    def _map_names(self) -> None:
+        """Let the table have columns whose names no file can have; one that is mapped already stays as it is."""
+        properties = self.spark.sql(f"DESCRIBE DETAIL {self.target}").select("properties").collect()[0][0]
+        if properties.get("delta.columnMapping.mode", "none") == "none":
+            self.spark.sql(f"ALTER TABLE {self.target} SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
 
     def _created(self, name: str, statement: str) -> None:
         """Made by this writer, or meanwhile by another: Delta finds its folder before the catalog has its name, and refuses."""

@@ -113,15 +113,13 @@ class Benchmark:
             runs = ways["rates"].setdefault(rate, [])
             if len(runs) <= place:
                 if name in BY_HAND and not self.spark.catalog.tableExists(f"{target}_by_hand"):
-                    had = "TBLPROPERTIES (delta.enableDeletionVectors = true)"
-                    self.spark.sql(f"CREATE TABLE {target}_by_hand USING delta {had} AS {text}")
+                    vectors = "TBLPROPERTIES (delta.enableDeletionVectors = true)"
+                    self.spark.sql(f"CREATE TABLE {target}_by_hand USING delta {vectors} AS {text}")
                 self.changed(table, rate)
                 runs.append(self.run(target, text, key, "incremental"))
                 self.stored(name, rate, ways, number)
                 if name in BY_HAND:
-                    newest = self.spark.sql(f"DESCRIBE HISTORY {self.schema}.{table} LIMIT 1").collect()[0]["version"]
-                    merge = BY_HAND[name].format(target=f"{target}_by_hand", s=self.schema, t=table, v=newest)
-                    runs[-1]["by hand"] = measured(self.spark, lambda merge=merge: self.spark.sql(merge).collect())  # type: ignore[misc]
+                    runs[-1]["by hand"] = self.by_hand(name, f"{target}_by_hand", table)
                     self.stored(name, rate, ways, number)
 
     def made(self, *names: str) -> None:
@@ -150,6 +148,12 @@ class Benchmark:
         rows = {"inserted": receipt.inserted, "updated": receipt.updated, "removed": receipt.removed}
         told = {"touched": receipt.touched, "predicted": receipt.predicted, "decided": receipt.decided}
         return found | told | rows
+
+    def by_hand(self, name: str, target: str, table: str) -> Stored:
+        """The newest commit of a table, merged as who knows the query would."""
+        newest = self.spark.sql(f"DESCRIBE HISTORY {self.schema}.{table} LIMIT 1").collect()[0]["version"]
+        merge = BY_HAND[name].format(target=target, s=self.schema, t=table, v=newest)
+        return measured(self.spark, lambda: self.spark.sql(merge).collect())
 
     def bare(self, text: str) -> None:
         streamtime.query(self.spark, text).write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(
