@@ -29,7 +29,7 @@ mask max max_by md5 mean median min min_by minute mod mode monotonically_increas
 next_day now nth_value ntile nullif nullifzero nvl nvl2 octet_length overlay parse_json parse_url percent_rank percentile
 percentile_approx percentile_cont percentile_disc pi pmod posexplode posexplode_outer position positive pow power quarter radians
 raise_error rand randn random range rank reduce regexp_count regexp_extract regexp_extract_all regexp_instr regexp_replace regexp_substr
-repeat replace reverse right rint rlike round row_number rpad rtrim schema_of_csv schema_of_json second sequence session_user
+repeat replace reverse right rint rlike round row_number rpad rtrim schema_of_csv schema_of_json schema_of_xml second sequence session_user
 session_window sha sha1 sha2 shiftleft shiftright shiftrightunsigned shuffle sign signum sin sinh size skewness slice smallint sort_array
 soundex space spark_partition_id split split_part sqrt stack startswith std stddev stddev_pop stddev_samp str_to_map string string_agg
 struct substr substring substring_index sum table_changes tan tanh timestamp timestamp_micros timestamp_millis timestamp_seconds

@@ -22,6 +22,8 @@ OPEN = (  # print themselves without parentheses
     "SubtractTimes",
 )  # fmt: skip
 WITH_OPTIONS = {"StructsToJson": "to_json", "StructsToCsv": "to_csv", "StructsToXml": "to_xml"}
+WITH_OPTIONS |= {"SchemaOfJson": "schema_of_json", "SchemaOfCsv": "schema_of_csv", "SchemaOfXml": "schema_of_xml"}
+PRECISE = {("TIMESTAMP", "BIGINT"): "unix_micros", ("BIGINT", "TIMESTAMP"): "timestamp_micros"}  # what `window` is made of
 BACKSLASH = "\\"  # escapes in patterns, where nothing else is said
 WITH_SCHEMA = {"JsonToStructs": "from_json", "CsvToStructs": "from_csv", "XmlToStructs": "from_xml"}
 PATTERNS = {"LikeAll": "LIKE ALL", "LikeAny": "LIKE ANY", "NotLikeAll": "NOT LIKE ALL", "NotLikeAny": "NOT LIKE ANY"}
@@ -135,6 +137,12 @@ class ExpressionPrinter:
         schema = literal(self._zoned(str(e.jvm.schema().sql())))
         return f"{WITH_SCHEMA[e.kind]}({', '.join([self._expression(e.children[0]), schema, *_options(e)])})"
 
+    def _precise(self, e: Node) -> str:
+        kinds = str(e.jvm.fromType().sql()), str(e.jvm.toType().sql())
+        if kinds not in PRECISE or self._local:
+            raise Unprintable("window() of a time without a time zone")
+        return f"{PRECISE[kinds]}({self._expression(e.children[0])})"
+
     def _variant_get(self, e: Node) -> str:
         texts = [*map(self._expression, e.children), literal(self._zoned(str(e.jvm.targetType().sql())))]
         return f"{'' if e.jvm.failOnError() else 'try_'}variant_get({', '.join(texts)})"
@@ -235,6 +243,7 @@ EXPRESSIONS: dict[str, Callable[[ExpressionPrinter, Node], str]] = {
     "NamedLambdaVariable": ExpressionPrinter._variable,
     "With": ExpressionPrinter._with,
     "CommonExpressionRef": ExpressionPrinter._reference,
+    "PreciseTimestampConversion": ExpressionPrinter._precise,
     "VariantGet": ExpressionPrinter._variant_get,
     "ILike": ExpressionPrinter._ilike,
     **dict.fromkeys(WITH_OPTIONS, ExpressionPrinter._with_options),

@@ -2,8 +2,9 @@
 
 It counts bytes, not seconds, from Spark's own task metrics, so it says the same on any machine, however busy. For each call: the bytes that
 all tasks read, over those of the critical path, which is the largest task of each stage, added. That is the speed-up which a cluster with
-endless cores could give; `largest` is the share of all bytes that one task reads. The input is a Parquet table of N rows in P partitions,
-and a shuffle has P. Evaluations: how many rows a Python function in the TABLE argument sees, over N.
+endless cores could give; `largest` is the share of all bytes that one task reads. The input is a Parquet table of N rows in P files, a
+task reads one of them, as where a cluster has P cores, and a shuffle has P partitions. Evaluations: how many rows a Python function in the TABLE argument sees, over N;
+of maintain, all rows that are read from files, over those of its tables.
 
     --rows 1e6 --partitions 64    what is measured
     --only SUPPRESS               calls whose name has this in it
@@ -16,12 +17,14 @@ docs/scale.md has the table.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import platform
 import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,6 +45,17 @@ JOIN = (
     " TABLE(SELECT k, unix_micros(at) div 100000 AS n, at AS ts, price FROM r) PARTITION BY k ORDER BY n, time => 'ts'{o})"
 )
 APPLIED = Applied("nowhere", "gone", "{t}", ("k", "n", "ts", "v"), ("k",), ("n",), ("ts", "v"), deleted="v = 7")
+MAINTAINED = {
+    "maintain, join": ("SELECT a.n, a.k, a.v, b.w FROM kept.a AS a JOIN kept.b AS b ON a.k = b.k", "n"),
+    "maintain, totals of a join": (
+        "SELECT b.w, count(*) AS c, sum(a.v) AS v FROM kept.a AS a JOIN kept.b AS b ON a.k = b.k GROUP BY b.w",
+        None,
+    ),
+    "maintain, DEDUPLICATE": (
+        "SELECT * FROM DEDUPLICATE(TABLE(SELECT n, k, ts, v FROM kept.a) PARTITION BY k ORDER BY ts, within => INTERVAL 6 HOURS)",
+        None,
+    ),
+}  # the query, and its key: after a commit that changes one row of a hundred
 REPORTS = ("dropped", "all", "metrics")
 IN_ORDER = "TABLE({t}) PARTITION BY k ORDER BY ts"
 CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -107,7 +121,12 @@ def main() -> int:
     spark = streamtime.session(
         cores=2,
         memory="4g",
-        settings={"spark.ui.enabled": "true", "spark.sql.shuffle.partitions": str(partitions), "spark.sql.adaptive.enabled": "false"},
+        settings={
+            "spark.ui.enabled": "true",
+            "spark.sql.shuffle.partitions": str(partitions),
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.files.minPartitionNum": str(partitions),  # two cores would read all small files in two tasks
+        },
     )
     found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -127,21 +146,49 @@ def main() -> int:
                 if asked.only not in said:
                     continue
                 option = "" if output == "rows" else f", output => '{output}'"
-                found[said] = spread_of(spark, call.format(t="t", o=option))
+                one = spread_of(spark, functools.partial(run, spark, call.format(t="t", o=option)))
                 seen.value = 0
                 run(spark, call.format(t="dear", o=option))
-                found[said] |= {"evaluations": round(seen.value / rows, 2), "when": datetime.now(UTC).date().isoformat()}
-                one = found[said]
-                print(
-                    f"{said:52}{one['stages']:8}{one['widest']:7}{one['largest']:9.3f}{one['limit']:16.1f}{one['evaluations']:13.2f}",
-                    flush=True,
-                )
+                found[said] = told(said, one, seen.value / rows)
+        if any(asked.only in said for said in MAINTAINED):
+            opened(spark, folder, partitions)
+        for said, (text, key) in MAINTAINED.items():
+            if asked.only in said:
+                act = functools.partial(kept_up, spark, said, text, key)
+                act()
+                spark.sql("UPDATE kept.a SET v = v + 1 WHERE pmod(hash(n), 100) = 0")
+                one = spread_of(spark, act)
+                found[said] = told(said, one, one["records"] / (spark.table("kept.a").count() + spark.table("kept.b").count()))
     known = json.loads((HERE / "spread.json").read_text()) if asked.only and (HERE / "spread.json").exists() else {}
     if not asked.only or (known["rows"], known["partitions"]) == (rows, partitions):
         found = known.get("calls", {}) | found
         about = {"rows": rows, "partitions": partitions, "pyspark": spark.version, "python": platform.python_version()}
         (HERE / "spread.json").write_text(json.dumps({**about, "calls": found}, indent=1) + "\n")
     return 0
+
+
+def told(said: str, one: dict[str, Any], evaluations: float) -> dict[str, Any]:
+    """A line of the table, printed."""
+    one |= {"evaluations": round(evaluations, 2), "when": datetime.now(UTC).date().isoformat()}
+    print(f"{said:52}{one['stages']:8}{one['widest']:7}{one['largest']:9.3f}{one['limit']:16.1f}{evaluations:13.2f}", flush=True)
+    return one
+
+
+def opened(spark: SparkSession, folder: str, partitions: int) -> None:
+    """Delta tables with feeds, in as many files."""
+    feed = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true, delta.enableDeletionVectors = true)"
+    spark.sql(f"CREATE SCHEMA kept LOCATION '{folder}/kept'")
+    spark.sql(f"CREATE TABLE kept.a {feed} AS SELECT /*+ REPARTITION({partitions}) */ * FROM t")
+    names = f"SELECT /*+ REPARTITION({partitions}) */ DISTINCT k, k % 1000 AS w FROM t"
+    spark.sql(f"CREATE TABLE kept.b {feed} AS {names}")
+
+
+def kept_up(spark: SparkSession, said: str, text: str, key: str | None) -> None:
+    """One run of maintain."""
+    target = f"kept.m_{list(MAINTAINED).index(said)}"
+    policy: Any = "incremental" if spark.catalog.tableExists(target) else "full"
+    receipt = streamtime.maintain(spark, target, text, key=key, policy=policy)
+    assert receipt.way == policy, receipt
 
 
 def made(spark: SparkSession, folder: str, rows: int, partitions: int) -> None:
@@ -153,7 +200,7 @@ def made(spark: SparkSession, folder: str, rows: int, partitions: int) -> None:
         "pmod(xxhash64(id, 3), 100) AS v",
     ).write.parquet(f"{folder}/left")
     spark.read.parquet(f"{folder}/left").createOrReplaceTempView("t")
-    spark.sql("SELECT k, ts AS at, v AS price FROM t WHERE n % 2 = 0").write.parquet(f"{folder}/right")
+    spark.sql(f"SELECT /*+ REPARTITION({partitions}) */ k, ts AS at, v AS price FROM t WHERE n % 2 = 0").write.parquet(f"{folder}/right")
     spark.read.parquet(f"{folder}/right").createOrReplaceTempView("r")
     spark.sql("CREATE TEMP VIEW gone AS SELECT k, price AS n FROM r WHERE price = 7")
 
@@ -162,20 +209,21 @@ def run(spark: SparkSession, call: str) -> None:
     spark.sql(f"SELECT * FROM {call}").write.format("noop").mode("overwrite").save()
 
 
-def spread_of(spark: SparkSession, call: str) -> dict[str, Any]:
-    """What the tasks of a call read."""
+def spread_of(spark: SparkSession, act: Callable[[], None]) -> dict[str, Any]:
+    """What the tasks of what is done read."""
     before = {stage["stageId"] for stage in asked_of(spark, "/stages")}
     start = time.monotonic()
-    run(spark, call)
+    act()
     took = time.monotonic() - start
     listeners = spark.sparkContext._jsc.sc().listenerBus()  # type: ignore[union-attr]
     listeners.waitUntilEmpty()
-    total = path = largest = widest = stages = 0
+    total = path = largest = widest = stages = records = 0
     for stage in asked_of(spark, "/stages?status=complete"):
         if stage["stageId"] in before:
             continue
         tasks = asked_of(spark, f"/stages/{stage['stageId']}/{stage['attemptId']}/taskList?length=100000")
         read = [bytes_of(task["taskMetrics"]) for task in tasks if "taskMetrics" in task]
+        records += stage["inputRecords"]
         if not any(read):
             continue
         stages, total, path = stages + 1, total + sum(read), path + max(read)
@@ -185,6 +233,7 @@ def spread_of(spark: SparkSession, call: str) -> dict[str, Any]:
         "widest": widest,
         "largest": round(largest / max(total, 1), 3),
         "limit": round(total / max(path, 1), 1),
+        "records": records,
         "seconds": round(took, 1),
     }
 

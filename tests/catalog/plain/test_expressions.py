@@ -7,6 +7,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import streamtime
+from streamtime.plain import expressions
 
 ROWS = r"""SELECT * FROM VALUES
     (1, 'deleted', TIMESTAMP '2024-01-01 10:00:00', TIMESTAMP '2024-01-01 09:30:00', array(1, 2), '{"at":"2024-01-01 00:00:00","n":3}', 5),
@@ -37,6 +38,9 @@ CONDITIONS = [
     "from_csv('1;x', 'a INT, b STRING', map('sep', ';')).a = k",
     "variant_get(try_parse_json(body), '$.n', 'int') = 3",
     "try_variant_get(try_parse_json(body), '$.at', 'date') IS NULL",
+    """schema_of_json('{"a": 01}', map('allowNumericLeadingZeros', 'true')) = 'STRUCT<a: BIGINT>'""",
+    "schema_of_csv('1;a', map('sep', ';')) LIKE '%_c1%'",
+    "schema_of_xml('<row><a>1</a></row>', map('rowTag', 'row')) = 'STRUCT<a: BIGINT>'",
     "status ILIKE 'DEL!%' ESCAPE '!'",
     "status LIKE ANY ('a%', 'de%')",
     "status LIKE ALL ('%d%', 'de%')",
@@ -102,12 +106,38 @@ def test_an_expression_means_the_same_in_plain_sql(spark: SparkSession, start: i
     [
         ("EXISTS (SELECT 1 FROM told)", "it needs a subquery in an option"),
         ("k IN (SELECT k FROM told)", "it needs a subquery in an option"),
-        ("schema_of_json('{}', map('allowNumericLeadingZeros', 'true')) = body", "which does not say all that it does"),
     ],
 )
 def test_what_sql_has_no_words_for_is_refused(spark: SparkSession, condition: str, reason: str) -> None:
     with pytest.raises(AnalysisException, match=reason):
         streamtime.compile(spark, f"SELECT * FROM {_call(condition)}")
+
+
+def test_a_function_with_options_that_nobody_prints_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(expressions.EXPRESSIONS, "StructsToJson")  # as a function of a later Spark
+    call = _call("to_json(struct(k), map('pretty', 'true')) = body")
+    with pytest.raises(AnalysisException, match=r"to_json\(\), which does not say all that it does"):
+        streamtime.compile(spark, f"SELECT * FROM {call}")
+
+
+@pytest.mark.parametrize("key", ["window(ts, '1 day')", "(k, window(ts, '2 hours', '2 hours', '1 hour').start)"])
+def test_a_key_may_be_a_window_of_sparks_own(spark: SparkSession, key: str) -> None:
+    text = f"SELECT * FROM DEDUPLICATE(TABLE(told) PARTITION BY {key} ORDER BY (ts, k), within => INTERVAL 1 DAY)"
+    called, plain = (sorted(map(str, spark.sql(one).collect())) for one in (text, streamtime.compile(spark, text)))
+    assert plain == called
+    assert len(called) == 3 + key.startswith("(")
+
+
+@pytest.mark.parametrize(
+    ("window", "reason"),
+    [
+        ("window(CAST(ts AS TIMESTAMP_NTZ), '5 hours')", "of a time without a time zone"),
+        ("window(ts, '5 hours', '1 hour')", "Expand"),
+    ],
+)
+def test_other_windows_are_refused(spark: SparkSession, window: str, reason: str) -> None:
+    with pytest.raises(AnalysisException, match=reason):
+        streamtime.compile(spark, f"SELECT * FROM DEDUPLICATE(TABLE(told) PARTITION BY {window} ORDER BY ts, within => INTERVAL 1 DAY)")
 
 
 def test_where_timestamp_is_a_local_type_here_the_text_says_which_one_it_means(spark: SparkSession) -> None:
