@@ -3,8 +3,11 @@
 It counts bytes, not seconds, from Spark's own task metrics, so it says the same on any machine, however busy. For each call: the bytes that
 all tasks read, over those of the critical path, which is the largest task of each stage, added. That is the speed-up which a cluster with
 endless cores could give; `largest` is the share of all bytes that one task reads. The input is a Parquet table of N rows in P files, a
-task reads one of them, as where a cluster has P cores, and a shuffle has P partitions. Evaluations: how many rows a Python function in the TABLE argument sees, over N;
-of maintain, all rows that are read from files, over those of its tables.
+task reads one of them, as where a cluster has P cores, and a shuffle has P partitions. Evaluations: how many rows a Python function in the
+TABLE argument sees, over N.
+
+Of maintain, the bytes are those of one run after a commit that changes one row of a hundred, of tables with ten times as many rows, in as many
+files; and in place of evaluations, all rows that are read from files, over those of its tables.
 
     --rows 1e6 --partitions 64    what is measured
     --only SUPPRESS               calls whose name has this in it
@@ -29,7 +32,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import streamtime
 from streamtime.sql.tables.applied import Applied
@@ -56,6 +59,7 @@ MAINTAINED = {
         None,
     ),
 }  # the query, and its key: after a commit that changes one row of a hundred
+MORE = 10  # times as many rows has a table that is kept up: of few rows, the log of a table is most of what is read
 REPORTS = ("dropped", "all", "metrics")
 IN_ORDER = "TABLE({t}) PARTITION BY k ORDER BY ts"
 CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -151,7 +155,7 @@ def main() -> int:
                 run(spark, call.format(t="dear", o=option))
                 found[said] = told(said, one, seen.value / rows)
         if any(asked.only in said for said in MAINTAINED):
-            opened(spark, folder, partitions)
+            opened(spark, folder, rows * MORE, partitions)
         for said, (text, key) in MAINTAINED.items():
             if asked.only in said:
                 act = functools.partial(kept_up, spark, said, text, key)
@@ -174,12 +178,13 @@ def told(said: str, one: dict[str, Any], evaluations: float) -> dict[str, Any]:
     return one
 
 
-def opened(spark: SparkSession, folder: str, partitions: int) -> None:
+def opened(spark: SparkSession, folder: str, rows: int, partitions: int) -> None:
     """Delta tables with feeds, in as many files."""
+    given(spark, rows, partitions).createOrReplaceTempView("more")
     feed = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true, delta.enableDeletionVectors = true)"
     spark.sql(f"CREATE SCHEMA kept LOCATION '{folder}/kept'")
-    spark.sql(f"CREATE TABLE kept.a {feed} AS SELECT /*+ REPARTITION({partitions}) */ * FROM t")
-    names = f"SELECT /*+ REPARTITION({partitions}) */ DISTINCT k, k % 1000 AS w FROM t"
+    spark.sql(f"CREATE TABLE kept.a {feed} AS SELECT /*+ REPARTITION({partitions}) */ * FROM more")
+    names = f"SELECT /*+ REPARTITION({partitions}) */ DISTINCT k, k % 1000 AS w FROM more"
     spark.sql(f"CREATE TABLE kept.b {feed} AS {names}")
 
 
@@ -191,14 +196,19 @@ def kept_up(spark: SparkSession, said: str, text: str, key: str | None) -> None:
     assert receipt.way == policy, receipt
 
 
-def made(spark: SparkSession, folder: str, rows: int, partitions: int) -> None:
-    """Ten rows for each key, one every 0.1 s, up to ten minutes late; the right side of joins has every other one."""
-    spark.range(0, rows, 1, partitions).selectExpr(
+def given(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
+    """Ten rows for each key, one every 0.1 s, up to ten minutes late."""
+    return spark.range(0, rows, 1, partitions).selectExpr(
         "id AS n",
         f"pmod(xxhash64(id, 1), {max(rows // 10, 1)}) AS k",
         "timestamp_micros(1704067200000000 + id * 100000 - pmod(xxhash64(id, 2), 600) * 1000000) AS ts",
         "pmod(xxhash64(id, 3), 100) AS v",
-    ).write.parquet(f"{folder}/left")
+    )
+
+
+def made(spark: SparkSession, folder: str, rows: int, partitions: int) -> None:
+    """What calls read; the right side of joins has every other row."""
+    given(spark, rows, partitions).write.parquet(f"{folder}/left")
     spark.read.parquet(f"{folder}/left").createOrReplaceTempView("t")
     spark.sql(f"SELECT /*+ REPARTITION({partitions}) */ k, ts AS at, v AS price FROM t WHERE n % 2 = 0").write.parquet(f"{folder}/right")
     spark.read.parquet(f"{folder}/right").createOrReplaceTempView("r")

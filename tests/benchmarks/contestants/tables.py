@@ -73,10 +73,17 @@ def cell(suite: str, shape: Stored, question: str, name: str) -> str:
 
 
 def spread(stored: Stored) -> str:
-    """What `spread.py` found."""
-    head = ["call", f"limit, of {stored['partitions']}", "share of the largest task", "input computed"]
-    calls = stored["calls"].items()
-    return table(head, *[[name, f"{one['limit']:.0f}", f"{one['largest']:.1%}", f"{one['evaluations']:.0f} x"] for name, one in calls])
+    """What `spread.py` found, of calls and of maintain."""
+    of_run, tables = "maintain", list[str]()
+    for maintains, says in ((False, "input computed"), (True, "rows read, of those of its tables")):
+        head = ["what is maintained" if maintains else "call", f"limit, of {stored['partitions']}", "share of the largest task", says]
+        calls = [(name, one) for name, one in stored["calls"].items() if name.startswith(of_run) == maintains]
+        often = {name: f"{one['evaluations']:.1f}".removesuffix(".0") for name, one in calls}
+        lines = [
+            [name.removeprefix(f"{of_run}, "), f"{one['limit']:.0f}", f"{one['largest']:.1%}", f"{often[name]} x"] for name, one in calls
+        ]
+        tables.append(table(head, *lines))
+    return "\n\n".join(tables)
 
 
 def plain(stored: Stored) -> str:
