@@ -476,6 +476,41 @@ MUTATIONS = [
         "FROM {{ deletions }} AS d LEFT SEMI JOIN changes AS c ON {% for k in keys %}d.{{ k }} = c.{{ k }}{{ ' AND ' if not loop.last }}{% endfor %}\n\n  )\n  SELECT * FROM (",
         "FROM {{ deletions }} AS d LEFT ANTI JOIN changes AS c ON {% for k in keys %}d.{{ k }} = c.{{ k }}{{ ' AND ' if not loop.last }}{% endfor %}\n\n  )\n  SELECT * FROM (", APPLIED,
     ),
+    Mutation(
+        "few rows: they lie in other tasks once offsets are comparable under a collation", "sql/rows/frame.py",
+        "together=self.together and not apart", "together=self.together", "tests/sql/rows/test_scans.py",
+    ),
+    Mutation(
+        "suppress: rows that leave as they come lie in all tasks", "sql/suppress/spread.py",
+        "F.coalesce(named(ASIDE), apart.ranges.apart)", "apart.ranges.apart", "tests/sql/suppress/test_spread.py",
+    ),
+    Mutation(
+        "windows: those that stay open lie in all tasks", "sql/windows/release.py",
+        "F.when(never, anywhere).otherwise(ranges.apart)", "ranges.apart", "tests/sql/windows/test_final_windows.py",
+    ),
+    Mutation(
+        "maintain: any(x) is no key", "catalog/maintained/reading.py", "exp.AggFunc, exp.Any, exp.Window", "exp.AggFunc, exp.Window",
+        f"{MAINTAINED}::test_what_looks_like_a_key_and_is_none",
+    ),
+    Mutation(
+        "maintain: the FROM of IS DISTINCT FROM ends no item", "catalog/maintained/names.py",
+        'and source.word(i - 1) != "DISTINCT"', "", f"{MAINTAINED}::test_what_looks_like_a_key_and_is_none",
+    ),
+    Mutation(
+        "maintain: a run between another's start and end is one of somebody else", "catalog/maintained/target.py",
+        'others = row["version"] > last.onto and row["version"] != version', 'others = row["version"] > version',
+        f"{MAINTAINED}::test_a_run_that_finds_nothing_leaves_nothing_out_of_what_another_did_meanwhile",
+    ),
+    Mutation(
+        "maintain: tables are read as they were, however long ago", "catalog/maintained/target.py",
+        'RetentionDuration": "false"}', 'RetentionDuration": "true"}',
+        f"{MAINTAINED}::test_tables_that_change_seldom_are_read_as_they_were_and_what_is_lost_is_computed_anew",
+    ),
+    Mutation(
+        "apply_changes: a batch that comes again brings no rows back", "catalog/store/applying.py",
+        "session.sql(again.merge)", "session.sql(work.merge)", APPLIED,
+    ),
+    Mutation("apply_changes: a fraction is not cut off", "catalog/store/applying.py", "not _numbers(of, kept) or _cuts(of.dataType, kept.dataType)", "not _numbers(of, kept)", APPLIED),
     Mutation("apply_changes: a batch is applied once", "catalog/store/applying.py", "with _named(session, batch):", "with _named(session, None):", APPLIED),
     # servers and Python UDTFs
     Mutation("serve: beyond this machine, Connect needs a token", "catalog/server/options.py", "if options.connect_port is not None and not token(options):", "if False:", SERVED),

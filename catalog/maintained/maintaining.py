@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.errors import ArithmeticException
+from pyspark.errors import ArithmeticException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -21,9 +21,9 @@ from streamtime.maintained.additive import COUNT, JudgedUnits, KeyedRows, Mainta
 from streamtime.maintained.nodes import Block, Query, Unreadable
 from streamtime.maintained.reading import read
 from streamtime.maintained.receipt import Last, Receipt, written
-from streamtime.maintained.refusing import OF_VALUES
+from streamtime.maintained.refusing import may_pass
 from streamtime.maintained.snapshots import NAME, ChangedTable, full_name, table
-from streamtime.maintained.target import FEW, Target, all_comparable, asking_session, nameable, own_session, values_of
+from streamtime.maintained.target import AS_IT_WAS, FEW, Target, asking_session, nameable, own_session, settings_of, values_of
 from streamtime.maintained.units import Cut, Evaluation, together, unfollowed, widest
 from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed
 from streamtime.sql.call.names import Names
@@ -31,7 +31,6 @@ from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.declaration import schema_of
 from streamtime.statements.query import is_remote, with_calls
 
-SETTINGS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")  # under others a query has another result
 POLICIES = ("auto", "incremental", "full")
 
 
@@ -114,12 +113,12 @@ class _Run:
         self, spark: SparkSession, target: str, text: str, key: tuple[str, ...] | None, policy: str, properties: dict[str, str]
     ) -> None:
         self.begun, self.started = time.monotonic(), time.time_ns() // 1000
-        self.session = own_session(spark)
+        self.session = own_session(spark, AS_IT_WAS)
         self.text, self.key, self.policy, self.properties = text, key, policy, properties
         self.asking = asking_session(self.session)
         self.target = Target(self.session, full_name(spark, target), self.asking)
         self.onto = self.target.version
-        self.settings = {name: str(self.session.conf.get(name)) for name in SETTINGS}
+        self.settings = settings_of(self.session)
         self.tables: dict[str, ChangedTable] = {}
         self.last, self.lost = self._last()
         self.query: Query = read(self.session, with_calls(self.session, text), self._known)
@@ -216,8 +215,10 @@ class _Run:
                 return self._incremental()
             except Unreadable as error:
                 reason = f"The query cannot be followed: {error}."
-            except OF_VALUES as error:
-                return self._instead(error)
+            except PySparkException as error:
+                if may_pass(error):
+                    return self._instead(error)
+                raise
         return self._whole(reason)
 
     def _instead(self, error: Exception) -> _Plan:
@@ -319,7 +320,9 @@ class _Run:
             assert plan.cut is not None
             try:
                 receipt = self._merge(receipt, plan.cut, plan.judged)
-            except OF_VALUES as error:
+            except PySparkException as error:
+                if not may_pass(error):
+                    raise
                 receipt = self._full(self._receipt(self._instead(error)))
         elif any(t.before != t.now for t in self.tables.values()):
             self.target.note(receipt, self._label(receipt))
@@ -388,9 +391,7 @@ class _Run:
 
     def _differs(self) -> int:
         """In how many rows the target differs from the result computed anew."""
-        fresh = all_comparable(self.evaluation.whole().toDF(*self.query.columns))
-        kept = all_comparable(self.session.table(self.target.name))
-        return fresh.exceptAll(kept).count() + kept.exceptAll(fresh).count()
+        return self.target.differs(self.evaluation.whole().toDF(*self.query.columns))
 
 
 def _doubtful(judged: JudgedUnits) -> int:

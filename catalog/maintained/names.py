@@ -167,7 +167,8 @@ def written(expression: exp.Expr, source: Source) -> Span:
             raise Unreadable("an item of SELECT was not found in the text")
         at = around
     start = max(i for i in level if i <= at and (i == before[-1] or (source.word(i) == "," and i > before[-1]))) + 1
-    end = next((i for i in level if i > at and source.word(i) in (",", "FROM")), last)
+    ends = (i for i in level if i > at and (source.word(i) == "," or (source.word(i) == "FROM" and source.word(i - 1) != "DISTINCT")))
+    end = next(ends, last)
     if source.word(start) in ("DISTINCT", "ALL"):
         start += 1
     if isinstance(expression.parent, exp.Alias):

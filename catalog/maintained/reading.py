@@ -7,6 +7,7 @@ has `why`; it can still be run as a whole, since its tables are known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ from streamtime.maintained.nodes import (
     in_text,
     leaves_of,
 )  # fmt: skip
-from streamtime.maintained.refusing import refuse_changing, refuse_long_names, refuse_other_rows
+from streamtime.maintained.refusing import refuse_changing, refuse_functions, refuse_long_names, refuse_other_rows
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import parts
 from streamtime.sql.syntax.text import quoted
@@ -40,6 +41,8 @@ from streamtime.sql.syntax.tokens import Span
 from streamtime.statements.calls import Call as Written
 from streamtime.statements.calls import Malformed, TableArgument
 from streamtime.statements.query import query
+
+WINDOW, UNKNOWN = re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE), "w1nd0w"  # as long, and no word that sqlglot knows
 
 
 def read(spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, Any]]) -> Query:
@@ -52,6 +55,7 @@ def read(spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, An
     read_query = Query(text, columns=tuple(schema.names), kinds=tuple(f.dataType for f in schema.fields))
     try:
         refuse_changing(reader.statement)
+        refuse_functions(spark, reader.statement)
         root = reader.node([(0, len(text))])
         reader.all_leaves()
         if unread := set(reader.leaves) - {leaf.span for leaf in leaves_of(root)}:
@@ -112,7 +116,10 @@ class _Reader(CallReader):
         try:
             return sqlglot.parse_one(text, dialect="spark")
         except SqlglotError as error:
-            raise Unreadable("its text could not be read") from error
+            try:  # it does not know `window(` behind GROUP BY
+                return sqlglot.parse_one(WINDOW.sub(UNKNOWN, text), dialect="spark")
+            except SqlglotError:
+                raise Unreadable("its text could not be read by sqlglot") from error
 
     def all_leaves(self) -> list[Leaf]:
         """Every table of the text, also where the structure is not understood."""
@@ -316,8 +323,8 @@ class _Reader(CallReader):
             if None in columns:
                 raise Unreadable(f"a column of `{expression.sql('spark')}` was not found")
             plain = names.of(bare) if isinstance(bare, exp.Column) else None
-            # what sqlglot does not know may be an aggregate, or make several rows
-            fixed = not any(bare.find_all(exp.AggFunc, exp.Window, exp.Query, exp.UDTF, exp.Anonymous))
+            # what sqlglot does not know may be an aggregate, or make several rows; any(x) is one to Spark, and no AggFunc
+            fixed = not any(bare.find_all(exp.AggFunc, exp.Any, exp.Window, exp.Query, exp.UDTF, exp.Anonymous))
             if plain is not None:
                 fixed = comparable(self.kinds(names.sources[plain[0]]).get(plain[1], ""))
             text = self.statement.slice(*written(bare, self.statement)) if fixed and plain is None and columns else ""

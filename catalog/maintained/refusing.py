@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 from pyspark.errors import (
     ArithmeticException,
     ArrayIndexOutOfBoundsException,
     DateTimeException,
     IllegalArgumentException,
     NumberFormatException,
+    PySparkException,
     SparkRuntimeException,
     SparkUpgradeException,
 )
+from pyspark.sql import SparkSession
 from sqlglot import expressions as exp
 
 from streamtime.maintained.nodes import Unreadable
 from streamtime.maintained.snapshots import NAME
 from streamtime.sql.call.errors import CallError
-from streamtime.sql.syntax.tokens import Source
+from streamtime.sql.syntax.tokens import Source, Token
 
 CHANGING = {  # what gives another answer to the same rows
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id", "tablesample", "now", "current_date",
@@ -29,21 +33,53 @@ OF_VALUES = (  # errors of a row, which the query may leave out
 )  # fmt: skip
 TIMES = {"date", "timestamp", "timestamp_ltz", "timestamp_ntz"}
 DAYS = ("now", "today", "tomorrow", "yesterday")  # in literals of these types
+DAY = re.compile(rf"\s*({'|'.join(DAYS)})(\s+\S+)?\s*", re.IGNORECASE)  # as a text, which is cast where a time stands beside it
+BUILTIN = "builtin"
+LOST = ("DELTA_MISSING_CHANGE_DATA", "DELTA_CHANGE_DATA_FEED", "DELTA_UNSUPPORTED_TIME_TRAVEL")  # errors of what logs no longer know
 
 
 def refuse_changing(source: Source) -> None:
     """What gives another answer to the same rows. Raises Unreadable."""
     for i, token in enumerate(source.tokens):
-        if token.kind != "word" or source.is_field(i):
-            continue
         behind = source.tokens[i + 1].text if i + 1 < len(source.tokens) else ""
+        if token.kind == "string":
+            _refuse_in(token)
+        if token.name is None or (behind != "(" and (token.kind != "word" or source.is_field(i))):
+            continue
         if token.name in TIMES and behind[:1] in ("'", '"') and behind[1:].strip().lower().startswith(DAYS):
             raise Unreadable(f"`{token.text} {behind}` is another moment each time it is asked")
         if token.name not in CHANGING:
             continue
         called = behind == "(" and (token.name != "unix_timestamp" or source.closing.get(i + 1) == i + 2)
         if called or token.name.startswith(("current_", "localtimestamp")):
-            raise Unreadable(f"`{token.text}` gives another answer each time it is asked")
+            raise Unreadable(f"`{token.name}` gives another answer each time it is asked")
+
+
+def _refuse_in(text: Token) -> None:
+    """A day that is another tomorrow; and in options, which are texts, the same as in a query. Raises Unreadable."""
+    inside = text.text.lstrip("rR")[1:-1]
+    if DAY.fullmatch(inside):
+        raise Unreadable(f"{text.text} may be another moment each time it is asked")
+    if "(" in inside:
+        refuse_changing(Source(inside))
+
+
+def refuse_functions(spark: SparkSession, source: Source) -> None:
+    """Functions of the catalog, which may be replaced, and read tables that the query does not name. Raises Unreadable."""
+    called = [i for i, t in enumerate(source.tokens) if t.name is not None and source.word(i + 1) == "("]
+    parts = [(source.tokens[i - 2].name, source.tokens[i].name) for i in called if source.is_field(i)]
+    of_schemas = [f"{schema}.{name}" for schema, name in parts if schema != BUILTIN]
+    named = (row[0].rpartition(".") for row in spark.sql("SHOW USER FUNCTIONS").collect())
+    made = {name.lower() for schema, _, name in named if schema}  # those without one are of the session: ours
+    of_schemas += sorted({source.tokens[i].name or "" for i in called} & made)
+    if of_schemas:
+        raise Unreadable(f"`{of_schemas[0]}` is a function of a schema, which may become another one")
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether all may be computed anew where what changed is an error: of values that the query leaves out, or of what logs have lost."""
+    lost = isinstance(error, PySparkException) and (error.getCondition() or "").startswith(LOST)
+    return lost or isinstance(error, OF_VALUES)
 
 
 def refuse_other_rows(table: exp.Table) -> None:

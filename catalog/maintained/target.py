@@ -41,6 +41,13 @@ ASKING = {
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
+# Delta refuses what a table was at a commit older than a week, though all of its files are there. What is gone is known (`_vacuumed`)
+AS_IT_WAS = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
+SETTINGS = (  # under others a query has another result
+    "spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.timestampType", "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.decimalOperations.allowPrecisionLoss", "spark.sql.ansi.doubleQuotedIdentifiers",
+)  # fmt: skip
+MORE = "streamtime_more"
 OLD, NEW = "streamtime_old", "streamtime_new"  # rows by the names of no column
 REPEATED = "Another run of maintain did it at the same time."
 
@@ -81,9 +88,8 @@ class Target:
             raise CallError(NAME, "`target`", f"{self.name} is there, and no run of maintain made it, or its log has forgotten it", fix)
         version, last = runs[0]
         self.made = last.made
-        of_runs = {number for number, _ in runs}
-        for row in self.log:  # behind the run, and while it ran
-            others = row["version"] > last.onto and row["version"] != version and row["version"] not in of_runs
+        for row in self.log:  # behind the run, and while it ran: also by a run, of which this one knew nothing
+            others = row["version"] > last.onto and row["version"] != version
             if others and not row["operation"].startswith(WITHOUT_ROWS):
                 return last, f"Somebody else wrote to the table: commit {row['version']}, {row['operation']}."
         return last, ""
@@ -97,6 +103,13 @@ class Target:
     def _application(self) -> str:
         """In whose name runs are counted in the log. That of a table that was there before may know of more runs."""
         return f"{MARK} {self.made}".strip()
+
+    def differs(self, fresh: DataFrame) -> int:
+        """In how many rows it differs from these."""
+        ours, theirs = all_comparable(self.session.table(self.name)), all_comparable(fresh)
+        both = theirs.withColumn(MORE, F.lit(1)).unionAll(ours.withColumn(MORE, F.lit(-1)))
+        more = both.groupBy(*map(quoted, theirs.columns)).agg(F.abs(F.sum(MORE)).alias(MORE))
+        return int(more.agg(F.coalesce(F.sum(MORE), F.lit(0))).collect()[0][0])
 
     # -- writing
 
@@ -314,7 +327,8 @@ def _struct(values: Sequence[str]) -> str:
 
 def all_comparable(df: DataFrame) -> DataFrame:
     """With text in the place of what Spark cannot compare."""
-    return df.select(*[F.col(quoted(f.name)) if orderable(f.dataType) else F.to_json(F.struct(quoted(f.name))) for f in df.schema.fields])
+    text = {f.name: F.to_json(F.struct(quoted(f.name))).alias(f.name) for f in df.schema.fields if not orderable(f.dataType)}
+    return df.select(*[text.get(c, F.col(quoted(c))) for c in df.columns])
 
 
 def values_of(df: DataFrame) -> list[Any]:
@@ -346,6 +360,11 @@ def _counts(row: Any) -> dict[str, int]:
         names = {"inserted": "numOutputRows", "removed": "numDeletedRows"}
         counts = counts | {"numOutputRows": int(counts.get("numOutputRows") or 0) - int(counts.get("numCopiedRows") or 0)}
     return {name: int(counts.get(metric) or 0) for name, metric in names.items()}
+
+
+def settings_of(session: SparkSession) -> dict[str, str]:
+    """What a query's result hangs on beside its text and its tables."""
+    return {name: str(session.conf.get(name)) for name in SETTINGS}
 
 
 def own_session(spark: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed, of_other_type, unlogged
-from streamtime.sql.rows.changelog import MADE_ANEW
+from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW
 from streamtime.sql.rows.columns import orderable
 from streamtime.sql.rows.typed import ddl, needs_mapping
 from streamtime.sql.syntax.text import quoted
@@ -76,14 +76,16 @@ def apply_changes(
         sequence_by: columns that order the changes of a key, such as a time or an offset; one only with `scd=2`. A null: `null_sequence`.
         deleted: a condition that marks deletions, as SQL; by default `change_type`, or Delta's `_change_type`, is 'delete'.
         scd: 1 keeps one row for each key; 2 keeps history: rows valid from `valid_from` on, until before `valid_to` (null: still valid).
-        batch_id: a name for this batch. A batch that comes again, of the same `app_id`, is not applied again.
+        batch_id: a name for this batch. A batch that comes again, of the same `app_id`, is not applied again. It must have the same
+            changes: what is deleted in it is remembered each time.
 
     Columns that only the changes have are added to the table; those that only the table has keep their values, so what a table has in
     columns that some batches lack may depend on the order in which they came. In a change feed of Delta, a deletion of a row that the same
     commit writes anew is none.
 
     Raises:
-        CallError: a column that is not there, a condition that Spark does not understand, a table that does not fit.
+        CallError: a column that is not there, a condition that Spark does not understand, a table that does not fit, a column
+            of another type than it has there. Numbers take the table's type; one that does not fit is an error when the batch is applied.
     """
     if is_remote(spark):
         raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
@@ -171,7 +173,8 @@ class _Applier:
             with _named(session, batch):
                 rows = self._retried(session, lambda: session.sql(work.merge).collect())
             if batch is not None and not rows:
-                self._retried(session, lambda: session.sql(work.merge))  # one that broke off may have missed what another writer deleted
+                again = self._deleted_meanwhile(work)
+                self._retried(session, lambda: session.sql(again.merge))
                 return ApplyReport(changes, counts=dropped, repeated=True)
             while (after := self._commits(session)) != before:  # another writer deleted keys meanwhile, which this one may not have seen
                 before = after
@@ -182,6 +185,12 @@ class _Applier:
         finally:
             self.spark.catalog.dropGlobalTempView(view)
             df.unpersist()
+
+    def _deleted_meanwhile(self, work: Applied) -> Applied:
+        """What a batch that was applied and then broke off may have missed: other writers deleted its keys. Its rows as they are now."""
+        names, same = ", ".join(f"h.{quoted(c)}" for c in work.columns), " AND ".join(f"h.{quoted(k)} = c.{quoted(k)}" for k in self.keys)
+        rows = f"(SELECT {names} FROM {self.target} AS h LEFT SEMI JOIN {work.source} AS c ON {same})"
+        return replace(work, source=rows, deleted="false", skipped="false")
 
     def _counted(self, df: DataFrame) -> tuple[int, dict[str, int]]:
         null = [F.lit(False) for _ in range(2)]
@@ -225,6 +234,8 @@ class _Applier:
         """The condition that marks deletions, and the columns that only say what kind of change a row is."""
         lower = {c.lower() for c in self.df.columns}
         marks = set(MADE_ANEW) & lower
+        if condition is not None and not set(CHANGE) <= lower:  # one of these names alone is a column of theirs
+            marks -= set(CHANGE)
         if condition is None:
             kind = next((c for c in ("change_type", "_change_type") if c in lower), None)
             return (f"{quoted(kind)} = 'delete'" if kind else "false"), marks
@@ -259,11 +270,32 @@ class _Applier:
             raise CallError(NAME, "`scd`", f"the table {self.target} keeps history, and 1 has one row for a key", "Use scd=2.")
         if missing := [k for k in (*self.keys, *self.sequence) if k.lower() not in has]:
             raise CallError(NAME, "`target`", f"the table {self.target} has no column {listed(missing)}", "It must have keys and sequence.")
+        self._fit()
         if added := [f for f in self.schema.fields if f.name.lower() not in has]:
             columns = T.StructType([T.StructField(f.name, f.dataType) for f in added])
             if needs_mapping(columns):
                 self._map_names()
             self.spark.sql(f"ALTER TABLE {self.target} ADD COLUMNS ({ddl(columns)})")
+
+    def _fit(self) -> None:
+        """Give numbers the types that they have in the table; one that does not fit is an error. Raises CallError for other types."""
+        given = {f.name.lower(): f for f in self.schema.fields}
+        cast: dict[str, Column] = {}
+        for kept in self.spark.table(self.target).schema.fields:
+            of = given.get(kept.name.lower())
+            if of is None or of.dataType.simpleString() == kept.dataType.simpleString():
+                continue
+            kinds = [kind.simpleString().upper() for kind in (of.dataType, kept.dataType)]
+            if not isinstance(of.dataType, T.NullType) and (not _numbers(of, kept) or _cuts(of.dataType, kept.dataType)):
+                problem = f"has `{of.name}` as {kinds[0]}, and the table {self.target} as {kinds[1]}"
+                raise CallError(NAME, "`changes`", problem, "Cast it, or give the table a wider type (delta.enableTypeWidening).")
+            column, text = F.col(quoted(of.name)), f"{NAME}: a value of `{of.name}` ({kinds[0]}) does not fit into {kinds[1]}"
+            as_kept = column.try_cast(kept.dataType)
+            fits = F.lit(True) if isinstance(of.dataType, T.NullType) else column.isNull() | (as_kept.cast(of.dataType) == column)
+            cast[of.name] = F.when(fits, as_kept).otherwise(F.raise_error(F.lit(f"{text}, which {self.target} has.")))
+        if cast:
+            self.df = self.df.withColumns(cast)
+            self.schema = T.StructType([self.df.schema[name] for name in self.schema.names])
 
     def _map_names(self) -> None:
         """Let the table have columns whose names no file can have; one that is mapped already stays as it is."""
@@ -282,6 +314,20 @@ class _Applier:
                 if not meanwhile or attempt == ATTEMPTS - 1:
                     raise
             time.sleep(PAUSE)
+
+
+def _numbers(*fields: T.StructField) -> bool:
+    return all(isinstance(f.dataType, T.NumericType) for f in fields)
+
+
+def _cuts(given: T.DataType, kept: T.DataType) -> bool:
+    """Whether numbers of one type lose a fraction in the other."""
+    if isinstance(given, T.IntegralType):
+        return False
+    scale = given.scale if isinstance(given, T.DecimalType) else None
+    if isinstance(kept, T.IntegralType | T.DecimalType):
+        return scale is None or scale > (kept.scale if isinstance(kept, T.DecimalType) else 0)
+    return isinstance(kept, T.FloatType)
 
 
 @contextmanager

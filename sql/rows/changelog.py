@@ -26,7 +26,8 @@ DELETED = Option(
     default_text="change_type = 'delete' or _change_type = 'delete', where such a column exists",
 )
 # columns of a change that a function over changes makes anew, or leaves out (C10)
-MADE_ANEW = ("change_type", "change_time", "change_seq", "_change_type", "_commit_version", "_commit_timestamp")
+CHANGE = ("change_type", "change_time", "change_seq")
+MADE_ANEW = (*CHANGE, "_change_type", "_commit_version", "_commit_timestamp")
 
 
 def changelog(call: Bound, **extras: tuple[Expression, ...]) -> Frame:

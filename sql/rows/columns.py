@@ -142,6 +142,12 @@ def equality(name: str, kind: T.DataType) -> Column:
     return F.first(text).over(Window.partitionBy(column).orderBy(text))
 
 
+def hash_of_all(schema: T.StructType, of: str = "") -> str:
+    """SQL text for a number that rows differ in: a hash of all columns that have one, or of these fields of a struct."""
+    names = [(f"{of}.{quoted(f.name)}", f.dataType) if of else (quoted(f.name), f.dataType) for f in schema]
+    return f"hash({', '.join(name if direct(kind) else f'isnull({name})' for name, kind in names)})"  # a MAP has no hash
+
+
 def has_collation(kind: T.DataType) -> bool:
     """Whether a string with a collation is anywhere in it."""
     if isinstance(kind, T.StructType):

@@ -49,6 +49,10 @@ class Ranges:
         """What to repartition by: one value for each range, spread evenly over the partitions."""
         return expression(f"get(array{even_labels(self.count, self.partitions)}, {quoted(RANGE)})")
 
+    def aside(self, number: str) -> Column:
+        """The same for rows that may lie anywhere, by a number that they differ in, as SQL text."""
+        return expression(f"-1 - pmod({number}, {self.partitions})")
+
     def ordered(self, df: DataFrame, first: Order) -> DataFrame:
         """With the range of each row in the order of values, going up; all 0 where the input is small or its order has no distances."""
         ref = first.ref

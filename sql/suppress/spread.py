@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from streamtime.sql.plain import places
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import BEFORE, with_time_before, with_time_before_by
-from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.columns import expression, hash_of_all, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import CUTTABLE, worth_spreading
 from streamtime.sql.rows.typed import event_time, microseconds
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 AT, NEXT, TAKEN, OWN, DUE, LAST, CAME, MOMENT, ROW, FOUND, APART = (
     f"{PREFIX}{name}" for name in ("at", "next", "taken", "own", "due", "last", "came", "moment", "row", "found", "apart")
 )
+ASIDE = f"{PREFIX}aside"
 BY, NEXT_AT, NEXT_BY = (f"{PREFIX}{name}" for name in ("by", "next_at", "next_by"))  # for 'explain'
 
 
@@ -174,13 +175,18 @@ def _timed(rows: DataFrame, apart: TimedRanges | Sequence[str], columns: list[st
     row = F.struct(*map(named, columns))
     moved = named(TAKEN) & (named(BEFORE).isNull() | (named(AT) > named(BEFORE)))
     clocks = [] if isinstance(apart, TimedRanges) else [named(c).alias(f"{APART}_{i}") for i, c in enumerate(apart)]
-    one = F.struct(F.when(late, named(DUE)).otherwise(named(ARRIVED)).alias(MOMENT), row.alias(ROW), *clocks, *by)
-    other = F.struct(named(AT).alias(MOMENT), F.when(F.lit(False), row).alias(ROW), *clocks, *by)
+    anywhere = F.lit(None).cast("int")  # where nothing is looked up for a row
+    if isinstance(apart, TimedRanges):
+        anywhere = F.when(~late, apart.ranges.aside(hash_of_all(rows.select(*map(named, columns)).schema)))
+    one = F.struct(F.when(late, named(DUE)).otherwise(named(ARRIVED)).alias(MOMENT), row.alias(ROW), *clocks, *by, anywhere.alias(ASIDE))
+    other = F.struct(named(AT).alias(MOMENT), F.when(F.lit(False), row).alias(ROW), *clocks, *by, F.lit(None).cast("int").alias(ASIDE))
     both = F.array(F.when(moved, other), F.when(F.lit(every) | out, one))
     moments = rows.select(F.explode(both).alias(ROW)).where(named(ROW).isNotNull()).select(f"{ROW}.*")
     if isinstance(apart, TimedRanges):
         bounds = F.slice(apart.starts, 2, apart.ranges.count - 1)
-        moments = apart.ranges.cut(moments, quoted(MOMENT), bounds, above=True).withColumn(APART, apart.ranges.apart)
+        moments = apart.ranges.cut(moments, quoted(MOMENT), bounds, above=True).withColumn(
+            APART, F.coalesce(named(ASIDE), apart.ranges.apart)
+        )
     is_row = named(ROW).isNotNull()
     together = [named(name) for name in moments.columns if name.startswith(APART)]
     falling = Window.partitionBy(*together).orderBy(named(MOMENT).desc(), is_row).rowsBetween(Window.unboundedPreceding, 0)

@@ -15,7 +15,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import direct, expression, named, together
+from streamtime.sql.rows.columns import expression, hash_of_all, named, together
 from streamtime.sql.rows.frame import HERE, PREFIX
 from streamtime.sql.rows.ranges import FEWEST, RANGE, Ranges
 from streamtime.sql.rows.scans import straight_from_files
@@ -61,8 +61,7 @@ def whole(df: DataFrame, *, once: bool = True) -> DataFrame:
     Not `once`: in a text, Spark shuffles all that is not deterministic and stands in two places, to keep it. There it sees for itself that
     what is below the last shuffle is the same, and what is above that is computed twice.
     """
-    seen = [quoted(f.name) if direct(f.dataType) else f"isnull({quoted(f.name)})" for f in df.schema]  # a MAP has no hash
-    hashed = f"hash({', '.join(seen)})"
+    hashed = hash_of_all(df.schema)
     either = expression(f"spark_partition_id() >= 0 OR {hashed} = 0" if once else f"{hashed} >= {-(2**31)}")
     return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
 
@@ -138,4 +137,6 @@ def _cut(both: DataFrame, clocks: DataFrame, kernels: bool) -> tuple[DataFrame, 
     above = "array_min(transform(filter(all, one -> one.r > turn), one -> one.m))"
     together = lowest.agg(F.collect_list(F.struct("r", "m")).alias("all"))
     by_range = together.select(expression(f"transform(sequence(0, {ranges.count - 1}), turn -> {above})").alias("above")).scalar()
-    return ranged(both).withColumn(APART, ranges.apart), F.get(by_range, named(RANGE))
+    never = named(RANGE) == ranges.count - 1  # nothing is looked up for these, which are many where windows stay open long
+    anywhere = ranges.aside(hash_of_all(both.schema[ROW].dataType, quoted(ROW)))
+    return ranged(both).withColumn(APART, F.when(never, anywhere).otherwise(ranges.apart)), F.get(by_range, named(RANGE))

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -101,6 +102,19 @@ def test_what_a_run_did_is_in_the_log_and_is_said_before_it_is_done(spark: Spark
             "SELECT * FROM DEDUPLICATE(TABLE({s}.t) PARTITION BY k ORDER BY v, time => 'ts', within => INTERVAL 1 DAY)",
             "it follows stream time, which runs over the rows of all keys",
         ),
+        ("SELECT k FROM {s}.t WHERE ts >= 'yesterday'", "'yesterday' may be another moment each time"),
+        ("SELECT k FROM {s}.t WHERE ts >= CAST(r' Today UTC' AS TIMESTAMP)", "r' Today UTC' may be another moment each time"),
+        ("SELECT k FROM {s}.t WHERE ts > system.builtin.now()", "`now` gives another answer each time"),
+        ("SELECT k FROM {s}.t WHERE ts > `now`()", "`now` gives another answer each time"),
+        (
+            "SELECT * FROM FILTER_CHANGES(TABLE({s}.t) PARTITION BY k ORDER BY ts, condition => 'ts < now()')",
+            "`now` gives another answer each time",
+        ),
+        ("SELECT k, {s}.rate(v) AS v FROM {s}.t", "`followed.rate` is a function of a schema, which may become another one"),
+        (
+            "SELECT window(ts, '5 minutes') AS w, count(*) AS n FROM {s}.t GROUP BY window(ts, '5 minutes')",
+            "which rows of the tables a row is made of",
+        ),
         ("SELECT k FROM {s}.t WHERE ts >= TIMESTAMP ' Yesterday'", "TIMESTAMP ' Yesterday'` is another moment each time"),
         ("SELECT * FROM {s}.plain", "has no change data feed"),
     ],
@@ -125,6 +139,7 @@ def shared(spark: SparkSession) -> str:
     for name in ("t", "u"):
         spark.sql(f"CREATE TABLE followed.{name} (k INT, ts TIMESTAMP, v INT) {cases.FEED}")
         spark.sql(f"INSERT INTO followed.{name} VALUES (1, TIMESTAMP '2024-01-01', 1)")
+    spark.sql("CREATE FUNCTION followed.rate(v INT) RETURNS INT RETURN v * 2")
     spark.sql("CREATE TABLE followed.plain USING delta AS SELECT 1 AS k")
     spark.sql("CREATE TABLE followed.files USING parquet AS SELECT 1 AS k")
     return "followed"
@@ -384,6 +399,59 @@ def test_of_two_runs_at_the_same_time_one_writes(spark: SparkSession, schema: st
         finally:
             slow.close()
         assert (quick.way != "repeated", late.way, late.shadow) == (True, "repeated", 0), name
+
+
+def test_a_run_that_finds_nothing_leaves_nothing_out_of_what_another_did_meanwhile(spark: SparkSession, schema: str) -> None:
+    """Its note says what it read, which is less than the other one read: what that one added must not be added again."""
+    source, target, text = f"{schema}.t", f"{schema}.m", f"SELECT k, count(*) AS n FROM {schema}.t GROUP BY k"
+    spark.sql(f"CREATE TABLE {source} (k INT) {cases.FEED}")
+    spark.sql(f"INSERT INTO {source} VALUES (1), (2)")
+    streamtime.maintain(spark, target, text)
+    spark.sql(f"ALTER TABLE {source} SET TBLPROPERTIES ('x' = '1')")  # a commit without rows
+    slow = maintaining._Run(spark, target, text, None, "auto", {})
+    try:
+        spark.sql(f"INSERT INTO {source} VALUES (1)")
+        assert streamtime.maintain(spark, target, text, policy="incremental").way == "incremental"
+        assert slow.done(shadow=False).way == "none"
+    finally:
+        slow.close()
+    done = streamtime.maintain(spark, target, text, shadow=True)
+    assert (done.way, done.shadow) == ("full", 0)
+    assert "Somebody else wrote to the table" in done.why
+
+
+def test_tables_that_change_seldom_are_read_as_they_were_and_what_is_lost_is_computed_anew(spark: SparkSession, schema: str) -> None:
+    """Delta refuses a commit older than `deletedFileRetentionDuration` as past, though its files are all there."""
+    for name, columns in (("a", "k INT, v INT"), ("b", "k INT, name STRING")):
+        spark.sql(
+            f"CREATE TABLE {schema}.{name} ({columns}) {cases.FEED[:-1]}, 'delta.deletedFileRetentionDuration' = 'interval 1 second')"
+        )
+    spark.sql(f"INSERT INTO {schema}.a VALUES (1, 1), (2, 2), (NULL, 3)")
+    spark.sql(f"INSERT INTO {schema}.b VALUES (1, 'x'), (2, 'y')")
+    text = f"SELECT b.name, sum(a.v) AS v, count(*) AS n FROM {schema}.a JOIN {schema}.b ON a.k = b.k GROUP BY b.name"
+    streamtime.maintain(spark, f"{schema}.m", text)
+    time.sleep(2)
+    spark.sql(f"INSERT INTO {schema}.a VALUES (1, 5)")
+    spark.sql(f"UPDATE {schema}.b SET name = 'z' WHERE k = 2")
+    done = streamtime.maintain(spark, f"{schema}.m", text, policy="incremental", shadow=True)
+    assert (done.way, done.shadow) == ("incremental", 0)
+
+
+def test_what_looks_like_a_key_and_is_none(spark: SparkSession, schema: str) -> None:
+    """any(x) is a total, which sqlglot does not know as one; IS DISTINCT FROM has a FROM that no table follows."""
+    spark.sql(f"CREATE TABLE {schema}.t (k INT, v INT, flag BOOLEAN) {cases.FEED}")
+    spark.sql(f"INSERT INTO {schema}.t VALUES (1, 1, true), (1, 2, false), (2, NULL, NULL)")
+    queries = {
+        "some": f"SELECT k, any(flag) AS f, count(*) AS n FROM {schema}.t GROUP BY ALL",
+        "apart": f"SELECT v IS DISTINCT FROM k AS d, v, k FROM {schema}.t",
+        "means": f"SELECT v IS NOT DISTINCT FROM k AS d, avg(v) AS m FROM {schema}.t GROUP BY 1",
+    }
+    for name, text in queries.items():
+        streamtime.maintain(spark, f"{schema}.{name}", text)
+    spark.sql(f"INSERT INTO {schema}.t VALUES (1, 3, false), (3, 3, NULL)")
+    for name, text in queries.items():
+        done = streamtime.maintain(spark, f"{schema}.{name}", text, policy="incremental", shadow=True)
+        assert (done.way, done.shadow) == ("incremental", 0), name
 
 
 def test_auto_takes_the_way_that_is_expected_to_take_less(spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import SparkRuntimeException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -104,6 +104,44 @@ def test_without_a_batch_id_the_same_changes_change_nothing(spark: SparkSession,
     late = streamtime.apply_changes(spark, table, text, keys="k", sequence_by="seq")
     assert late.inserted == 0
     assert spark.table(table).columns == ["k", "seq", "v"]
+
+
+@pytest.mark.parametrize("scd", [1, 2])
+def test_a_batch_that_comes_again_writes_nothing_but_what_was_deleted_meanwhile(spark: SparkSession, schema: str, scd: int) -> None:
+    """A row that somebody deleted by hand stays away; and a key that another writer deleted while the batch broke off goes."""
+    table, options = f"{schema}.t", {"keys": "id", "sequence_by": "at", "scd": scd}
+    batch = "SELECT * FROM VALUES (1, 10), (2, 10), (3, 10) AS v(id, at)"
+    streamtime.apply_changes(spark, table, batch, batch_id=1, **options)
+    spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    spark.sql(f"INSERT INTO {table}__deleted VALUES (2, 11), (3, 9)")
+    again = streamtime.apply_changes(spark, table, batch + " UNION ALL SELECT 4, 12", batch_id=1, **options)
+    assert again.repeated
+    left = [tuple(row) for row in spark.sql(f"SELECT id, at FROM {table} {'WHERE valid_to IS NULL' if scd == 2 else ''}").collect()]
+    assert left == [(3, 10)]
+
+
+def test_numbers_take_the_tables_type_and_what_would_be_cut_off_is_refused(spark: SparkSession, schema: str) -> None:
+    table, options = f"{schema}.t", {"keys": "id", "sequence_by": "at"}
+    streamtime.apply_changes(spark, table, "SELECT 1 AS id, 1 AS at, 10 AS price, 1.5BD AS d, DATE '2024-01-01' AS day", **options)
+    for column in ("10.75D AS price", "10.75BD AS price", "1.25BD AS d", "1.5D AS d", "TIMESTAMP '2024-01-01 10:00:00' AS day", "'x' AS d"):
+        with pytest.raises(CallError, match=f"has `{column.split()[-1]}` as .*, and the table .* as .*. Cast it"):
+            streamtime.apply_changes(spark, table, f"SELECT 1 AS id, 2 AS at, {column}", **options)
+    for scd, name in ((1, table), (2, f"{schema}.all")):
+        if scd == 2:
+            streamtime.apply_changes(spark, name, "SELECT 1 AS id, 1 AS at, 10 AS price, 1.5BD AS d", scd=2, **options)
+        streamtime.apply_changes(spark, name, "SELECT 1L AS id, 2L AS at, 11L AS price, 2 AS d", scd=scd, **options)
+        streamtime.apply_changes(spark, name, "SELECT 2L AS id, 2L AS at, NULL AS price, 3 AS d", scd=scd, **options)
+        rows = spark.sql(f"SELECT id, at, price, d FROM {name} WHERE at = 2 ORDER BY id").collect()
+        assert str(rows) == "[Row(id=1, at=2, price=11, d=Decimal('2.0')), Row(id=2, at=2, price=None, d=Decimal('3.0'))]"
+        with pytest.raises(SparkRuntimeException, match=r"a value of `price` \(BIGINT\) does not fit into INT"):
+            streamtime.apply_changes(spark, name, "SELECT 3 AS id, 3 AS at, 3000000000 AS price", scd=scd, **options)
+        assert spark.table(name).where("at = 3").isEmpty()
+
+
+def test_a_column_by_the_name_of_one_of_a_changelogs_stays_where_deletions_are_marked_otherwise(spark: SparkSession, schema: str) -> None:
+    changes = "SELECT 1 AS id, 5 AS lsn, 'U' AS op, TIMESTAMP '2024-01-01' AS change_time"
+    streamtime.apply_changes(spark, f"{schema}.t", changes, keys="id", sequence_by="lsn", deleted="op = 'D'")
+    assert spark.table(f"{schema}.t").columns == ["id", "lsn", "op", "change_time"]
 
 
 def test_columns_that_come_are_added_and_those_that_only_the_table_has_keep_their_values(spark: SparkSession, schema: str) -> None:

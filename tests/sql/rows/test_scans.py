@@ -53,6 +53,20 @@ def test_few_rows_in_one_task_give_what_ranges_of_many_give(spark: SparkSession,
     assert found == Counter(many.collect())
 
 
+def test_few_rows_stay_together_where_offsets_have_a_collation(spark: SparkSession) -> None:
+    """What makes offsets comparable sends each row to where its offset is."""
+    rows = ", ".join(f"({i}, 'a', timestamp_seconds({i}), '{chr(97 + i)}')" for i in range(9))
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        found = spark.sql(
+            f"SELECT n FROM DEDUPLICATE(TABLE(SELECT * FROM VALUES {rows} AS v(n, k, ts, o)) PARTITION BY k ORDER BY n, time => 'ts', "
+            "within => INTERVAL 1 HOUR, offset => \"collate(o, 'UTF8_LCASE')\")"
+        ).collect()
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    assert [row.n for row in found] == [0]
+
+
 RELATION = "Relation spark_catalog.default.t[k#1,ts#2,off#3L,... 12 more fields] parquet"
 PLANS: dict[str, bool] = {
     RELATION: True,

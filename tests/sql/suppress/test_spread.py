@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from support import nasty
+from support import nasty, tasks
 from support.nasty import HIGHEST, SECOND, interval
 from support.reference_suppress import Fate, Suppress
 
@@ -141,6 +141,18 @@ def test_no_task_sees_all_rows_but_where_there_is_one_buffer(spark: SparkSession
     path = [line for line in plan.splitlines() if not line.partition("+-")[0].strip()]  # without subqueries, whose lines begin with a colon
     assert len(path) > 9
     assert any("SinglePartition" in line or "REPARTITION_BY_NUM" in line for line in path) == one
+
+
+@pytest.mark.parametrize("output", ["rows", "all", "explain"])
+def test_rows_that_leave_as_they_come_lie_in_all_tasks(spark: SparkSession, output: str) -> None:
+    """One row of a far year, and stream time stands: nothing is looked up for the rows behind it, whose stream time is one."""
+    rows = "SELECT id AS n, id % 500 AS k, IF(id = 0, TIMESTAMP '2099-01-01 00:00:00', timestamp_seconds(id)) AS ts, map('a', id) AS m FROM range(4000)"
+    call = (
+        f"SUPPRESS_UNTIL_TIME_LIMIT(TABLE({rows}) PARTITION BY k ORDER BY n, time => 'ts', wait => INTERVAL 1 MINUTE, output => '{output}')"
+    )
+    by_task = tasks.rows_by_task(spark, call)
+    assert sum(by_task) == (4000 if output != "rows" else 3993)  # those of the far row's key wait for a minute behind it
+    assert max(by_task) < 4000 * 3 / tasks.PARTITIONS
 
 
 def test_types_nullability_and_metadata_of_the_input_are_kept(spark: SparkSession) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support import nasty, reference
+from support import nasty, reference, tasks
 from support import reference_updates as slow
 from support.nasty import SECOND, interval
 from support.streams import Far
 
+from streamtime.sql.rows import scans
 from streamtime.sql.windows import release
 
 AGGREGATES = "count(*) AS n_rows, sum(v) AS total, first(v) AS head, last(v) AS tail"
@@ -105,6 +106,22 @@ def test_final_rows_of_one_clock_over_ten_thousand_years_leave_in_time(
     last = clocked[-1][1]
     wanted = [(c.row["k"], c.start, c.end, at or last, "close" if at else "end") for c, at in slow.final(slowly(clocked, ["off"]), clocked)]
     assert Counter(map(tuple, found)) == Counter(wanted)
+
+
+@pytest.mark.parametrize("bounds", ["SESSION_UPDATES gap", "WINDOW_UPDATES difference"])
+def test_windows_that_stay_open_lie_in_all_tasks(spark: SparkSession, bounds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They close above all stream times, and nothing is looked up for them."""
+    monkeypatch.setattr(release, "WORTH_CUTTING", 2)
+    monkeypatch.setattr(scans, "SMALL", 0)
+    function, length = bounds.split()
+    rows = "SELECT id AS n, id % 2000 AS k, timestamp_seconds(id) AS ts FROM range(4000)"
+    call = (
+        f"{function}(TABLE({rows}) PARTITION BY k ORDER BY n, time => 'ts', {length} => INTERVAL 1 SECOND, grace => INTERVAL 1 DAY, "
+        "aggregates => 'count(*) AS c', emit => 'final', at_end => 'emit')"
+    )
+    by_task = tasks.rows_by_task(spark, call)
+    assert sum(by_task) == 4000
+    assert max(by_task) < 4000 * 3 / tasks.PARTITIONS
 
 
 @pytest.mark.parametrize("null", ["NULL", "CAST(NULL AS STRING)"])
