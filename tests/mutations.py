@@ -497,8 +497,8 @@ MUTATIONS = [
         'and source.word(i - 1) != "DISTINCT"', "", f"{MAINTAINED}::test_what_looks_like_a_key_and_is_none",
     ),
     Mutation(
-        "maintain: a run between another's start and end is one of somebody else", "catalog/maintained/target.py",
-        'others = row["version"] > last.onto and row["version"] != version', 'others = row["version"] > version',
+        "maintain: a note stands above what another run did meanwhile", "catalog/maintained/target.py",
+        'known = {version} if last.receipt.way == "none" else {number for number, _ in runs}', "known = {number for number, _ in runs}",
         f"{MAINTAINED}::test_a_run_that_finds_nothing_leaves_nothing_out_of_what_another_did_meanwhile",
     ),
     Mutation(

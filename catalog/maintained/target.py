@@ -88,8 +88,10 @@ class Target:
             raise CallError(NAME, "`target`", f"{self.name} is there, and no run of maintain made it, or its log has forgotten it", fix)
         version, last = runs[0]
         self.made = last.made
-        for row in self.log:  # behind the run, and while it ran: also by a run, of which this one knew nothing
-            others = row["version"] > last.onto and row["version"] != version
+        # a note stands above whatever a run did meanwhile
+        known = {version} if last.receipt.way == "none" else {number for number, _ in runs}
+        for row in self.log:  # behind the run, and while it ran
+            others = row["version"] > last.onto and row["version"] not in known
             if others and not row["operation"].startswith(WITHOUT_ROWS):
                 return last, f"Somebody else wrote to the table: commit {row['version']}, {row['operation']}."
         return last, ""

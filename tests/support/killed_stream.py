@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from jvm import JAVA_OPTIONS, say
+from jvm import INTERPRETED, JAVA_OPTIONS, say
 from killed_calls import CALLS, WAITS
 
 import streamtime
@@ -16,6 +16,7 @@ def main(channel: str, folder: Path) -> None:
         "spark.sql.shuffle.partitions": "2",
         "spark.local.dir": str(folder),
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        **INTERPRETED,
     }
     spark = streamtime.session(cores=2, settings=settings)
     reader = spark.readStream.schema("k INT, ts TIMESTAMP, id INT").option("maxFilesPerTrigger", "1").option("maxFileAge", "9999d")

@@ -111,6 +111,7 @@ def test_a_window_aggregate_that_follows_is_refused_and_does_not_lose_rows(spark
         spark.sql(f"SELECT window.start, count(*) AS n FROM ({inner}) GROUP BY window(ts, '10 seconds')").writeStream.format("noop").start()
 
 
+@pytest.mark.long("tests/sql/stream/test_buckets.py")
 def test_a_checkpoint_of_another_output_is_an_error_that_names_it(source: Source) -> None:
     source.add([("a", at(0), 1, 0)])
     source.run(CALL.format(""))

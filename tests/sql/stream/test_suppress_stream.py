@@ -177,6 +177,7 @@ def test_a_bounded_stream_emits_its_oldest_places_early_across_keys_and_restarts
         source.run(f"SELECT * FROM {failing}")
 
 
+@pytest.mark.long("tests/sql/stream/test_buckets.py")
 def test_an_option_that_says_until_when_is_kept_with_the_checkpoint(source: Source) -> None:
     source.add([("a", at(0), 1, 0)])
     text = CLOSE.replace(", grace => INTERVAL 3 SECONDS", "").format("")

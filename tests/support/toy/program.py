@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from jvm import JAVA_OPTIONS, say
+from jvm import INTERPRETED, JAVA_OPTIONS, say
 
 import streamtime
 from streamtime.pages import pages
@@ -20,7 +20,9 @@ def main(channel: str) -> None:
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": JAVA_OPTIONS, "spark.local.dir": folder}
-        spark = streamtime.session(cores=2, memory="1g", settings=settings | {"spark.sql.warehouse.dir": f"{folder}/warehouse"})
+        spark = streamtime.session(
+            cores=2, memory="1g", settings=settings | INTERPRETED | {"spark.sql.warehouse.dir": f"{folder}/warehouse"}
+        )
         rows = "SELECT CASE id % 4 WHEN 0 THEN 'a' WHEN 1 THEN '' WHEN 2 THEN 'b`' END AS k, timestamp_seconds(id DIV 2) AS ts, id FROM range(40)"
         spark.sql(rows).createOrReplaceTempView("taps")
 
