@@ -155,7 +155,7 @@ class _Run:
         units = [u.lower() for u in last.receipt.units]
         if not why and (last.text != self.text or (self.key is not None and units != [k.lower() for k in self.key])):
             why = "The query is another than last time."
-        if not why and last.settings != self.settings:
+        if not why and not last.settings.items() <= self.settings.items():  # those that were noted then
             why = "The session has another time zone, or other rules (ANSI), than last time."
         return (replace(last, sources={}) if why else last), why
 

@@ -437,6 +437,27 @@ def test_tables_that_change_seldom_are_read_as_they_were_and_what_is_lost_is_com
     assert (done.way, done.shadow) == ("incremental", 0)
 
 
+def test_other_rules_make_all_anew_but_none_that_a_run_before_did_not_note(
+    spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that an older version of the pack keeps goes on."""
+    spark.sql(f"CREATE TABLE {schema}.t (k INT) {cases.FEED}")
+    spark.sql(f"INSERT INTO {schema}.t VALUES (1), (NULL)")
+    text = f"SELECT k, count(*) AS n FROM {schema}.t GROUP BY k"
+    with monkeypatch.context() as before:
+        before.setattr(target_, "SETTINGS", target_.SETTINGS[:2])
+        streamtime.maintain(spark, f"{schema}.m", text)
+    spark.sql(f"INSERT INTO {schema}.t VALUES (1)")
+    done = streamtime.maintain(spark, f"{schema}.m", text, policy="incremental", shadow=True)
+    assert (done.way, done.shadow) == ("incremental", 0)
+    spark.conf.set("spark.sql.legacy.timeParserPolicy", "LEGACY")
+    try:
+        done = streamtime.maintain(spark, f"{schema}.m", text)
+    finally:
+        spark.conf.unset("spark.sql.legacy.timeParserPolicy")
+    assert (done.way, "or other rules" in done.why) == ("full", True)
+
+
 def test_what_looks_like_a_key_and_is_none(spark: SparkSession, schema: str) -> None:
     """any(x) is a total, which sqlglot does not know as one; IS DISTINCT FROM has a FROM that no table follows."""
     spark.sql(f"CREATE TABLE {schema}.t (k INT, v INT, flag BOOLEAN) {cases.FEED}")
