@@ -51,7 +51,7 @@ class Ranges:
 
     def aside(self, number: str) -> Column:
         """The same for rows that may lie anywhere, by a number that they differ in, as SQL text."""
-        return expression(f"-1 - pmod({number}, {self.partitions})")
+        return expression(f"-1 - pmod({number}, {32 * self.partitions})")  # of as many values as partitions, some would fall together
 
     def ordered(self, df: DataFrame, first: Order) -> DataFrame:
         """With the range of each row in the order of values, going up; all 0 where the input is small or its order has no distances."""
