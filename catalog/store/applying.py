@@ -262,7 +262,8 @@ class _Applier:
                 columns = T.StructType([T.StructField(f.name, f.dataType) for f in fields])
                 mapped = " TBLPROPERTIES (delta.columnMapping.mode = 'name')" if needs_mapping(columns) else ""
                 self._created(name, f"CREATE TABLE IF NOT EXISTS {name} ({ddl(columns)}) USING delta{mapped}")
-        has = {f.name.lower() for f in self.spark.table(self.target).schema.fields}
+        there = self.spark.table(self.target).schema.fields
+        has = {f.name.lower() for f in there}
         if missing := [b for b in BOUNDS if self.scd == 2 and b not in has]:
             problem = f"the table {self.target} has no column {listed(missing)}, so it keeps no history"
             raise CallError(NAME, "`scd`", problem, "Use scd=1, or another table.")
@@ -270,18 +271,18 @@ class _Applier:
             raise CallError(NAME, "`scd`", f"the table {self.target} keeps history, and 1 has one row for a key", "Use scd=2.")
         if missing := [k for k in (*self.keys, *self.sequence) if k.lower() not in has]:
             raise CallError(NAME, "`target`", f"the table {self.target} has no column {listed(missing)}", "It must have keys and sequence.")
-        self._fit()
+        self._fit(there)
         if added := [f for f in self.schema.fields if f.name.lower() not in has]:
             columns = T.StructType([T.StructField(f.name, f.dataType) for f in added])
             if needs_mapping(columns):
                 self._map_names()
             self.spark.sql(f"ALTER TABLE {self.target} ADD COLUMNS ({ddl(columns)})")
 
-    def _fit(self) -> None:
+    def _fit(self, there: Sequence[T.StructField]) -> None:
         """Give numbers the types that they have in the table; one that does not fit is an error. Raises CallError for other types."""
         given = {f.name.lower(): f for f in self.schema.fields}
         cast: dict[str, Column] = {}
-        for kept in self.spark.table(self.target).schema.fields:
+        for kept in there:
             of = given.get(kept.name.lower())
             if of is None or of.dataType.simpleString() == kept.dataType.simpleString():
                 continue

@@ -10,7 +10,7 @@ PARTITIONS = 8
 def rows_by_task(spark: SparkSession, call: str) -> list[int]:
     """The rows that each task of the last stage of a call gives, of as many tasks as `PARTITIONS`; none is left out since it is small."""
     changed = {"spark.sql.shuffle.partitions": str(PARTITIONS), "spark.sql.adaptive.enabled": "false"}
-    before = {name: spark.conf.get(name, None) for name in changed}
+    before = {name: spark.conf.get(name) or "" for name in changed}
     for name, value in changed.items():
         spark.conf.set(name, value)
     try:
@@ -18,8 +18,5 @@ def rows_by_task(spark: SparkSession, call: str) -> list[int]:
         rows = spark.sql(f"SELECT spark_partition_id() AS task, count(*) AS n, {every} FROM {call} GROUP BY task").collect()
     finally:
         for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)
+            spark.conf.set(name, value)
     return [row["n"] for row in rows]

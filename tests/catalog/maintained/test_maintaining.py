@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from support import maintained as cases
 
@@ -420,7 +421,9 @@ def test_a_run_that_finds_nothing_leaves_nothing_out_of_what_another_did_meanwhi
     assert "Somebody else wrote to the table" in done.why
 
 
-def test_tables_that_change_seldom_are_read_as_they_were_and_what_is_lost_is_computed_anew(spark: SparkSession, schema: str) -> None:
+def test_tables_that_change_seldom_are_read_as_they_were_and_what_is_lost_is_computed_anew(
+    spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Delta refuses a commit older than `deletedFileRetentionDuration` as past, though its files are all there."""
     for name, columns in (("a", "k INT, v INT"), ("b", "k INT, name STRING")):
         spark.sql(
@@ -435,6 +438,23 @@ def test_tables_that_change_seldom_are_read_as_they_were_and_what_is_lost_is_com
     spark.sql(f"UPDATE {schema}.b SET name = 'z' WHERE k = 2")
     done = streamtime.maintain(spark, f"{schema}.m", text, policy="incremental", shadow=True)
     assert (done.way, done.shadow) == ("incremental", 0)
+
+    class Lost(PySparkException):
+        def getCondition(self) -> str:
+            return condition
+
+    def fails(_: object) -> None:
+        raise Lost("its files are gone")
+
+    monkeypatch.setattr(maintaining._Run, "_incremental", fails)
+    spark.sql(f"INSERT INTO {schema}.a VALUES (2, 7)")
+    condition = "DELTA_ANYTHING_ELSE"
+    with pytest.raises(Lost):
+        streamtime.maintain(spark, f"{schema}.m", text)
+    condition = "DELTA_MISSING_CHANGE_DATA"
+    done = streamtime.maintain(spark, f"{schema}.m", text, shadow=True)
+    assert (done.way, done.shadow) == ("full", 0)
+    assert "What changed cannot be computed by itself: [DELTA_MISSING_CHANGE_DATA] its files are gone" in done.why
 
 
 def test_other_rules_make_all_anew_but_none_that_a_run_before_did_not_note(
