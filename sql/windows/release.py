@@ -138,5 +138,5 @@ def _cut(both: DataFrame, clocks: DataFrame, kernels: bool) -> tuple[DataFrame, 
     together = lowest.agg(F.collect_list(F.struct("r", "m")).alias("all"))
     by_range = together.select(expression(f"transform(sequence(0, {ranges.count - 1}), turn -> {above})").alias("above")).scalar()
     never = named(RANGE) == ranges.count - 1  # nothing is looked up for these, which are many where windows stay open long
-    anywhere = ranges.aside(hash_of_all(both.schema[ROW].dataType, quoted(ROW)))
+    anywhere = ranges.aside(hash_of_all(both.select(f"{quoted(ROW)}.*").schema, quoted(ROW)))
     return ranged(both).withColumn(APART, F.when(never, anywhere).otherwise(ranges.apart)), F.get(by_range, named(RANGE))
