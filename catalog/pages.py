@@ -6,6 +6,7 @@ The examples' results, which texts about functions show; the Markdown reference 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from streamtime.describe import ResultTable, page, results, run_examples
+from streamtime.python.reference import reference
 from streamtime.shelf import FUNCTIONS
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -40,8 +42,26 @@ def pages(pictures: Path | None = None) -> dict[str, str]:
     made = {f"{s.name.lower()}.md": page(s, names, drawn(s.name.lower())) for s in FUNCTIONS}
     listed = [f"- [{s.name}]({s.name.lower()}.md): {s.summary}" for s in FUNCTIONS]
     head = "# Reference\n\nOne page for each function. The rules that they keep, by number: [semantics](../semantics.md)."
-    made["README.md"] = f"{head}\n\n" + "\n".join(listed) + "\n"
+    made["python.md"] = reference()
+    made["README.md"] = (
+        f"{head}\n\n"
+        + "\n".join([*listed, "", "Beside them, in Python: [session, register, maintain and the like](python.md).", "", *outputs()])
+        + "\n"
+    )
     return made
+
+
+def outputs() -> list[str]:
+    """A table: which function has which `output`."""
+    has = {s.name: next((o.allowed for o in s.options if o.name == "output"), "") for s in FUNCTIONS}
+    words = list(dict.fromkeys(word for allowed in has.values() for word in re.findall(r"'(\w+)'", allowed)))
+    lines = ["## What each can tell", "", "In batch, by the words of `output`. What a function cannot do on a stream, its page says.", ""]
+    lines += ["| function | " + " | ".join(f"`'{word}'`" for word in words) + " |", "|---" * (len(words) + 1) + "|"]
+    for name, allowed in has.items():
+        if allowed:
+            cells = " | ".join("yes" if f"'{word}'" in allowed else "" for word in words)
+            lines.append(f"| [{name}]({name.lower()}.md) | {cells} |")
+    return lines
 
 
 def caption(rows: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,7 +46,9 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
     """A local session with Delta Lake and this pack's functions, for notebooks, tests and examples.
 
     `cores` as in `local[cores]`; `memory` of the driver; `settings` are Spark settings that add to or replace those made here. The first
-    call on a machine fetches Delta's jars (10 MB) into a cache folder. If this process has a session already, that one is used, as it is.
+    call on a machine fetches Delta's jars (10 MB) into a cache folder. The time zone is UTC (`spark.sql.session.timeZone`), and shuffles
+    have as many partitions as there are cores, at least 4 (`spark.sql.shuffle.partitions`). If this process has a session already, that
+    one is used, as it is.
 
     Raises:
         JavaError: no Java 17 or later; the message says what to do.
@@ -69,7 +72,7 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.shuffle.partitions": str(partitions_for(cores)),
         "spark.sql.session.timeZone": "UTC",
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # call sites cost a millisecond per column expression
         "spark.databricks.delta.snapshotPartitions": "2",
@@ -89,6 +92,12 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
     spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def partitions_for(cores: int | str) -> int:
+    """How many partitions a shuffle has: a task for each core. Few, where there are few cores: small data is quick then."""
+    count = re.match(r"\d+", str(cores))
+    return max(4, int(count[0]) if count else os.cpu_count() or 1)
 
 
 def lasting(warehouse: Path) -> dict[str, str]:

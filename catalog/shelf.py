@@ -38,3 +38,4 @@ FUNCTIONS: tuple[Spec, ...] = (
     assign_tasks.SPEC,
     function_catalog.spec(lambda: FUNCTIONS),
 )
+SPECS = {s.name.lower(): s for s in FUNCTIONS}

@@ -497,9 +497,14 @@ MUTATIONS = [
         'and source.word(i - 1) != "DISTINCT"', "", f"{MAINTAINED}::test_what_looks_like_a_key_and_is_none",
     ),
     Mutation(
-        "maintain: a note stands above what another run did meanwhile", "catalog/maintained/target.py",
-        'known = {version} if last.receipt.way == "none" else {number for number, _ in runs}', "known = {number for number, _ in runs}",
+        "maintain: a note counts as a run", "catalog/maintained/target.py",
+        "return self._written(nothing, receipt, label)", "nothing.options(userMetadata=label).saveAsTable(self.name); return receipt",
         f"{MAINTAINED}::test_a_run_that_finds_nothing_leaves_nothing_out_of_what_another_did_meanwhile",
+    ),
+    Mutation(
+        "maintain: an expression that is a MAP is no unit", "catalog/maintained/reading.py",
+        'if comparable(kinds.get(u, "")))', "if u in kinds)",
+        f"{MAINTAINED}::test_expressions_that_do_not_say_where_a_row_is_made_of",
     ),
     Mutation(
         "maintain: tables are read as they were, however long ago", "catalog/maintained/target.py",

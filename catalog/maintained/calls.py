@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
+from sqlglot import expressions as exp
 
 from streamtime.maintained.names import of_condition
 from streamtime.maintained.nodes import Block, FunctionCall, Leaf, Node, Unreadable, in_text, leaves_of
-from streamtime.shelf import FUNCTIONS
+from streamtime.shelf import SPECS
 from streamtime.sql.call.kinds import Choice
 from streamtime.sql.call.names import parts
 from streamtime.sql.call.spec import FOLLOWS_CLOCK, Spec
@@ -21,7 +22,6 @@ from streamtime.statements.calls import Call as Written
 from streamtime.statements.calls import Statement, TableArgument, With
 from streamtime.statements.query import query
 
-SPECS = {s.name.lower(): s for s in FUNCTIONS}
 Given = Mapping[str, Any]
 
 
@@ -31,6 +31,12 @@ class CallReader:
     def __init__(self, spark: SparkSession, text: str) -> None:
         self.spark, self.text, self.statement = spark, text, Statement(text)
         self.withs: list[With] = list(self.statement.withs())
+
+    def is_cte(self, table: exp.Table) -> bool:
+        """Whether a name is that of a CTE which can be seen there: a CTE does not see itself, nor those behind it."""
+        name, at = table.name.lower(), table.this.meta["start"]
+        seen = [d for w in self.withs if w.head[0] < at < w.end for d in w.definitions if d.span[1] <= at]
+        return not table.args.get("db") and any(d.name.lower() == name for d in seen)
 
     def node(self, spans: Sequence[Span]) -> Node:
         """What these pieces of the text are."""

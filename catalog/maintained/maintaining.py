@@ -325,7 +325,7 @@ class _Run:
                     raise
                 receipt = self._full(self._receipt(self._instead(error)))
         elif any(t.before != t.now for t in self.tables.values()):
-            self.target.note(receipt, self._label(receipt))
+            receipt = self.target.note(receipt, self._label(receipt))
         if shadow:
             self.evaluation.forget()
             receipt = replace(receipt, shadow=self._differs())

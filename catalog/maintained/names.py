@@ -33,6 +33,11 @@ class Sources:
         owners = [alias for alias, columns in self.known.items() if name in columns]
         return (owners[0], name) if len(owners) == 1 or (owners and name in self.using) else None
 
+    def is_said(self, column: exp.Column) -> bool:
+        """Whether a column's text means the same where each source is a struct under its alias, beside what one source alone has."""
+        name, table = column.name.lower(), column.table.lower()
+        return table in self.known if table else name not in self.using and name not in self.known
+
     def of_side(self, alias: str, table: str, name: str) -> Name | None:
         """A column of a table that a join has as a side. A later side's column of a name that is there twice has a name of its own."""
         node = self.sources[alias]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlglot
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-from streamtime.maintained.calls import SPECS, CallReader
+from streamtime.maintained.calls import CallReader
 from streamtime.maintained.names import Sources, begins, groups, lower, own, spread, total, written
 from streamtime.maintained.nodes import (
     Block,
@@ -34,6 +35,7 @@ from streamtime.maintained.nodes import (
     leaves_of,
 )  # fmt: skip
 from streamtime.maintained.refusing import refuse_changing, refuse_functions, refuse_long_names, refuse_other_rows
+from streamtime.shelf import SPECS
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import parts
 from streamtime.sql.syntax.text import quoted
@@ -110,6 +112,8 @@ class _Reader(CallReader):
     def parsed(self, spans: Sequence[Span]) -> exp.Expr:
         """Their structure."""
         text = self.piece(spans)
+        if any(t.text == "|>" for t in self.statement.tokens):  # sqlglot makes one SELECT of several
+            raise Unreadable("|> is not understood: write it as SELECT")
         for start, end in spans:
             if self.text[start:end].upper() == "TABLE":  # of a CTE, which sqlglot does not know as a query; nothing behind it has a place
                 text = text[:start] + "SELECT * FROM " + text[end:]
@@ -124,12 +128,10 @@ class _Reader(CallReader):
     def all_leaves(self) -> list[Leaf]:
         """Every table of the text, also where the structure is not understood."""
         arguments = [rows for call in self.calls for rows in call.tables]
-        defined = {d.name.lower() for w in self.withs for d in w.definitions}
         for spans in [[(0, len(self.text))], *([r.inside] for r in arguments if not r.is_name)]:
             tree = self.parsed(spans)
             for table in tree.find_all(exp.Table):
-                is_cte = not table.args.get("db") and table.name.lower() in defined
-                if isinstance(table.this, exp.Identifier) and not is_cte and _call_of(table, self.calls) is None:
+                if isinstance(table.this, exp.Identifier) and not self.is_cte(table) and _call_of(table, self.calls) is None:
                     self.leaf(table)
                     refuse_other_rows(table)
             refuse_long_names(tree)
@@ -144,7 +146,7 @@ class _Reader(CallReader):
         """What these pieces of the text are."""
         key = tuple(spans)
         if key not in self.nodes:
-            self.nodes[key] = self.tree(self.parsed(spans), key, {})
+            self.nodes[key] = self.with_units(self.tree(self.parsed(spans), key, {}))
         return self.nodes[key]
 
     def tree(self, tree: exp.Expr, spans: tuple[Span, ...], ctes: dict[str, exp.CTE]) -> Node:
@@ -159,6 +161,16 @@ class _Reader(CallReader):
         if not isinstance(tree, exp.Select):
             raise Unreadable(f"{tree.key.upper()} is not understood")
         return self.block(tree, spans, ctes)
+
+    def with_units(self, node: Node) -> Node:
+        """The same, with the units alone that can be told apart, and that Spark knows by these names: of expressions it has its own."""
+        first = node.parts[0] if isinstance(node, Union) else node
+        if isinstance(first, Union):
+            first = self.with_units(first)
+        elif isinstance(first, Block) and any(item.plain is None and item.name.lower() in first.units for item in first.items):
+            kinds = self.kinds(node)
+            first = replace(first, units=frozenset(u for u in first.units if comparable(kinds.get(u, ""))))
+        return replace(node, parts=(first, *node.parts[1:])) if isinstance(node, Union) else first
 
     def union(self, tree: exp.Union, spans: tuple[Span, ...], ctes: dict[str, exp.CTE]) -> Union:
         if tree.args.get("distinct"):
@@ -282,13 +294,13 @@ class _Reader(CallReader):
         elif isinstance(relation, exp.Table) and not relation.args.get("db") and relation.name.lower() in ctes:
             definition = ctes[relation.name.lower()]
             known = {n: c for n, c in ctes.items() if _place(c) < _place(definition)}  # those that stand before it
-            node = self.tree(definition.this, self.inside(definition.args["alias"].this, after=True), known)
+            node = self.with_units(self.tree(definition.this, self.inside(definition.args["alias"].this, after=True), known))
         elif isinstance(relation, exp.Table) and isinstance(relation.this, exp.Identifier):
             node = self.leaf(relation)
         elif isinstance(relation, exp.Subquery) and not relation.args.get("joins"):
             if not alias:
                 raise Unreadable("a query in FROM has no alias")
-            node = self.tree(relation.this, self.inside(relation.args["alias"].this, after=False), ctes)
+            node = self.with_units(self.tree(relation.this, self.inside(relation.args["alias"].this, after=False), ctes))
         else:
             raise Unreadable(f"a source of FROM is not understood ({relation.key})")
         if not alias or alias in sources:
@@ -327,6 +339,7 @@ class _Reader(CallReader):
             fixed = not any(bare.find_all(exp.AggFunc, exp.Any, exp.Window, exp.Query, exp.UDTF, exp.Anonymous))
             if plain is not None:
                 fixed = comparable(self.kinds(names.sources[plain[0]]).get(plain[1], ""))
+            fixed = fixed and (plain is not None or all(names.is_said(c) for c in bare.find_all(exp.Column)))
             text = self.statement.slice(*written(bare, self.statement)) if fixed and plain is None and columns else ""
             yield ResultColumn(expression.alias_or_name, frozenset(filter(None, columns)), plain, text, fixed, total(bare, self.statement))
 

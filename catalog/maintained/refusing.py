@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pyspark.errors import (
+    AnalysisException,
     ArithmeticException,
     ArrayIndexOutOfBoundsException,
     DateTimeException,
@@ -35,7 +36,10 @@ TIMES = {"date", "timestamp", "timestamp_ltz", "timestamp_ntz"}
 DAYS = ("now", "today", "tomorrow", "yesterday")  # in literals of these types
 DAY = re.compile(rf"\s*({'|'.join(DAYS)})(\s+\S+)?\s*", re.IGNORECASE)  # as a text, which is cast where a time stands beside it
 BUILTIN = "builtin"
-LOST = ("DELTA_MISSING_CHANGE_DATA", "DELTA_CHANGE_DATA_FEED", "DELTA_UNSUPPORTED_TIME_TRAVEL")  # errors of what logs no longer know
+LOST = (  # errors of what logs no longer know, or whose files are gone
+    "DELTA_MISSING_CHANGE_DATA", "DELTA_CHANGE_DATA_FEED", "DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSION_NOT_FOUND",
+    "FAILED_READ_FILE.FILE_NOT_EXIST",
+)  # fmt: skip
 
 
 def refuse_changing(source: Source) -> None:
@@ -77,9 +81,10 @@ def refuse_functions(spark: SparkSession, source: Source) -> None:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether all may be computed anew where what changed is an error: of values that the query leaves out, or of what logs have lost."""
+    """Whether all may be computed anew where what changed is an error: of values that the query leaves out, of what logs have lost, or of
+    queries that were made of this one, which Spark has understood."""
     lost = isinstance(error, PySparkException) and (error.getCondition() or "").startswith(LOST)
-    return lost or isinstance(error, OF_VALUES)
+    return lost or isinstance(error, (*OF_VALUES, AnalysisException))
 
 
 def refuse_other_rows(table: exp.Table) -> None:

@@ -27,7 +27,6 @@ APP, NUMBER = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.w
 WITHOUT_ROWS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "ANALYZE",
                 "COMPUTE STATS", "ADD CONSTRAINT", "DROP CONSTRAINT", "CLUSTER BY", "REORG")  # fmt: skip
 PROPERTIES = {"delta.enableDeletionVectors": "true"}  # a row that goes marks its file, and does not write it anew
-PROPERTY = "maintained.run"  # not of `streamtime.`: these say that a table is versioned
 ASKED = ("version", "operation", "operationMetrics", "userMetadata", "unix_micros(timestamp) AS at")
 OP = "streamtime_op"  # of a row that is written: whether it is 'inserted', 'updated' or 'removed'
 BROADCAST = 200_000  # rows that are sent to each task
@@ -88,13 +87,19 @@ class Target:
             raise CallError(NAME, "`target`", f"{self.name} is there, and no run of maintain made it, or its log has forgotten it", fix)
         version, last = runs[0]
         self.made = last.made
-        # a note stands above whatever a run did meanwhile
-        known = {version} if last.receipt.way == "none" else {number for number, _ in runs}
+        known = {number for number, _ in runs}
         for row in self.log:  # behind the run, and while it ran
             others = row["version"] > last.onto and row["version"] not in known
-            if others and not row["operation"].startswith(WITHOUT_ROWS):
+            if others and not row["operation"].startswith(WITHOUT_ROWS) and not self._is_comment(row["operation"], version):
                 return last, f"Somebody else wrote to the table: commit {row['version']}, {row['operation']}."
         return last, ""
+
+    def _is_comment(self, operation: str, version: int) -> bool:
+        """Whether columns were changed in what is said of them alone, as dbt does after each run; by what they were at a commit."""
+        if operation != "CHANGE COLUMN":
+            return False
+        before, now = self.asking.read.option("versionAsOf", version).table(self.name), self.asking.table(self.name)
+        return bool(before.schema.simpleString() == now.schema.simpleString())
 
     def rows(self) -> DataFrame:
         """All of its rows, as they were when the run began: another run may write meanwhile."""
@@ -151,8 +156,7 @@ class Target:
         counts = Counter(row[OP] for row in named) if few else Counter({row[OP]: row["count"] for row in counted})
         receipt = receipt.wrote(counts)
         if not counts:
-            self.note(receipt, label(receipt))
-            return receipt
+            return self.note(receipt, label(receipt))
         rows = differing.where(f"{OP} <> 'removed'").drop(OP).coalesce(1 + counts.total() // BROADCAST)  # few rows are one file
         if set(counts) == {"inserted"}:
             return self._written(rows.write.format("delta").mode("append"), receipt, label(receipt))
@@ -240,15 +244,15 @@ class Target:
         typed = [column.cast(f.dataType).alias(f.name) for column, f in zip(empty, fresh.schema.fields, strict=True)]
         return gone.select(*typed, F.lit("removed").alias(OP))
 
-    def note(self, receipt: Receipt, label: str) -> None:
-        """A commit without rows, which says what was read."""
-        with self._labelled(label, None):
-            self.session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({literal(PROPERTY)} = {literal(str(receipt.run))})")
+    def note(self, receipt: Receipt, label: str) -> Receipt:
+        """A commit without rows, which says what was read. It counts as a run: of two at the same time, one gets through."""
+        nothing = self.session.table(self.name).where("false").write.format("delta").mode("append")
+        return self._written(nothing, receipt, label)
 
     @contextmanager
-    def _labelled(self, label: str, number: int | None) -> Iterator[None]:
-        """What is written has this label, and, with a number, is written once."""
-        settings = {LABEL: label} | ({} if number is None else {APP: self._application, NUMBER: str(number)})
+    def _labelled(self, label: str, number: int) -> Iterator[None]:
+        """What is written has this label, and is written once."""
+        settings = {LABEL: label, APP: self._application, NUMBER: str(number)}
         for name, value in settings.items():
             self.session.conf.set(name, value)
         try:

@@ -48,6 +48,8 @@ def of(options: Options, folder: Path, spark_log: Path, classes: Path) -> dict[s
         made["spark.driver.bindAddress"] = given["spark.driver.host"]
         if options.cores != "*":
             made["spark.cores.max"] = options.cores
+        else:
+            made["spark.sql.shuffle.partitions"] = "200"  # as Spark has it: how many cores a cluster has is not known here
     return made | given
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ NAME = "apply_changes"
 BOUNDS = ("valid_from", "valid_to")
 ANEW = "__streamtime_anew"
 ATTEMPTS = 20
+INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)  # each fits into those behind it
 PAUSE = 0.5  # seconds until a table that another writer is making should be there
 
 
@@ -90,7 +92,8 @@ def apply_changes(
     if is_remote(spark):
         raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
     applier = _Applier(spark, target, changes, _listed(keys), _listed(sequence_by), deleted, scd)
-    return applier.applied(None if batch_id is None else (f"{app_id}:{batch_id}", 0))
+    named = f"{app_id}:{batch_id}" if ":" not in app_id else json.dumps([app_id, str(batch_id)])  # else two may have one name
+    return applier.applied(None if batch_id is None else (named, 0))
 
 
 def changes_writer(
@@ -256,12 +259,7 @@ class _Applier:
     def _make(self) -> None:
         """The tables, where they are not there; columns that the table does not have yet."""
         bounds = [T.StructField(b, self.schema[self.sequence[0]].dataType) for b in BOUNDS] if self.scd == 2 else []
-        remembered = [self.schema[c] for c in (*self.keys, *self.sequence)]
-        for name, fields in ((self.target, [*self.schema.fields, *bounds]), (self.deletions, remembered)):
-            if not self.spark.catalog.tableExists(name):
-                columns = T.StructType([T.StructField(f.name, f.dataType) for f in fields])
-                mapped = " TBLPROPERTIES (delta.columnMapping.mode = 'name')" if needs_mapping(columns) else ""
-                self._created(name, f"CREATE TABLE IF NOT EXISTS {name} ({ddl(columns)}) USING delta{mapped}")
+        self._there(self.target, [*self.schema.fields, *bounds])
         there = self.spark.table(self.target).schema.fields
         has = {f.name.lower() for f in there}
         if missing := [b for b in BOUNDS if self.scd == 2 and b not in has]:
@@ -272,11 +270,32 @@ class _Applier:
         if missing := [k for k in (*self.keys, *self.sequence) if k.lower() not in has]:
             raise CallError(NAME, "`target`", f"the table {self.target} has no column {listed(missing)}", "It must have keys and sequence.")
         self._fit(there)
+        kinds = {f.name.lower(): f.dataType for f in there}
+        remembered = [T.StructField(c, kinds[c.lower()]) for c in (*self.keys, *self.sequence)]
+        self._there(self.deletions, remembered)
+        self._widened(self.deletions, remembered)
+        if self.scd == 2:
+            self._widened(self.target, [T.StructField(b, remembered[-1].dataType) for b in BOUNDS])
         if added := [f for f in self.schema.fields if f.name.lower() not in has]:
             columns = T.StructType([T.StructField(f.name, f.dataType) for f in added])
             if needs_mapping(columns):
                 self._map_names()
             self.spark.sql(f"ALTER TABLE {self.target} ADD COLUMNS ({ddl(columns)})")
+
+    def _there(self, name: str, fields: Sequence[T.StructField]) -> None:
+        """Make a table, where it is not there."""
+        if not self.spark.catalog.tableExists(name):
+            columns = T.StructType([T.StructField(f.name, f.dataType) for f in fields])
+            mapped = " TBLPROPERTIES (delta.columnMapping.mode = 'name')" if needs_mapping(columns) else ""
+            self._created(name, f"CREATE TABLE IF NOT EXISTS {name} ({ddl(columns)}) USING delta{mapped}")
+
+    def _widened(self, name: str, wanted: Sequence[T.StructField]) -> None:
+        """Give columns of numbers that follow others the types of those, where they became wider."""
+        there = {f.name.lower(): f.dataType for f in self.spark.table(name).schema.fields}
+        for of in wanted:
+            if _narrower(there[of.name.lower()], of.dataType):
+                self.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES (delta.enableTypeWidening = true)")
+                self.spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quoted(of.name)} TYPE {of.dataType.simpleString()}")
 
     def _fit(self, there: Sequence[T.StructField]) -> None:
         """Give numbers the types that they have in the table; one that does not fit is an error. Raises CallError for other types."""
@@ -319,6 +338,16 @@ class _Applier:
 
 def _numbers(*fields: T.StructField) -> bool:
     return all(isinstance(f.dataType, T.NumericType) for f in fields)
+
+
+def _narrower(kept: T.DataType, wanted: T.DataType) -> bool:
+    """Whether numbers of one type may not fit, all of which fit into the other."""
+    if isinstance(kept, T.IntegralType) and isinstance(wanted, T.IntegralType):
+        return INTEGERS.index(type(kept)) < INTEGERS.index(type(wanted))
+    if isinstance(kept, T.DecimalType) and isinstance(wanted, T.DecimalType):
+        more = wanted.precision - kept.precision, wanted.scale - kept.scale
+        return more != (0, 0) and more[0] >= more[1] >= 0
+    return isinstance(kept, T.IntegralType | T.FloatType) and isinstance(wanted, T.FractionalType) and type(kept) is not type(wanted)
 
 
 def _cuts(given: T.DataType, kept: T.DataType) -> bool:

@@ -75,7 +75,7 @@ def here() -> dict[str, Any]:
 
 
 CHANGES = """
-select * from values
+select id, `full name`, {{ var('number', 'batch') }} as batch, at, op from values
   (1, 'ann', 1, timestamp'2026-01-01 10:00:00', 'I'), (2, 'bob', 1, timestamp'2026-01-01 10:00:00', 'I'),
   (3, 'cyd', 1, timestamp'2026-01-01 10:05:00', 'I'), (1, 'Ann', 1, timestamp'2026-01-01 10:09:00', 'U'),
   (2, 'bob', 1, timestamp'2026-01-01 10:30:00', 'D'), (null, 'nobody', 1, timestamp'2026-01-01 10:30:00', 'I'),
@@ -109,7 +109,7 @@ def changes(folder: Path) -> dict[str, list[str]]:
     (folder / "dbt_project.yml").write_text(said)
     (folder / "packages.yml").write_text(f"packages: [{{local: {PROJECT.parents[1] / 'catalog' / 'dbt' / 'package'}}}]\n")
     for scd in (1, 2):
-        config = f"materialized='apply_changes', keys='id', sequence_by=['at'], deleted=\"op = 'D'\", scd={scd}"
+        config = f"materialized='apply_changes', keys='id', sequence_by=['at'], deleted=\"op = 'D'\", scd=var('scd', {scd})"
         (folder / "models" / f"people_{scd}.sql").write_text(f"{{{{ config({config}) }}}}{CHANGES}")
     (folder / "models" / "initials.sql").write_text(MAINTAINED)
     (folder / "seeds").mkdir()
@@ -127,7 +127,13 @@ def changes(folder: Path) -> dict[str, list[str]]:
     texts |= {"initials": "select concat(initial, ' ', n) from flights.initials"}
     ways = [receipt.way for receipt in reversed(streamtime.receipts(spark, "flights.initials"))]
     found = {str(name): sorted(row[0] for row in spark.sql(text).collect()) for name, text in texts.items()}
-    return found | {"ways": ways, "odd": odd, "built": sorted(r.node.name for r in built if r.status == "success")}
+    spark.sql("drop table flights.people_1__deleted")
+    others = [
+        run("run", *where, "--select", "people_1", "people_2", "--vars", json.dumps({"batch": 2} | more)).result
+        for more in ({}, {"scd": 1}, {"scd": 2}, {"number": "batch + 0.5D"})
+    ]
+    fits = [[str(r.message) if r.status == "error" else str(r.status) for r in sorted(one, key=lambda r: r.node.name)] for one in others]
+    return found | {"ways": ways, "odd": odd, "fits": fits, "built": sorted(r.node.name for r in built if r.status == "success")}
 
 
 # What the models of docs/dbt.md read, of which there is more at the second run

@@ -231,7 +231,7 @@ def swept(stored: Stored) -> str:
         f"{stored['kills']} of {stored['asked']['kills']} kills of the process. Each commit was "
         f"followed by as many tables as there was time for. The {len(each)} tables were brought up to date {followed}, and {ways['full']} times "
         f"computed anew. They were compared with their queries {stored['comparisons']} times, each {each[0]} to {each[-1]} times; "
-        f"{len(stored['failures']) or 'none'} differed or failed."
+        f"{len(stored['failures']) or 'no'} runs failed or gave other rows."
     )
 
 

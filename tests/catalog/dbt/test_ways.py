@@ -106,6 +106,14 @@ def test_changes_are_merged_whatever_their_order(ways: dict[str, Said]) -> None:
     ]
 
 
+def test_changes_that_do_not_fit_their_table_are_refused_and_the_table_of_deletions_may_be_missing(ways: dict[str, Said]) -> None:
+    again, one, two, halves = ways["here"]["changes"]["fits"]
+    assert (again, one[0], two[1]) == (["success", "success"], "success", "success")
+    assert "people_2` keeps history, and scd=1 has one row for a key" in one[1].replace("people_2 ", "people_2` ")
+    assert "has no valid_from and valid_to, so it keeps no history" in two[0]
+    assert all("the model has `batch` as double" in said and "which would cut fractions off" in said for said in halves)
+
+
 def test_a_seed_with_one_odd_time_is_refused_where_it_would_be_a_time_and_told_how_to_type_it(ways: dict[str, Said]) -> None:
     found = ways["here"]["changes"]
     assert sorted(found["odd"]) == ["odd_call", "odd_versions"]

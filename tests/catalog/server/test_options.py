@@ -11,7 +11,7 @@ import pytest
 from streamtime.server import options as asked
 from streamtime.server import passwords, settings
 from streamtime.server.options import CannotServe, Options, check, loopback, token
-from streamtime.session import delta_jars
+from streamtime.session import delta_jars, partitions_for
 from streamtime.shell import cli
 
 Secret = Callable[[str, str], Path]
@@ -162,6 +162,11 @@ def test_what_conf_says_adds_to_paths_and_goes_before_the_rest(tmp_path: Path) -
     assert jars == [*map(str, delta_jars()), "/more.jar"]
     here = settings.of(Options(), tmp_path, tmp_path / "log", tmp_path / "c")
     assert here["spark.sql.catalogImplementation"] == "in-memory"
+    unknown = settings.of(Options(master="spark://head:7077", settings=given), tmp_path, tmp_path / "log", tmp_path / "c")
+    assert unknown["spark.sql.shuffle.partitions"] == "200"  # a cluster with who knows how many cores
+    assert "spark.sql.shuffle.partitions" not in made | here
+    assert [partitions_for(cores) for cores in ("16", "2", 64, "32,2")] == [16, 4, 64, 32]
+    assert partitions_for("*") == max(4, os.cpu_count() or 1)
     assert not here.keys() & {
         "spark.master",
         "spark.cores.max",

@@ -138,6 +138,31 @@ def test_numbers_take_the_tables_type_and_what_would_be_cut_off_is_refused(spark
         assert spark.table(name).where("at = 3").isEmpty()
 
 
+@pytest.mark.parametrize("scd", [1, 2])
+def test_what_stands_beside_a_table_gets_wider_with_it(spark: SparkSession, schema: str, scd: int) -> None:
+    """The table of deletions has the table's types, not those of the first batch; they and the bounds follow when it is made wider."""
+    target, options = f"{schema}.people", {"keys": "id", "sequence_by": "at", "deleted": "name IS NULL", "scd": scd}
+    bounds = ", valid_from INT, valid_to INT" if scd == 2 else ""
+    spark.sql(f"CREATE TABLE {target} (id BIGINT, name STRING, at INT{bounds}) USING delta TBLPROPERTIES (delta.enableTypeWidening = true)")
+    small = "SELECT 1 AS id, 'Ann' AS name, 10 AS at UNION ALL SELECT 2, NULL, 10"
+    streamtime.apply_changes(spark, target, small, **options)  # type: ignore[arg-type]
+    spark.sql(f"ALTER TABLE {target} ALTER COLUMN at TYPE BIGINT")
+    far = "SELECT 3000000000 AS id, CAST(NULL AS STRING) AS name, 4000000000 AS at UNION ALL SELECT 3, 'Bob', 4000000000"
+    streamtime.apply_changes(spark, target, far, **options)  # type: ignore[arg-type]
+    assert {row.id for row in spark.table(target).collect()} == {1, 3}
+    assert {(row.id, row.at) for row in spark.table(f"{target}__deleted").collect()} == {(2, 10), (3000000000, 4000000000)}
+    if scd == 2:
+        assert {row.valid_from for row in spark.table(target).collect()} == {10, 4000000000}
+
+
+def test_batches_of_two_applications_have_two_names(spark: SparkSession, schema: str) -> None:
+    options = {"keys": "id", "sequence_by": "at"}
+    for number, (app_id, batch_id) in enumerate([("a", "b:c"), ("a:b", "c"), ("a:b", "c")]):
+        rows = f"SELECT {number} AS id, 1 AS at"
+        done = streamtime.apply_changes(spark, f"{schema}.t", rows, batch_id=batch_id, app_id=app_id, **options)  # type: ignore[arg-type]
+        assert done.repeated == (number == 2)
+
+
 def test_a_column_by_the_name_of_one_of_a_changelogs_stays_where_deletions_are_marked_otherwise(spark: SparkSession, schema: str) -> None:
     changes = "SELECT 1 AS id, 5 AS lsn, 'U' AS op, TIMESTAMP '2024-01-01' AS change_time"
     streamtime.apply_changes(spark, f"{schema}.t", changes, keys="id", sequence_by="lsn", deleted="op = 'D'")

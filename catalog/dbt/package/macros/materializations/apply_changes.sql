@@ -58,10 +58,31 @@
       create or replace table {{ deletions }} using delta {{ mapped }} as select {{ (keys + sequence) | join(', ') }} from {{ rows }} where false
     {%- endcall -%}
   {%- else -%}
-    {%- set there = adapter.get_columns_in_relation(this) | map(attribute='name') | map('lower') | list -%}
-    {%- for name in columns if (name[1:-1] | lower) not in there -%}
-      {%- call statement('column') -%} alter table {{ this }} add columns ({{ name }} {{ types[name] }}) {%- endcall -%}
+    {%- set there = {} -%}
+    {%- for column in adapter.get_columns_in_relation(this) -%} {%- do there.update({column.name | lower: column.dtype | lower}) -%} {%- endfor -%}
+    {%- set history = 'valid_from' in there and 'valid_to' in there and '`valid_from`' not in columns -%}
+    {%- if scd == 1 and history -%}
+      {{ exceptions.raise_compiler_error('apply_changes: ' ~ this ~ ' keeps history, and scd=1 has one row for a key. Use scd=2, or --full-refresh.') }}
+    {%- elif scd == 2 and not history -%}
+      {{ exceptions.raise_compiler_error('apply_changes: ' ~ this ~ ' has no valid_from and valid_to, so it keeps no history. Use scd=1, or --full-refresh.') }}
+    {%- endif -%}
+    {%- for name in keys + sequence if (name[1:-1] | lower) not in there -%}
+      {{ exceptions.raise_compiler_error('apply_changes: ' ~ this ~ ' has no column ' ~ name ~ '. It must have keys and sequence_by.') }}
     {%- endfor -%}
+    {%- for name in columns -%}
+      {%- set kept = there.get(name[1:-1] | lower) -%}
+      {%- if kept is none -%}
+        {%- call statement('column') -%} alter table {{ this }} add columns ({{ name }} {{ types[name] }}) {%- endcall -%}
+      {%- elif kept in ('tinyint', 'smallint', 'int', 'bigint')
+          and (types[name] in ('float', 'double') or (types[name].startswith('decimal') and not types[name].endswith(',0)'))) -%}
+        {{ exceptions.raise_compiler_error('apply_changes: the model has ' ~ name ~ ' as ' ~ types[name] ~ ', and ' ~ this ~ ' as ' ~ kept
+           ~ ', which would cut fractions off. Cast it, or use --full-refresh.') }}
+      {%- endif -%}
+    {%- endfor -%}
+    {#- A first run that was killed, or a table that another materialization made, has none -#}
+    {%- call statement('deletions') -%}
+      create table if not exists {{ deletions }} using delta {{ mapped }} as select {{ (keys + sequence) | join(', ') }} from {{ this }} where false
+    {%- endcall -%}
   {%- endif -%}
   {%- call statement('remember') -%}
     {{ streamtime.streamtime_remember_deletions(deletions, rows, columns, keys, sequence, deleted, skipped, scd) }}
