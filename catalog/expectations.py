@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined
 
+from streamtime.shelf import SPECS
 from streamtime.sql.call.errors import CallError, gist
 from streamtime.sql.call.kinds import MICROSECOND
 from streamtime.sql.call.values import Sort
 from streamtime.sql.syntax.text import in_words, quoted
 from streamtime.statements import constants
 from streamtime.statements.calls import Call, Statement
-from streamtime.statements.query import SPECS
 
 if TYPE_CHECKING:
     from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation

@@ -122,6 +122,9 @@ MUTATIONS = [
     Mutation("plain SQL: what prints itself without parentheses gets some", "catalog/plain/expressions.py", "if e.kind in OPEN else", "if e.kind in () else", EXPRESSIONS),
     Mutation("plain SQL: a variable has the name of no column", "catalog/plain/expressions.py", " or name.lower() in self._taken:", ":", EXPRESSIONS),
     Mutation("plain SQL: options and schemas that are no children are said, or it is refused", "catalog/plain/expressions.py", "if e.more and", "if not e and", EXPRESSIONS),
+    Mutation("around a join a star shows its columns, and no table", "catalog/statements/qualifiers.py", "shown = [c for c in columns if not c.whole]", "shown = [*columns]", "tests/catalog/statements/test_query.py -k star_shows"),
+    Mutation("plain SQL: a name with a schema is none of a CTE", "catalog/statements/calls.py", "self.within([inside]) if t.start not in self.qualified", "self.within([inside])", "tests/catalog/plain/test_whole_texts.py -k none_of_a_cte"),
+    Mutation("plain SQL: what takes any rows is not read twice", "catalog/plain/compiling.py", "if times > 1 and", "if times > 9 and", "tests/catalog/plain/test_whole_texts.py -k takes_any_rows"),
     Mutation("plain SQL: a function that tries is not what it stands for", "catalog/plain/expressions.py", 'if meant.tries or not function.startswith("try_"):', "if function:", EXPRESSIONS),
     Mutation("C3: a close is reached by the first row of a later step, too", "sql/windows/first_reach.py", "F.min(named(FIRST)).over(falling)", "named(FIRST)", "tests/sql/windows/test_first_reach.py"),
     # arithmetic, order, keys
@@ -365,6 +368,49 @@ MUTATIONS = [
         "self.retention - self.grace + 1)", "0)", "tests/udfs/test_as_of_stream.py",
     ),
     Mutation(
+        "V3: of two streams, a row that comes now meets no dead version, whatever else is held", "udfs/as_of_stream.py",
+        "matches = np.where(late & ~newest, -1, matches)",
+        "matches = np.where(late & ~newest & np.isin(of, versions.group[alive]), -1, matches)", "tests/udfs/test_as_of_stream.py",
+    ),
+    Mutation(
+        "C5: of two streams, dead versions are not written again", "udfs/as_of_stream.py",
+        "np.isin(versions.group, changed) & (until >= threshold)", "np.isin(versions.group, changed)", "tests/udfs/test_as_of_stream.py",
+    ),
+    Mutation(
+        "J4: the nearest but an equal time, of a table beside a stream", "sql/as_of/stream.py",
+        "if direction != NEAREST and exact ==", "if exact ==", "tests/sql/stream/test_as_of_streams.py -k cut_anyhow_joins",
+    ),
+    Mutation(
+        "C12: a row that is dropped for a null does not move the watermark", "sql/stream/watermark.py",
+        "F.when(moves, moment)", "moment", "tests/sql/stream/test_session_streams.py::test_dropped_rows_alone",
+    ),
+    Mutation(
+        "C3: what a table stored of a watermark is none", "sql/stream/watermark.py",
+        "set(REFERENCE.findall(plan)) <= set(DEFINITION.findall(plan))", "False", "tests/sql/stream/test_watermark.py",
+    ),
+    Mutation(
+        "D7: on a stream, a null offset is none, though it travels as a digest", "sql/stream/plan.py",
+        "{name: F.when(known, column) for", "{name: column for",
+        "tests/sql/stream/test_streaming.py::test_deduplicate_over_a_stream_cut_and_restarted_at_random",
+    ),
+    Mutation(
+        "D1: the smallest time has nothing before it", "udfs/arrays/groups.py",
+        "np.where(targets < low, -1, np.minimum(np.maximum(targets, low), high) - low)",
+        "np.minimum(np.maximum(targets, low - 1), high) - low", KERNELS,
+    ),
+    Mutation(
+        "D8: turned round, the smallest time is the largest", "udfs/deduplicate.py",
+        "times, stream_times = ~times, ~stream_times", "times, stream_times = -times, -stream_times", KERNELS,
+    ),
+    Mutation(
+        "C5: a restart in a session of another time zone changes nothing", "udfs/arrays/blobs.py",
+        'return pa.timestamp(kind.unit, "UTC")', "return kind", "tests/udfs/suppress/test_waiting.py tests/udfs/arrays/test_blobs.py",
+    ),
+    Mutation(
+        "held rows of other columns are an error that names them", "sql/stream/checkpoint.py",
+        '    refuse_changed(function, "columns", changed)\n', "", "tests/udfs/suppress/test_waiting.py",
+    ),
+    Mutation(
         "V3: of two streams, a row that waited does not expire", "udfs/as_of_stream.py",
         "hidden = late & ~newest", "hidden = np.asarray(expired(at, stream_time, self.retention)) & ~newest", "tests/udfs/test_as_of_stream.py",
     ),
@@ -500,6 +546,16 @@ MUTATIONS = [
         "maintain: a note counts as a run", "catalog/maintained/target.py",
         "return self._written(nothing, receipt, label)", "nothing.options(userMetadata=label).saveAsTable(self.name); return receipt",
         f"{MAINTAINED}::test_a_run_that_finds_nothing_leaves_nothing_out_of_what_another_did_meanwhile",
+    ),
+    Mutation(
+        "apply_changes: the table of deletions gets wider with its table", "catalog/store/applying.py",
+        "self._widened(self.deletions, remembered)", "self._widened(self.deletions, [])",
+        "tests/catalog/store/test_applying.py::test_what_stands_beside_a_table_gets_wider_with_it",
+    ),
+    Mutation(
+        "maintain: an expression with a name that only the whole text knows is no unit", "catalog/maintained/names.py",
+        "return table in self.known if table else", "return True if table else",
+        f"{MAINTAINED}::test_expressions_that_do_not_say_where_a_row_is_made_of",
     ),
     Mutation(
         "maintain: an expression that is a MAP is no unit", "catalog/maintained/reading.py",

@@ -23,12 +23,13 @@ from pyspark.sql import SparkSession
 
 from streamtime.door import janino
 from streamtime.door.analyzer import FREE_TEXT, AnalyzerDoor
+from streamtime.shelf import SPECS
 from streamtime.sql.syntax import as_of_rewrite
 from streamtime.sql.syntax.as_of_clauses import Refusal
 from streamtime.sql.syntax.as_of_rewrite import rewrite
 from streamtime.sql.syntax.tokens import line_and_position, offset
 from streamtime.statements import views
-from streamtime.statements.hints import SPECS, of_clauses, of_syntax, too_deep
+from streamtime.statements.hints import of_clauses, of_syntax, too_deep
 from streamtime.statements.unkeyed import with_single_partition
 
 JAVA = """

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from streamtime.pictures.meanings import DROPPED, Drawing, DrawnRow, Version
 from streamtime.pictures.seeing import HIDDEN, USUAL, Limits, OutputColumns, collected, of_frame, zone_of_session
+from streamtime.shelf import SPECS
 from streamtime.sql.as_of.sides import sides
 from streamtime.sql.call.errors import CallError, listed, unlogged
 from streamtime.sql.call.kinds import Choice, Duration
@@ -22,7 +23,7 @@ from streamtime.sql.rows.changelog import deletions
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import in_words, quoted
 from streamtime.statements.calls import Call, Malformed, Statement, spoken
-from streamtime.statements.query import SPECS, Run, query, with_calls
+from streamtime.statements.query import Run, query, with_calls
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -149,9 +150,7 @@ def last_statement(spark: SparkSession, text: str) -> str:
 def _output(call: Bound) -> str | None:
     option = call.spec.option("output")
     words = option.kind.words if option is not None and isinstance(option.kind, Choice) else ()
-    # a join by foreign keys has no sentences yet
-    known = [w for w in OUTPUTS if w in words and not (w == "explain" and call.spec.option("on") and call["on"])]
-    return known[0] if known else None
+    return next((w for w in OUTPUTS if w in words), None)
 
 
 def _duration(micros: int) -> Value:

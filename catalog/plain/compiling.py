@@ -19,15 +19,17 @@ from streamtime.door.inputs import Inputs
 from streamtime.plain import databricks
 from streamtime.plain.expressions import Unprintable
 from streamtime.plain.printer import Printer
+from streamtime.plain.refusing import refuse_what_stays, unordered
 from streamtime.plain.tables import Given, Tables, with_tables
+from streamtime.shelf import SPECS
 from streamtime.sparks import spark_version
 from streamtime.sql.call.errors import DOORS, CallError, listed
 from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Table, Value
 from streamtime.sql.syntax.tokens import Span
-from streamtime.statements import views
-from streamtime.statements.calls import Call, Malformed, Statement, TableArgument, spoken
-from streamtime.statements.query import SPECS, Run, is_named, is_remote, with_calls
+from streamtime.statements import constants, views
+from streamtime.statements.calls import Call, Malformed, Statement, TableArgument, as_script, spoken
+from streamtime.statements.query import Run, is_named, is_remote, with_calls
 from streamtime.version import VERSION
 
 QUERY = re.compile(r"\s*(\(|(SELECT|WITH|FROM|VALUES|TABLE|MAP|REDUCE)\b)", re.IGNORECASE)
@@ -71,8 +73,9 @@ def compile(  # noqa: A001 - a verb that users guess
     time zone and the ANSI mode of this one.
 
     Raises:
-        AnalysisException: a call is wrong, as behind every door; or it needs a kernel, or a stream, which plain SQL has not. The message
-            says what, and which other doors there are. With `check`, Spark refuses the plain text.
+        AnalysisException: a call is wrong, as behind every door; or it needs a kernel, or a stream, which plain SQL has not; or the text
+            would have a call all the same, in a view that it reads, say. The message says what, and which other doors there are.
+            With `check`, Spark refuses the plain text.
         ValueError: there is no such dialect; or `tables` has something else than columns. The message says of which table, and what it
             should be.
     """
@@ -86,12 +89,13 @@ def compile(  # noqa: A001 - a verb that users guess
     pieces = [Compiling(given, with_calls(given.session, piece), dialect).text() for piece in spoken(text)]
     for piece in pieces if check else ():
         places, unqualified = given.named_in(Statement(piece))
+        given.refuse_ctes(Statement(unqualified), places, [(0, len(piece))])
         given.show(name for _, name in places.values())
         rows = given.session.sql(f"EXPLAIN {unqualified}").collect()
         plan = "\n".join(row[0] for row in rows)  # an error is a row for each of its lines
         if plan.startswith("Error occurred during query planning"):
             raise AnalysisException(f"compile: Spark refuses the plain text. {plan}")
-    return pieces[0] if len(pieces) == 1 else ";\n".join(piece.strip() for piece in pieces)
+    return pieces[0] if len(pieces) == 1 else as_script(pieces)
 
 
 views.compilers.append(compile)
@@ -104,6 +108,7 @@ class Compiling(Run):
         spark, self.written, self.dialect, self.tables = given.session, text, dialect, given
         self.places, unqualified = given.named_in(Statement(text))
         statement = Statement(unqualified)
+        statement.qualified = self.places.keys()
         super().__init__(spark, statement, None)
         self.open = [t for t in statement.tokens if t.text == "?" or is_named(text, t)]  # parameters
         gateway: Any = spark.sparkContext._gateway
@@ -112,19 +117,24 @@ class Compiling(Run):
         local = str(spark.conf.get("spark.sql.timestampType")).upper() == "TIMESTAMP_NTZ"
         self.printer = Printer(gateway, lambda name: name not in words, local)
         self.references, self.dataset = Inputs(jvm, spark_version(spark.version)), getattr(jvm, "org.apache.spark.sql.classic.Dataset")
-        self.inputs: dict[Span, DataFrame] = {}  # of TABLE arguments, by where they stand
         self.sources: list[DataFrame] = []  # those of the call at hand
+        self.ids: list[int] = []  # .. and what stands for them in its plan
+        self.call: Call | None = None
         self.declarations: list[str] = []  # what it follows of what tables declare of themselves
         self.compiled: dict[Span, str] = {}  # calls
 
     def text(self) -> str:
         """Without its calls."""
         whole = (0, len(self.statement.text))
+        refuse_what_stays(self.spark, self.statement, self.places.keys())
         try:
             calls = self.statement.calls(SPECS)
-        except Malformed:
-            self.sql(self.statement.text, [whole])  # Spark's parser says what is wrong
-            raise
+        except Malformed as unclear:
+            state: Any = self.spark._jsparkSession.sessionState()
+            state.sqlParser().parsePlan(self.written)  # Spark's parser says what is wrong, and runs nothing
+            fix = "Write it as on the function's page: TABLE(..), its clauses, then options as name => value."
+            error = CallError(unclear.function, None, "its arguments are not understood", fix)
+            raise AnalysisException(f"{error}; {self.statement.position(unclear.start)}") from None
         for call in calls:
             for option in (o for o in call.options if self._parameters_in([o.span])):
                 fix = "Write its value: what a call becomes depends on it."
@@ -140,12 +150,15 @@ class Compiling(Run):
         return f"f{len(self.frames)}", df
 
     def bound(self, spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None, Value]]) -> Bound:
-        """The call, for a place without Python."""
+        """The call, for a place without Python. What an option was that is not spelled out, but a variable, is said."""
+        for given, (_, value) in zip(self.call.options if self.call else (), options, strict=True):
+            if not constants.spelled_out(text := " ".join(self.statement.text[slice(*given.span)].split())):
+                self.declarations.append(f"{text} was {constants.said(value)}")
         tables = [replace(table, stands_for=source) for table, source in zip(tables, self.sources, strict=True)]
         return replace(super().bound(spec, tables, options), kernels=False, depends_on=self.declarations.append)
 
     def _frame(self, call: Call) -> DataFrame:
-        self.sources, self.declarations = [], []
+        self.sources, self.declarations, self.ids, self.call = [], [], [], call
         return super()._frame(call)
 
     def _commented(self, call: Call, df: DataFrame) -> str:
@@ -155,6 +168,12 @@ class Compiling(Run):
             raise Unprintable(f"{listed(unknown)}, which Databricks' SQL manual does not have")
         if "\\" in self.printer.made and str(self.spark.conf.get("spark.sql.parser.escapedStringLiterals")).lower() == "true":
             raise Unprintable("spark.sql.parser.escapedStringLiterals = false, to say a backslash as other sessions read it")
+        for rows, times in zip(call.tables, map(self.printer.readings, self.ids), strict=True):
+            if times > 1 and (taken := unordered(self.statement, rows.query)):
+                what, fix = taken
+                raise Unprintable(
+                    f"its input {times} times, and {what} may take other rows each time. {fix}, or write it into a table first"
+                )
         said = " ".join(self.written[slice(*call.span)].split())
         inputs = [f"{f.name} {f.dataType.simpleString()}" for rows in call.tables for f in self.inputs[rows.inside].schema]
         beside = "".join(f"\n     where {declared}" for declared in self.declarations)
@@ -169,6 +188,7 @@ class Compiling(Run):
         return super().sql(text, spans, **frames)
 
     def _show(self, spans: Sequence[Span]) -> None:
+        self.tables.refuse_ctes(self.statement, self.places, spans)
         self.tables.show(name for at, (_, name) in self.places.items() if any(start <= at < end for start, end in spans))
 
     def argument(self, start: int, end: int) -> str:
@@ -179,19 +199,21 @@ class Compiling(Run):
         """A piece of the statement, with the outermost calls in it compiled."""
         made, at = "", span[0]
         for start, end in self.outermost([span]):
-            made += self.written[at:start] + self.compiled.get((start, end), self.frames[start, end][0])
+            compiled = self.compiled.get((start, end), self.frames[start, end][0])
+            made += self.written[at:start] + compiled + self.aliases.get((start, end), "")
             at = end
         return made + self.written[at : span[1]]
 
     def _rows(self, call: Call, rows: TableArgument) -> DataFrame:
         """The columns of a TABLE argument without its rows: a reference to a CTE, whose text is the argument's."""
-        df = self.inputs[rows.inside] = self._read(call, rows)
+        df = self._read(call, rows)
         self.sources.append(df)
         plan: Any = df._jdf.queryExecution().analyzed()
         if plan.isStreaming():
             raise CallError(call.function.upper(), "TABLE", "this call has no plain SQL: it needs state, on a stream", DOORS)
         start, end = rows.inside
         text, cte = self.argument(start, end), self.references.new_id()
+        self.ids.append(cte)
         self.printer.sources[cte] = f"(\n        {text}\n      )" if QUERY.match(text) else text
         return DataFrame(self.dataset.ofRows(self.spark._jsparkSession, self.references.empty(plan, cte)), self.spark)
 

@@ -18,7 +18,7 @@ from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Table, Value
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.udtf.handler import Analyzed, bare, planned
-from streamtime.statements.calls import Call, spoken
+from streamtime.statements.calls import Call, ended, spoken
 from streamtime.statements.query import Run, with_calls
 from streamtime.version import VERSION
 
@@ -72,7 +72,7 @@ def exported(spark: SparkSession, text: str, *, schema: str = SCHEMA, wheel: str
         one = _Exporting(given, with_calls(given.session, piece), schema, wheel, len(made))
         statement = one.text().strip()
         made += [*one.functions, statement]
-    return HEAD + "\n" + ";\n\n".join(made) + ";\n"
+    return HEAD + "\n" + "\n\n".join(map(ended, made)) + "\n"
 
 
 class _Exporting(Compiling):

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from streamtime.plain.expressions import ExpressionPrinter, Unprintable
 from streamtime.plain.trees import Operator
 from streamtime.sql.syntax.text import literal, quoted
+from streamtime.sql.syntax.tokens import Source
 
 THE_SAME = re.compile(r"SELECT \* FROM (\w+)")
 KERNELS = ("MapInArrow", "MapInPandas", "ArrowEvalPython", "FlatMapGroupsInArrow", "FlatMapGroupsInPandas")
@@ -30,18 +31,28 @@ class Printer(ExpressionPrinter):
         self.sources: dict[int, str] = {}
         self.made = ""  # of the last query, without its sources
         self._ctes: dict[str, tuple[str, str]] = {}  # a body: the CTE's name, and the columns in its head
+        self._inputs: dict[int, str] = {}  # a source: the CTE's name
+        self._last = ""  # the CTE that has the query's rows
         self._counts: dict[str, int] = {}
 
     def query(self, df: DataFrame) -> str:
         """A DataFrame as a query, WITH .. SELECT .., of lines that are indented. Raises Unprintable."""
-        self._ctes = {}
+        self._ctes, self._inputs = {}, {}
         plan = self._trees.operator(df._jdf.queryExecution().analyzed())
-        last = self._relation(plan)
+        self._last = self._relation(plan)
         own = [(self._names[i], name) for i, name in plan.output]
         columns = ", ".join(quoted(n) if n == name else f"{quoted(n)} AS {quoted(name)}" for n, name in own)
         ctes = ",\n".join(f"    {name}{head} AS (\n      {body}\n    )" for body, (name, head) in self._ctes.items())
         self.made = "\n".join(body for body, (name, _) in self._ctes.items() if not name.startswith("input"))
-        return f"  WITH\n{ctes}\n  SELECT {columns}\n  FROM {last}"
+        return f"  WITH\n{ctes}\n  SELECT {columns}\n  FROM {self._last}"
+
+    def readings(self, source: int) -> int:
+        """How often the last query computes a source, as Spark does it: a CTE is put in wherever it is named."""
+        times = {self._last: 1}
+        for body, (name, _) in reversed(self._ctes.items()):
+            for token in Source(body).tokens if name not in self._inputs.values() else ():
+                times[token.text] = times.get(token.text, 0) + times.get(name, 0)
+        return times.get(self._inputs.get(source, ""), 0)
 
     # -- operators
 
@@ -82,8 +93,11 @@ class Printer(ExpressionPrinter):
         text, names = self.sources[plan.jvm.cteId()], [name for _, name in plan.output]
         columns = self._fresh(plan.output, ())
         if columns != names:  # two have one name
-            return self._cte(f"SELECT * FROM {text}", "input", f" ({', '.join(map(quoted, columns))})")
-        return self._cte(f"SELECT {', '.join(map(quoted, columns))} FROM {text}", "input")
+            made = self._cte(f"SELECT * FROM {text}", "input", f" ({', '.join(map(quoted, columns))})")
+        else:
+            made = self._cte(f"SELECT {', '.join(map(quoted, columns))} FROM {text}", "input")
+        self._inputs[plan.jvm.cteId()] = made
+        return made
 
     def _changes(self, plan: Operator) -> str:
         """A table's change data feed, of the commits that were there when the call was planned."""

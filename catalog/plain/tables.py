@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,9 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from streamtime.sql.call.errors import CallError, gist
 from streamtime.sql.call.names import parts
 from streamtime.sql.syntax.text import quoted
-from streamtime.sql.syntax.tokens import blank
+from streamtime.sql.syntax.tokens import Span, blank
 from streamtime.statements.calls import Statement
 
+HEADING = re.compile(r"# [A-Z].*")  # such as `# Partition Information`, which has no type; a column may be called `#id`
 EXAMPLE = "tables={'clicks': 'user_id STRING, ts TIMESTAMP'}"
 
 
@@ -57,6 +59,19 @@ class Given:
                 text = text[: first.start] + blank(text[first.start : last.start]) + text[last.start :]
             at = end
         return places, text
+
+    def refuse_ctes(self, statement: Statement, places: Mapping[int, tuple[int, tuple[str, ...]]], spans: Sequence[Span]) -> None:
+        """Raises CallError where a CTE in these pieces would stand in front of the view of a table."""
+        held = [w for w in statement.withs() if places]
+        for at, (_, name) in places.items():
+            for with_ in held:
+                recursive = statement.text[slice(*with_.head)].upper().endswith("RECURSIVE")
+                for d in with_.definitions if any(start <= at < end for start, end in spans) else ():
+                    seen = (d.span[0] if recursive else d.span[1]) <= at < with_.end
+                    if d.name == name[-1] and seen and any(start <= d.span[0] < end for start, end in spans):
+                        problem = f"`{'.'.join(name)}` and the CTE `{d.name}` end in one name, and one query reads both"
+                        fix = "Give the CTE another name; or compile where the session's catalog has the table."
+                        raise CallError("compile", "`tables`", problem, fix)
 
     def show(self, names: Iterable[tuple[str, ...]]) -> None:
         """Have a view of each of these tables, for what is read next. Raises CallError if two of them would have one view."""
@@ -140,7 +155,7 @@ def described(name: str, names: list[str], connection: Any) -> dict[str, str]:
         cursor.close()
     columns = dict[str, str]()
     for column, kind, *_ in rows:
-        if not column or column.startswith("#"):
+        if not column or (not (kind or "").strip() and HEADING.fullmatch(column)):
             break
         columns[column] = kind
     return columns

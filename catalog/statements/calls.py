@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from streamtime.sql.syntax.tokens import Source, Span, statements, tokens
@@ -12,7 +12,15 @@ CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "SET", "VALUES
 
 
 class Malformed(Exception):
-    """A call that Spark's grammar does not allow: Spark's parser says it best."""
+    """A call that Spark's grammar does not allow: Spark's parser says it best. `function` is its name, `start` where that stands."""
+
+    def __init__(self, function: str, start: int) -> None:
+        super().__init__(f"{function}: its arguments are none")
+        self.function, self.start = function, start
+
+
+class _Misplaced(Exception):
+    """An argument that is none."""
 
 
 @dataclass(frozen=True)
@@ -76,17 +84,22 @@ class With:
 
 
 class Statement(Source):
-    """One SQL statement."""
+    """One SQL statement. At `qualified`, names start that had a schema before them, and so are none of a CTE."""
+
+    qualified: Collection[int] = ()
 
     def calls(self, functions: Collection[str]) -> list[Call]:
-        """The calls, each after those that it may read: nested ones and those in earlier definitions end before it."""
+        """The calls, each after those that it may read: nested ones and those in earlier definitions end before it. Raises Malformed."""
         calls_here = []
         withs = list(self.withs())
         for i, arguments in self.argument_lists(functions):
             first = self._qualified(i)
             assert first is not None
             if any(self._table_at(self.value_at(a)) for a in arguments) or self.reads_a_relation(first):
-                calls_here.append(self._call(first, i, arguments, withs))
+                try:
+                    calls_here.append(self._call(first, i, arguments, withs))
+                except _Misplaced:
+                    raise Malformed((self.tokens[i].name or "").upper(), self.tokens[first].start) from None
         return sorted(calls_here, key=lambda c: c.span[1])
 
     def argument_lists(self, functions: Collection[str]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
@@ -149,7 +162,7 @@ class Statement(Source):
             named, is_table = start > argument[0], start < end and self._table_at((start, end))
             has_clauses = is_table and self.closing.get(start + 1, end) + 1 < end  # then it cannot be one more item
             if start >= end or (open_list and not named and not has_clauses):
-                raise Malformed
+                raise _Misplaced
             if is_table:
                 rows, open_list = self._rows(start, end, withs)
                 tables.append(replace(rows, name=self.tokens[argument[0]].spelled) if named else rows)
@@ -164,12 +177,12 @@ class Statement(Source):
 
     def _rows(self, start: int, end: int, withs: list[With]) -> tuple[TableArgument, bool]:
         """A TABLE argument, and whether its last clause is a list without parentheses."""
-        if self.word(start + 1) != "(":
-            raise Malformed
+        if self.word(start + 1) != "(":  # Spark's grammar has TABLE name, and its parser refuses it: write TABLE(name)
+            raise _Misplaced
         close = self.closing[start + 1]
         first, last, rest = start + 2, close, close + 1
         if first >= last:
-            raise Malformed
+            raise _Misplaced
         is_name = all((t.name is not None) if n % 2 == 0 else t.text == "." for n, t in enumerate(self.tokens[first:last]))
         is_reference = is_name or (self.word(first) == "IDENTIFIER" and self.closing.get(first + 1) == last - 1)
         inside = self.span(first, last)
@@ -182,13 +195,13 @@ class Statement(Source):
             ordering = next((i for i in self.level(rest, end) if self.word(i) in ("ORDER", "SORT") and self.word(i + 1) == "BY"), end)
             if ordering == rest:  # which Spark's grammar has only behind WITH SINGLE PARTITION
                 if any(self.word(i) in ("PARTITION", "DISTRIBUTE") for i in self.level(rest, end)):
-                    raise Malformed
+                    raise _Misplaced
             elif self.words(rest, 3) != ["WITH", "SINGLE", "PARTITION"]:
                 if self.word(rest) not in ("PARTITION", "DISTRIBUTE") or self.word(rest + 1) != "BY":
-                    raise Malformed
+                    raise _Misplaced
                 keys, open_list = self._items(rest + 2, ordering)
             elif ordering != rest + 3:
-                raise Malformed
+                raise _Misplaced
             if ordering < end:
                 order, open_list = self._items(ordering + 2, end)
         return TableArgument(inside, tuple(query), is_name and len(query) == 2, keys, order), open_list
@@ -205,7 +218,7 @@ class Statement(Source):
         if end - start > 1 and self.word(end - 1) in ("ASC", "DESC"):
             end, direction = end - 1, self.word(end - 1)
         if start >= end:
-            raise Malformed
+            raise _Misplaced
         ascending = direction != "DESC"
         return ExpressionText(self.span(start, end), ascending, nulls == "FIRST" if nulls else ascending)
 
@@ -249,14 +262,14 @@ class Statement(Source):
 
     def with_definitions(self, inside: Span, read: list[Span], withs: list[With]) -> list[Span]:
         """The query over these rows together with the definitions that it needs, each WITH in its own parentheses."""
-        named = {t.name for t in self.within([inside])}
+        named = {t.name for t in self.within([inside]) if t.start not in self.qualified}
         query = list(read)
         for with_ in reversed([w for w in withs if w.head[0] < inside[0] < w.end]):
             needed: list[Definition] = []
             for definition in reversed(with_.definitions):
                 if definition.span[1] <= inside[0] and definition.name in named:
                     needed.insert(0, definition)
-                    named |= {t.name for t in self.within([definition.span])}
+                    named |= {t.name for t in self.within([definition.span]) if t.start not in self.qualified}
             if not needed:
                 continue
             spans: list[Span] = [with_.head]
@@ -277,3 +290,15 @@ def spoken(text: str) -> list[str]:
     pieces = [text[start:end].lstrip() if start else text[:end] for start, end in statements(text)]
     written = [p for p in pieces if tokens(p)]
     return [text] if len(written) == 1 else written or [text]
+
+
+def as_script(pieces: Sequence[str]) -> str:
+    """Statements with semicolons between them."""
+    *first, last = (piece.strip() for piece in pieces)
+    return "\n".join([*map(ended, first), last])
+
+
+def ended(statement: str) -> str:
+    """A statement with its semicolon, which stands on a line of its own where a comment ends the line before."""
+    marked = f"{statement};"
+    return marked if [t.end for t in tokens(marked)[-1:]] == [len(marked)] else f"{statement}\n;"

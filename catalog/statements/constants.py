@@ -13,7 +13,9 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.errors import not_computed, not_constant, unlogged
 from streamtime.sql.call.values import Value
-from streamtime.sql.syntax.tokens import Span, blank
+from streamtime.sql.syntax.text import UNITS
+from streamtime.sql.syntax.text import literal as quoted_text
+from streamtime.sql.syntax.tokens import Span, blank, tokens
 from streamtime.statements.calls import Argument, Call, Statement
 
 STRING = re.compile(r"'([^'\\]*)'")
@@ -23,6 +25,8 @@ STRINGS = re.compile(r"ARRAY\s*\(\s*'[^'\\]*'(?:\s*,\s*'[^'\\]*')*\s*\)", re.IGN
 INTERVAL = re.compile(r"INTERVAL\s+(\d{1,9}|'\d{1,9}')\s+(DAY|HOUR|MINUTE|SECOND)S?", re.IGNORECASE)
 WORDS = {"true": Value(True, "BOOLEAN", "true"), "false": Value(False, "BOOLEAN", "false"), "null": Value(None, "VOID", "NULL")}
 COLLECTED = (T.BooleanType, T.StringType, T.NumericType, T.DateType, T.TimestampType, T.DayTimeIntervalType, T.NullType)
+UNIT = r"YEAR|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND|MILLISECOND|MICROSECOND"
+SPELLED = re.compile(rf"INTERVAL|({UNIT})S?|TO|TIMESTAMP|TIMESTAMP_NTZ|TIMESTAMP_LTZ|DATE|ARRAY|\d\w*", re.IGNORECASE)
 VARIABLE = re.compile(r"(?:[\w.]|`[^`]*`)+")
 NOT_CONSTANT = "INVALID_LIMIT_LIKE_EXPRESSION.IS_UNFOLDABLE"
 
@@ -58,6 +62,25 @@ def literal(text: str) -> Value | None:
         written = ", ".join(f"'{i}'" for i in items)
         return Value(items, "ARRAY<STRING>", f"array({written})")
     return None
+
+
+def spelled_out(text: str) -> bool:
+    """Whether a value says itself what it is: it has constants, and no variable, function or parameter."""
+    return literal(text) is not None or all(t.kind != "quoted" and (t.kind != "word" or SPELLED.fullmatch(t.text)) for t in tokens(text))
+
+
+def said(value: Value) -> str:
+    """A value as SQL."""
+    python = value.python
+    if isinstance(python, datetime.timedelta):
+        micros = python // datetime.timedelta(microseconds=1)
+        unit, size = next(((unit, size) for unit, size in UNITS if size > 1 and micros % size == 0), UNITS[-2])
+        return f"INTERVAL '{micros // size if micros % size == 0 else f'{micros / size:.6f}'}' {unit.upper()}"
+    if isinstance(python, list):
+        return f"ARRAY({', '.join(said(Value(item, value.type, '')) for item in python)})"
+    if isinstance(python, bool) or python is None:
+        return str(python).upper().replace("NONE", "NULL")
+    return quoted_text(python) if isinstance(python, str) else str(python)
 
 
 def _computed(statement: Statement, call: Call, asked: Sequence[Argument], run: Run) -> list[Value]:

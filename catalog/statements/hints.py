@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 
-from streamtime.shelf import FUNCTIONS
+from streamtime.shelf import SPECS
 from streamtime.sql.call.errors import TOO_DEEP, CallError, did_you_mean, echoed
 from streamtime.sql.call.errors import too_deep as out_of_stack
 from streamtime.sql.call.names import parts
@@ -22,7 +22,6 @@ from streamtime.sql.syntax.expressions import UNIT
 from streamtime.sql.syntax.tokens import offset
 from streamtime.statements.calls import Statement
 
-SPECS = {s.name.lower(): s for s in FUNCTIONS}
 NAMES = re.compile(rf"\b(?:{'|'.join(SPECS)})\b", re.IGNORECASE)
 ASOF = re.compile(r"\bASOF\s+JOIN\b|\bFOR\s+SYSTEM_TIME\s+AS\s+OF\b", re.IGNORECASE)
 CLAUSE_WORDS = ("PARTITION", "DISTRIBUTE", "ORDER", "SORT", "WITH")
@@ -75,7 +74,7 @@ def of_analysis(condition: str, parameters: dict[str, str], text: str) -> str | 
         name = (parts(parameters.get("name", "")) or [""])[-1]
         if name.lower() in SPECS:
             return UNREGISTERED
-        return (did_you_mean(name, [s.name for s in FUNCTIONS]) or "").rstrip("?").replace("`", "") + "?" if _near(name) else None
+        return (did_you_mean(name, [s.name for s in SPECS.values()]) or "").rstrip("?").replace("`", "") + "?" if _near(name) else None
     if not NAMES.search(text):
         return None
     if condition.endswith("NON_DETERMINISTIC_LATERAL_SUBQUERIES"):

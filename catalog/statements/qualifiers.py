@@ -6,7 +6,7 @@ the result `k`, as it would have. A `*` that would show these columns is written
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -69,7 +69,7 @@ def beside(source: Source, start: int, end: int) -> list[tuple[str | None, Span]
     """The relations of a FROM that starts at this token: the names that qualify their columns, and where they stand."""
     relations = []
     for i in source.level(start, end):
-        if source.word(i) in ("FROM", "JOIN", ","):
+        if source.word(i) in ("JOIN", ",") or _begins_from(source, i):
             at = item(source, i + 1)
             name = source.tokens[at.after - 1].spelled if at.named and not at.alias else None
             if at.alias:
@@ -78,6 +78,55 @@ def beside(source: Source, start: int, end: int) -> list[tuple[str | None, Span]
         elif i > start and source.word(i) in ENDS_FROM:
             break
     return relations
+
+
+def _begins_from(source: Source, i: int) -> bool:
+    return source.word(i) == "FROM" and source.word(i - 1) != "DISTINCT"  # IS DISTINCT FROM compares
+
+
+def alias(statement: Statement, call: Call) -> str | None:
+    """The name of the table that a call reads, where the query around it names columns with that, and nothing else there has it.
+
+    In Spark's analyzer, columns that only pass through a call are still those of their table.
+    """
+    names = [name for rows in call.tables for name, _ in relations(statement, rows) if name]
+    if len(call.tables) != 1 or len(names) != 1:
+        return None
+    first = next(i for i, t in enumerate(statement.tokens) if t.start == call.span[0])
+    around = statement.around[first]
+    start, end = (0, len(statement.tokens)) if around is None else (around + 1, statement.closing[around])
+    begins = [i for i in statement.level(start, first + 1) if _begins_from(statement, i)]
+    after = next((i for i in range(first, end) if statement.tokens[i].start >= call.span[1]), end)
+    if not begins or statement.word(after) in ("TABLESAMPLE", "WITH", "WATERMARK"):
+        return None
+    beside_it = beside(statement, begins[-1], end)
+    if (None, call.span) not in beside_it or any(name and name.lower() == names[0].lower() for name, _ in beside_it):
+        return None
+    return names[0] if any(_qualifies(statement, i, names[0], call) for i in range(start, end)) else None
+
+
+def _qualifies(statement: Statement, i: int, table: str, call: Call) -> bool:
+    """Whether it is a table before its column, outside of the call."""
+    token = statement.tokens[i]
+    outside = not call.span[0] <= token.start < call.span[1]
+    return outside and token.name == table.lower() and statement.word(i + 1) == "." != statement.word(i - 1)
+
+
+def own_stars(statement: Statement, call: Call, table: str, given: DataFrame, made: DataFrame) -> dict[Span, str]:
+    """What `table.*` stands for where a call adds columns to those `given`: these alone. Raises CallError where it cannot be written."""
+    first = next(i for i, t in enumerate(statement.tokens) if t.start == call.span[0])
+    around = statement.around[first]
+    start, end = (0, len(statement.tokens)) if around is None else (around + 1, statement.closing[around])
+    selects = [i for i in statement.level(start, first) if statement.word(i) == "SELECT"]
+    written = set(_expressions(statement, selects[-1] + 1, end, call)) if selects else set()
+    stars = [i for i in range(start, end) if _qualifies(statement, i, table, call) and statement.word(i + 2) == "*"]
+    if not stars or given.columns == made.columns:
+        return {}
+    for i in stars:
+        if i not in written or statement.word(i + 3) == "EXCEPT":
+            raise CallError(call.function, f"{table}.*", "the call adds columns to those of the table", "Name the columns.")
+    passed = ", ".join(f"{quoted(table)}.{quoted(name)}" for name in given.columns if name in made.columns)
+    return {statement.span(i, i + 3): passed for i in stars}
 
 
 def columns(df: DataFrame, tables: Sequence[tuple[str | None, Span]], known: Mapping[Span, Columns]) -> Columns:
@@ -124,7 +173,7 @@ def joined(left: Columns, right: Columns, using: Sequence[str], known: Names) ->
     return (*first, *[c for c in left if c not in first], *[c for c in right if not known.among(c.name, using)])
 
 
-def stars(statement: Statement, call: Call, columns: Columns) -> dict[Span, str]:
+def stars(statement: Statement, call: Call, columns: Columns, known: Names) -> dict[Span, str]:
     """What each `*` stands for that would show the tables as well as the columns. Raises CallError where that is not known."""
     first = next(i for i, t in enumerate(statement.tokens) if t.start == call.span[0])
     around = statement.around[first]
@@ -135,27 +184,73 @@ def stars(statement: Statement, call: Call, columns: Columns) -> dict[Span, str]
         raise CallError(call.function, "SELECT", "columns named with their table need a SELECT before FROM", "Write SELECT * FROM ..")
     if selects[-1] == start and around is not None and statement.word(around - 1) == "TABLE" and statement.word(selects[-1] + 1) == "*":
         return {}  # the left side of a join that was rewritten
-    list_end = next((i for i in level if i > selects[-1] and statement.word(i) == "FROM"), first)
-    bare = [
-        i
-        for i in level
-        if selects[-1] < i < list_end
-        and statement.word(i) == "*"
-        and statement.word(i - 1) in ("SELECT", "DISTINCT", "ALL", ",")
-        and statement.word(i + 1) in ("FROM", ",")
-    ]
+    end = len(statement.tokens) if around is None else statement.closing[around]
+    bare = [i for i in _expressions(statement, selects[-1] + 1, end, call) if _is_star(statement, i)]
     if not bare:
         return {}
-    end = len(statement.tokens) if around is None else statement.closing[around]
+    list_end = next((i for i in level if i > selects[-1] and _begins_from(statement, i)), first)
     tables = beside(statement, list_end, end)
-    texts = []
+    mixed = any(statement.word(i) in ("USING", "NATURAL") for i in statement.level(list_end, end))
+    if any(span != call.span and (table is None or mixed) for table, span in tables):
+        fix = "Name them, or give every relation an alias."
+        raise CallError(call.function, "*", "the columns beside those of the call are not known", fix)
+    made = dict[Span, str]()
+    for i in bare:
+        after, left_out = _left_out(statement, i)
+        made[statement.span(i, after)] = _written(call, columns, tables, left_out, known)
+    return made
+
+
+def _expressions(statement: Statement, start: int, end: int, call: Call) -> Iterator[int]:
+    """The tokens of a SELECT from there on, those of its functions included, without those of relations and of other queries."""
+    for i in statement.level(start, end):
+        if statement.word(i) in ("SELECT", "|>", ";"):  # that of a UNION
+            return
+        yield i
+        outside = not call.span[0] <= statement.tokens[i].start < call.span[1]
+        if i in statement.closing and outside and statement.word(i + 1) not in ("SELECT", "FROM", "WITH", "VALUES", "TABLE"):
+            yield from _expressions(statement, i + 1, statement.closing[i], call)
+
+
+def _is_star(statement: Statement, i: int) -> bool:
+    """Whether it is a `*` that stands for columns: no product, none of a table, not that of count(*)."""
+    before, after = statement.word(i - 1), statement.word(i + 1)
+    if statement.word(i) != "*" or before not in ("SELECT", "DISTINCT", "ALL", ",", "(") or after not in ("FROM", "EXCEPT", ",", ")"):
+        return False
+    return (before, after, statement.word(i - 2)) != ("(", ")", "COUNT")
+
+
+def _left_out(statement: Statement, star: int) -> tuple[int, list[list[str]]]:
+    """The token after a `*` and its EXCEPT (..), and the names in that."""
+    if statement.words(star + 1, 2) != ["EXCEPT", "("] or star + 2 not in statement.closing:
+        return star + 1, []
+    close = statement.closing[star + 2]
+    items = statement.split(star + 3, close)
+    names = [[t.spelled for t in statement.tokens[a:b:2] if t.spelled is not None] for a, b in items]
+    return close + 1, names
+
+
+def _written(
+    call: Call, columns: Columns, tables: Sequence[tuple[str | None, Span]], left_out: Sequence[Sequence[str]], known: Names
+) -> str:
+    """All columns of a FROM but those left out, as a list. Raises CallError where one of these is not known."""
+    shown = [c for c in columns if not c.whole]
+    others = {table: list[str]() for table, span in tables if span != call.span and table is not None}
+    for path in left_out:
+        at = [c for c in shown if known.same(c.name, path[-1]) and (len(path) == 1 or known.same(c.table or "", path[-2]))]
+        theirs = [t for t in others if len(path) == 2 and known.same(t, path[0])] or [t for t in others if len(path) == 1]
+        if len(at) == 1 and len(path) < 3:
+            shown.remove(at[0])
+        elif not at and len(theirs) == 1:
+            others[theirs[0]].append(quoted(path[-1]))
+        else:
+            problem = f"`{'.'.join(path)}` is not one column of one table"
+            raise CallError(call.function, "* EXCEPT", problem, "Give its table before it; a field of a struct cannot stand here.")
+    texts = list[str]()
     for table, span in tables:
         if span == call.span:
-            texts += [c.text for c in columns if not c.whole]
-        elif table is not None and not any(statement.word(i) in ("USING", "NATURAL") for i in statement.level(list_end, end)):
-            texts.append(f"{quoted(table)}.*")
-        else:
-            raise CallError(
-                call.function, "*", "the columns beside those of the call are not known", "Name them, or give every relation an alias."
-            )
-    return {statement.span(i, i + 1): ", ".join(texts) for i in bare}
+            texts += [c.text for c in shown]
+        elif table is not None:
+            without = f" EXCEPT ({', '.join(others[table])})" if others[table] else ""
+            texts.append(f"{quoted(table)}.*{without}")
+    return ", ".join(texts)

@@ -24,7 +24,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streamtime.shelf import FUNCTIONS
+from streamtime.shelf import SPECS
 from streamtime.sparks import knows_asof_join
 from streamtime.sql.call.binding import bind
 from streamtime.sql.call.errors import CallError
@@ -33,12 +33,12 @@ from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Expression, Sort, Table, Value
 from streamtime.sql.syntax import as_of_rewrite
 from streamtime.sql.syntax.as_of_clauses import Refusal
+from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span, Token, blank
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.statements import constants, hints, qualifiers, views
 from streamtime.statements.calls import Call, ExpressionText, Malformed, Statement, TableArgument, spoken
 
-SPECS = {s.name.lower(): s for s in FUNCTIONS}
 MENTIONED = re.compile("|".join(SPECS), re.IGNORECASE)
 BEHIND = re.compile(r"\w+$|[`:)\]]$")  # a column, or what ends one
 KEYWORDS = {  # behind which a colon is that of a parameter
@@ -74,8 +74,8 @@ def query(spark: SparkSession, text: str, args: Args = None) -> DataFrame:
 
     What differs from the analyzer door:
         A CTE that is read both by a call and by the rest of the text is computed for each. Without an alias, a call's columns are known
-        by their plain names alone (`SELECT v`, not `SELECT events.v`). A plan that CREATE TEMP VIEW or CACHE TABLE stores is made when the
-        statement runs, and reads the tables that there were then.
+        by their plain names, and where it reads one table by that table's (`SELECT events.v`), but not by its schema's. A plan that
+        CREATE TEMP VIEW or CACHE TABLE stores is made when the statement runs, and reads the tables that there were then.
         Around an AS OF join (of AS_OF_JOIN, or rewritten into it) columns are known by their tables too, as fields of structs. So an
         expression without a name is called `(o.k + 1)`, not `(k + 1)`, and ORDER BY behind HAVING takes the names of results only.
         Parameters cannot stand in the time or the condition of such a join, nor, AS OF a table's history, anything but keys.
@@ -113,6 +113,8 @@ class Run:
         self.positional: dict[int, Any] = {}
         self.frames: dict[Span, tuple[str, DataFrame | None]] = {}  # a call's span: the name in its place, and what it stands for
         self.columns: dict[Span, qualifiers.Columns] = {}  # of those that carry their tables along
+        self.aliases: dict[Span, str] = {}  # of those whose columns are named with the table that they read
+        self.inputs: dict[Span, DataFrame] = {}  # of TABLE arguments, by where they stand
 
     def result(self) -> DataFrame:
         """Runs it."""
@@ -132,11 +134,20 @@ class Run:
         for call in calls:
             try:
                 frame = self._frame(call)
-                stars = qualifiers.stars(self.statement, call, self.columns[call.span]) if call.span in self.columns else {}
+                stars = self._stars(call, frame)
                 self.frames[call.span] = store(call, frame)
             except CallError as error:
                 self._refuse(call, error)
             self.frames |= {star: (text, None) for star, text in stars.items()}
+
+    def _stars(self, call: Call, frame: DataFrame) -> dict[Span, str]:
+        """What each `*` stands for that would show more than it does with the call in its place."""
+        if call.span in self.columns:
+            return qualifiers.stars(self.statement, call, self.columns[call.span], Names(self.spark))
+        if (table := qualifiers.alias(self.statement, call)) is None:
+            return {}
+        self.aliases[call.span] = f" AS {quoted(table)}"
+        return qualifiers.own_stars(self.statement, call, table, self.inputs[call.tables[0].inside], frame)
 
     def outermost(self, spans: Sequence[Span]) -> list[Span]:
         """What is placed in these pieces of the statement, without what lies in another."""
@@ -151,16 +162,19 @@ class Run:
         braces = any(frame is not None for _, (_, frame) in outermost)
         source = self.statement.text
 
-        def unchanged(start: int, end: int) -> str:
-            piece = source[start:end]
+        def escaped(piece: str) -> str:
             return piece.replace("{", "{{").replace("}", "}}") if braces else piece
+
+        def unchanged(start: int, end: int) -> str:
+            return escaped(source[start:end])
 
         for start, end in spans:
             text += blank(source[at:start])
             at = start
             for (first, last), (name, frame) in outermost:
                 if start <= first < end:
-                    text += unchanged(at, first) + (f"{{{name}}}" if frame is not None else name) + "\n" * source.count("\n", first, last)
+                    text += unchanged(at, first) + (f"{{{name}}}" if frame is not None else name)
+                    text += escaped(self.aliases.get((first, last), "")) + "\n" * source.count("\n", first, last)
                     at = last
                     if frame is not None:
                         frames[name] = frame
@@ -187,7 +201,7 @@ class Run:
         spec = SPECS[call.function.lower()]
         options = constants.values(self.statement, call, self.sql)
         try:
-            tables = [Table(self._rows(call, r), *self._clauses(call, r), r.name) for r in call.tables]
+            tables = [Table(self.inputs.setdefault(r.inside, self._rows(call, r)), *self._clauses(call, r), r.name) for r in call.tables]
             for table in tables:
                 refuse_foreign(table.df, spec.name)
             if spec.qualified and len(tables) == 2:

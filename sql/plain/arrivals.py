@@ -21,7 +21,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.plain import in_order
-from streamtime.sql.plain.folds import FOUND, Chain, collected, fold
+from streamtime.sql.plain.folds import FOUND, ONE, Chain, collected, fold
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import event_time, microseconds
@@ -193,7 +193,7 @@ def _folded(frame: Frame, asked: Intervals) -> DataFrame:
     none = f"slice(array(struct({unknown})), 1, 0)"
     verdicts = fold(start, moved, f"{alive} AND NOT {again}", f"array({verdict})", none)
     its = {i: f"{PREFIX}its_{i}" for i in (*asked.identity, ROW)}
-    told = rows_of_keys.select(*keys, F.explode(expression(verdicts)).alias("one")).select(*keys, "one.*").withColumnsRenamed(its)
+    told = rows_of_keys.select(*keys, F.explode(expression(verdicts)).alias(ONE)).select(*keys, f"{ONE}.*").withColumnsRenamed(its)
     same = functools.reduce(operator.and_, (named(mine) == named(other) for mine, other in its.items()))
     rows = rows.join(told, same, "left")  # not null-safe on purpose: a row with a null key or time is nobody's duplicate
     if asked.keep != "unique":

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-FOUND, CHUNK = f"{PREFIX}found", f"{PREFIX}chunk"
+# Columns beside a user's keys, which have any names. Within a lambda, and within a struct that only lambdas see, names need no prefix.
+FOUND, CHUNK, ONE, LAST, ITEMS = (f"{PREFIX}{name}" for name in ("found", "chunk", "one", "last", "items"))
 AT_ONCE = 1000  # items in one array while they are gathered: to append to a long one copies it
 
 
@@ -63,8 +64,9 @@ class Chain:
         item = named(self.at) if alone else F.struct(*map(named, dict.fromkeys((self.since, self.at, *self.more))))
         since, at = ("one", "one") if alone else (f"one.{quoted(self.since)}", f"one.{quoted(self.at)}")
         chunk = expression(f"{quoted(self.row)} DIV {AT_ONCE}").alias(CHUNK)
-        chunks = rows.groupBy(*by, chunk).agg(F.max(named(self.since)).alias("last"), F.collect_list(item).alias("items"))
-        chunks_of_keys = chunks.groupBy(*by).agg(F.collect_list(F.struct("last", "items")).alias(FOUND))
+        chunks = rows.groupBy(*by, chunk).agg(F.max(named(self.since)).alias(LAST), F.collect_list(item).alias(ITEMS))
+        its = F.struct(named(LAST).alias("last"), named(ITEMS).alias("items"))
+        chunks_of_keys = chunks.groupBy(*by).agg(F.collect_list(its).alias(FOUND))
         none = f"slice(get({quoted(FOUND)}, 0).items, 1, 0)"
         took = f"struct({plus(at, self.within)} AS reach, concat(now.taken, array(one)) AS taken)"
         start = f"struct(so_far.reach AS reach, {none} AS taken)"
@@ -73,8 +75,8 @@ class Chain:
         start = f"struct({plus(self.start, self.within)} AS reach, slice(array({none}), 1, 0) AS taken)"
         step = f"(so_far, chunk) -> if(chunk.last > so_far.reach, {moved}, so_far)"
         every = f"flatten(aggregate(sort_array({quoted(FOUND)}), {start}, {step}).taken)"
-        one = chunks_of_keys.select(*by, F.explode(expression(every)).alias("one"))
-        return one.select(*by, F.col("one").alias(self.at)) if alone else one.select(*by, "one.*")
+        one = chunks_of_keys.select(*by, F.explode(expression(every)).alias(ONE))
+        return one.select(*by, named(ONE).alias(self.at)) if alone else one.select(*by, f"{ONE}.*")
 
 
 def let(name: str, value: str, text: str) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from streamtime.sql.plain.folds import AT_ONCE, collected, fold, let
+from streamtime.sql.plain.folds import AT_ONCE, ONE, collected, fold, let
 from streamtime.sql.rows.clock import STREAM_TIME
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
@@ -44,7 +44,6 @@ WAS_START, WAS_END, START, END, FOLDED, STANDS = (
 LARGEST, LIVES, STARTS, BELOW, OWNER, SPELL, FURTHEST, LOW, HIGH = (
     f"{PREFIX}{name}" for name in ("largest", "lives", "starts", "below", "owner", "spell", "furthest", "low", "high")
 )
-ONE = f"{PREFIX}one"
 STEP = {ROW: "row", LATE: "late", WAS_START: "was_low", WAS_END: "was_high", START: "low", END: "high"}
 
 
@@ -138,9 +137,9 @@ def _told(frame: Frame, identity: Sequence[str], gap: int, grace: int, falls: bo
         folded = named(FOLDED) & (named(STARTS) | named(BELOW))
     some = frame.with_df(rows).only(folded).df.groupBy(*keys, named(SPELL))
     spells = some.agg(collected(ROW, SINCE, AT, LARGEST), *([] if falls else [F.max(named(FURTHEST)).alias(FURTHEST)]))
-    sessions = spells.select(*keys, F.explode(expression(_sessions(gap, grace, falls))).alias("session"))
-    edges = [F.col(f"session.{field}").alias(edge) for field, edge in (("low", LOW), ("high", HIGH))]
-    return sessions.select(*keys, *edges, F.explode(F.flatten("session.rows")).alias(OWNER))
+    sessions = spells.select(*keys, F.explode(expression(_sessions(gap, grace, falls))).alias(ONE))
+    edges = [named(ONE).getField(field).alias(edge) for field, edge in (("low", LOW), ("high", HIGH))]
+    return sessions.select(*keys, *edges, F.explode(F.flatten(named(ONE).getField("rows"))).alias(OWNER))
 
 
 def _sessions(gap: int, grace: int, falls: bool) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from streamtime.sql.plain.folds import collected, fold
+from streamtime.sql.plain.folds import ONE, collected, fold
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.syntax.text import HIGHEST, quoted
@@ -45,8 +45,8 @@ def with_due(rows: DataFrame, keys: Sequence[str], sort: Sequence[Column], befor
     reached = f"one.{quoted(before)} >= so_far.due AND so_far.due < {HIGHEST}L"
     moved = f"if({reached}, one.{quoted(own)}, so_far.due) AS due"
     takers = fold({"due": quoted(FIRST)}, moved, reached, "array(one)", f"slice({quoted(FOUND)}, 1, 0)")
-    further = stretches.select(*key, F.explode(expression(takers)).alias("one"))
-    further = further.select(*key, F.col(f"one.{ROW}").alias(ROW), F.col(f"one.{own}").alias(TAKES), F.lit(True).alias(FURTHER))
+    further = stretches.select(*key, F.explode(expression(takers)).alias(ONE))
+    further = further.select(*key, named(ONE).getField(ROW).alias(ROW), named(ONE).getField(own).alias(TAKES), F.lit(True).alias(FURTHER))
     both = rows.withColumns({TAKES: F.when(named(SURE), named(own)), FURTHER: F.lit(False)}).unionByName(further, allowMissingColumns=True)
     placed = Window.partitionBy(*key).orderBy(named(ROW), named(FURTHER).desc()).rowsBetween(Window.unboundedPreceding, 0)
     due = F.last(named(TAKES), ignorenulls=True).over(placed)

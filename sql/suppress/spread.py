@@ -62,7 +62,7 @@ def spreads(call: Bound, frame: Frame) -> bool:
         return False
     return (
         call["output"] != "metrics"
-        and not frame.extras.get("clock_by")
+        and not frame.clocks
         and isinstance(frame.order[0].ref.type, CUTTABLE)
         and worth_spreading(frame.df.sparkSession)
     )
@@ -135,6 +135,8 @@ def _placed(call: Bound, changelog: Changelog, until: Until, rows: DataFrame, cl
     frame, apart = changelog.frame, [*clocks, *([] if call["output"] == "rows" else [TAKEN])]
     key = [named(c) for c in (*changelog.identity, *apart)]
     following = F.lead(named(BEFORE)).over(Window.partitionBy(*key).orderBy(*frame.sort()))
+    # of exact copies either may be first: here, or where stream time was counted
+    following = F.when(following.isNotNull(), F.greatest(following, named(BEFORE), named(AT)))
     if until.close is not None:
         close = microseconds(quoted(until.close), rows.schema[until.close].dataType)
         return rows.withColumns({NEXT: following, DUE: expression(plus(close, until.after))})

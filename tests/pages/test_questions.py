@@ -7,8 +7,9 @@ import re
 import pytest
 from support import ROOT
 
-from streamtime.describe import CODE, ORDER, PICTURE, RULE, WRITTEN, written
+from streamtime.describe import CITED, CODE, ORDER, PICTURE, RULE, WRITTEN, written
 from streamtime.shelf import FUNCTIONS
+from streamtime.sql.call.spec import Spec
 
 REFERENCE = ROOT / "docs" / "reference"
 SEMANTICS = (ROOT / "docs" / "semantics.md").read_text()
@@ -91,3 +92,12 @@ def test_every_rule_is_one_heading_and_codes_follow_each_other() -> None:
     assert set(RULE.findall(SEMANTICS)) <= set(codes)
     cited = {code for spec in FUNCTIONS for code in RULE.findall(spec.page + spec.rules)}
     assert cited <= set(codes)
+
+
+@pytest.mark.parametrize("spec", FUNCTIONS, ids=lambda s: s.name)
+def test_the_rules_that_a_page_cites_are_those_of_its_function(spec: Spec) -> None:
+    """`rules` of a SPEC are what FUNCTION_CATALOG and DESCRIBE show."""
+    named = set()
+    for letter, first, last in re.findall(r"\b([A-Z])(\d+)(?:-[A-Z](\d+))?\b", spec.rules.partition(" (")[0]):
+        named |= {f"{letter}{n}" for n in range(int(first), int(last or first) + 1)}
+    assert set(RULE.findall(" ".join(CITED.findall(spec.page)))) <= named

@@ -182,6 +182,15 @@ def test_what_a_function_that_changes_changelogs_did_is_drawn(spark: SparkSessio
         assert len(figure.axes[0].lines) + len(figure.axes[0].patches) > 2, spec.name
 
 
+def test_a_join_by_a_foreign_key_is_drawn_with_its_sentences(spark: SparkSession) -> None:
+    rows = "TABLE(VALUES ({}) AS {}) PARTITION BY {} ORDER BY ts"
+    left, right = (
+        rows.format(f"{v}, TIMESTAMP '2024-05-01 10:0{v}:00'", n, k) for v, n, k in ((1, "o(id, ts)", "id"), (2, "p(code, ts)", "code"))
+    )
+    made = pictured(spark, f"SELECT * FROM JOIN_CHANGES({left}, {right}, on => 'l.id', join_type => 'left')").picture
+    assert [m.why for m in made.marks] == ["alone", "waits"]  # what 'explain' says of a row, and 'all' does not
+
+
 def test_the_command_line_draws_text_and_svg(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

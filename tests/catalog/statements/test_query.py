@@ -26,11 +26,14 @@ from support.jvm import talking
 from support.selected import selected
 
 import streamtime
+from streamtime.shelf import SPECS
 from streamtime.shell.script import statements as conversation
+from streamtime.sql.call.errors import CallError
+from streamtime.sql.call.names import Names
 from streamtime.sql.syntax.tokens import tokens
-from streamtime.statements.calls import Malformed, Statement, spoken
+from streamtime.statements import qualifiers
+from streamtime.statements.calls import Malformed, Statement, as_script, spoken
 from streamtime.statements.constants import literal
-from streamtime.statements.query import SPECS
 
 DOORS = STANDS
 GOLDEN = (TESTS / "golden" / "wrong_calls.out").read_text()
@@ -98,6 +101,7 @@ F1, F2 = "DEDUPLICATE(TABLE(t) PARTITION BY k ORDER BY ts)", "FUNCTION_CATALOG()
         ("SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY k ORDER BY ts, within => )", Malformed),
         ("SELECT * FROM DEDUPLICATE(TABLE() PARTITION BY k ORDER BY ts)", Malformed),
         ("SELECT * FROM DEDUPLICATE(TABLE(t) k ORDER BY ts)", Malformed),
+        ("SELECT * FROM DEDUPLICATE(TABLE t PARTITION BY k ORDER BY ts)", Malformed),  # Spark's parser asks for parentheses
     ],
 )  # fmt: skip
 def test_calls_are_found_where_a_table_may_stand_and_nowhere_else(text: str, calls: list[Any] | type[Exception]) -> None:
@@ -162,10 +166,69 @@ def test_rows_come_with_the_definitions_that_they_need() -> None:
     ]
 
 
+def written(text: str, columns: str = "o.k o.v p.k p.info") -> str:
+    """A statement around J(..), whose columns are these, with each `*` that would show more written out; without quotes."""
+    text = text.replace("J(..)", "AS_OF_JOIN(TABLE(o) PARTITION BY k ORDER BY ts, TABLE(p) PARTITION BY k ORDER BY ts)")
+    statement = Statement(text)
+    (call,) = statement.calls(SPECS)
+    having = [*(qualifiers.Column(*c.split(".")) for c in columns.split()), *(qualifiers.Column(t, t, whole=True) for t in "op")]
+    stars = qualifiers.stars(statement, call, tuple(having), Names())
+    for (start, end), made in sorted(({call.span: "J(..)"} | stars).items(), reverse=True):
+        text = text[:start] + made + text[end:]
+    return text.replace("`", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("SELECT *, o.v * p.k FROM J(..)", "SELECT o.k, o.v, p.k, p.info, o.v * p.k FROM J(..)"),
+        ("SELECT * EXCEPT (V, o.k), 1 AS v FROM J(..)", "SELECT p.k, p.info, 1 AS v FROM J(..)"),
+        ("SELECT to_json(struct(*)), count(*) FROM J(..)", "SELECT to_json(struct(o.k, o.v, p.k, p.info)), count(*) FROM J(..)"),
+        ("SELECT struct(1, * EXCEPT (info, o.k, o.v)) FROM J(..)", "SELECT struct(1, p.k) FROM J(..)"),
+        ("SELECT 1 FROM J(..) WHERE hash(*) > 0 UNION SELECT hash(*) FROM o", "SELECT 1 FROM J(..) WHERE hash(o.k, o.v, p.k, p.info) > 0 UNION SELECT hash(*) FROM o"),
+        ("SELECT * EXCEPT (q.z, y, o.v) FROM J(..) JOIN t AS q ON EXISTS (SELECT * FROM o)", "SELECT o.k, p.k, p.info, q.* EXCEPT (z, y) FROM J(..) JOIN t AS q ON EXISTS (SELECT * FROM o)"),
+        ("SELECT a IS DISTINCT FROM b, * FROM J(..)", "SELECT a IS DISTINCT FROM b, o.k, o.v, p.k, p.info FROM J(..)"),
+        ("SELECT * EXCEPT (k) FROM J(..)", "`k` is not one column of one table"),
+        ("SELECT * EXCEPT (info.x) FROM J(..)", "`info.x` is not one column of one table"),
+        ("SELECT struct(*) FROM J(..) JOIN (SELECT 1)", "the columns beside those of the call are not known"),
+    ],
+)  # fmt: skip
+def test_around_a_join_a_star_shows_the_columns_and_not_the_tables(text: str, made: str) -> None:
+    if made.startswith("SELECT"):
+        assert written(text) == made
+        return
+    with pytest.raises(CallError) as refused:
+        written(text)
+    assert made in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "alias"),
+    [
+        ("SELECT t.v FROM {}", "t"),
+        ("FROM {} |> WHERE T.v > 1", "t"),
+        ("SELECT v FROM (SELECT * FROM x), {} WHERE EXISTS (SELECT 1 FROM y WHERE y.k = t.k)", "t"),
+        ("SELECT v FROM {}", None),
+        ("SELECT t.v FROM {} AS d", None),
+        ("SELECT t.v FROM {} JOIN t USING (k)", None),  # it is that one's
+        ("SELECT t.v FROM {} TABLESAMPLE (3 ROWS)", None),  # an alias stands behind that
+        ("MERGE INTO t USING {} ON t.k = k WHEN MATCHED THEN DELETE", None),
+    ],
+)
+def test_a_calls_columns_have_the_table_that_it_reads_where_the_query_says_so(text: str, alias: str | None) -> None:
+    for table, inside in (("t", "s.t"), ("t", "SELECT * FROM x AS t WHERE k > 1"), (None, "SELECT k FROM t")):
+        statement = Statement(text.format(f"DEDUPLICATE(TABLE({inside}) PARTITION BY k ORDER BY ts)"))
+        (call,) = statement.calls(SPECS)
+        assert qualifiers.alias(statement, call) == (alias if table else None), statement.text
+
+
 def test_statements_are_cut_at_semicolons_but_not_in_strings_comments_and_scripts() -> None:
     assert spoken("SELECT ';' /* ; */; -- ;\n ; SELECT 2 ;") == ["SELECT ';' /* ; */", "SELECT 2 "]
     for whole in ("SELECT 1;", "BEGIN SELECT 1; SELECT 2; END", "", " ; "):
         assert spoken(whole) == [whole]
+    assert as_script(["SELECT 1 -- one; two\n", " SELECT 2 /* -- */", "SELECT '--'", "SELECT 4 --"]) == (
+        "SELECT 1 -- one; two\n;\nSELECT 2 /* -- */;\nSELECT '--';\nSELECT 4 --"
+    )
 
 
 def test_tokens_are_those_of_sparks_lexer() -> None:

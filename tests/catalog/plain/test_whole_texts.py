@@ -1,0 +1,204 @@
+"""compile(): what a text keeps of the statement around its calls, and what would not be plain SQL, or not the same, is refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
+from support.plain_session import said
+
+import streamtime
+from streamtime.plain import tables
+from streamtime.plain.refusing import unordered
+from streamtime.sql.call.values import Value
+from streamtime.statements import calls, constants
+from streamtime.statements.calls import Statement
+
+CLICKS = {"clicks": "user_id STRING, ts TIMESTAMP, page STRING"}
+SHOP = {"shop.clicks": CLICKS["clicks"]}
+DEDUPLICATE = "DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts)"
+WITHIN = DEDUPLICATE.replace("ts)", "ts, within => INTERVAL 1 MINUTE)")
+
+
+def test_a_call_that_nobody_understands_runs_nothing(spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ParseException, match="parentheses are missing around the provided TABLE argument `clicks`"):
+        streamtime.compile(spark, f"SELECT * FROM {DEDUPLICATE.replace('(clicks)', ' clicks')}", tables=CLICKS)
+    spark.sql(f"CREATE TABLE {schema}.written (x INT) USING parquet")
+    spark.sql("SELECT 'u' AS user_id, TIMESTAMP '2020-01-01' AS ts, 'p' AS page").createOrReplaceTempView("clicks")
+    monkeypatch.setattr(calls.Statement, "_items", lambda *_: (_ for _ in ()).throw(calls._Misplaced()))  # as of a grammar to come
+    with pytest.raises(AnalysisException, match=r"^DEDUPLICATE: its arguments are not understood\. Write it as .*; line 1 pos \d+$"):
+        streamtime.compile(spark, f"INSERT INTO {schema}.written SELECT 1 FROM {DEDUPLICATE}")
+    assert spark.table(f"{schema}.written").count() == 0
+    spark.catalog.dropTempView("clicks")
+
+
+def test_a_semicolon_stands_behind_a_comment_that_ends_with_its_line(spark: SparkSession) -> None:
+    assert streamtime.compile(spark, "SELECT 1 AS x -- first\n;\nSELECT 2 AS y") == "SELECT 1 AS x -- first\n;\nSELECT 2 AS y"
+
+
+@pytest.fixture
+def joined(spark: SparkSession) -> Iterator[str]:
+    spark.sql("SELECT 1 AS k, TIMESTAMP '2020-01-01' AS ts, 5 AS v, named_struct('a', 1) AS info").createOrReplaceTempView("o")
+    spark.sql("SELECT 1 AS k, TIMESTAMP '2020-01-01' AS ts, 7 AS price").createOrReplaceTempView("p")
+    yield "o ASOF JOIN p MATCH_CONDITION (o.ts >= p.ts) ON o.k = p.k"
+    spark.catalog.dropTempView("o")
+    spark.catalog.dropTempView("p")
+
+
+def test_around_a_join_stars_show_what_they_show_with_the_call(spark: SparkSession, joined: str) -> None:
+    text = "SELECT * EXCEPT (o.k, p.ts), struct(* EXCEPT (p.k, p.ts)) AS s, to_json(struct(*)) AS j, o.* EXCEPT (v), count(*) OVER () AS n"
+    text += f" FROM {joined} WHERE hash(*) IS NOT NULL"
+    wanted = said(spark.sql(text))
+    assert said(spark.sql(streamtime.compile(spark, text))) == said(streamtime.query(spark, text)) == wanted
+    assert "o.k" not in wanted[0]
+
+
+def test_a_name_with_a_schema_is_none_of_a_cte(spark: SparkSession) -> None:
+    own = "WITH clicks AS (SELECT 1 AS x) SELECT * FROM {}, clicks"
+    of_shop = DEDUPLICATE.replace("clicks", "shop.clicks")
+    made = streamtime.compile(spark, own.format(of_shop), tables=SHOP)
+    assert "FROM shop.clicks\n" in made
+    assert made.endswith("\n), clicks")
+    same = f"WITH clicks AS (SELECT * FROM shop.clicks) SELECT * FROM {DEDUPLICATE}"
+    assert "FROM clicks\n" in streamtime.compile(spark, same, tables=SHOP, check=True)
+    says = "`shop.clicks` and the CTE `clicks` end in one name, and one query reads both. Give the CTE another name"
+    with pytest.raises(AnalysisException, match=says):
+        streamtime.compile(spark, own.format(DEDUPLICATE.replace("clicks", "SELECT c.* FROM shop.clicks c, clicks")), tables=SHOP)
+    with pytest.raises(ValueError, match=says):
+        streamtime.compile(spark, own.format(of_shop), tables=SHOP, check=True)
+
+
+def test_a_variable_in_an_option_is_said_as_it_was(spark: SparkSession) -> None:
+    spark.createDataFrame([], CLICKS["clicks"]).createOrReplaceTempView("clicks")
+    spark.sql("DECLARE OR REPLACE VARIABLE w = INTERVAL 5 MINUTES")
+    made = streamtime.compile(spark, f"SELECT * FROM {WITHIN.replace('INTERVAL 1 MINUTE', 'w * 2')}")
+    assert "\n     where w * 2 was INTERVAL '10' MINUTE */\n" in made
+    spark.sql("DROP TEMPORARY VARIABLE w")
+    spark.catalog.dropTempView("clicks")
+
+
+def test_values_that_say_themselves_what_they_are() -> None:
+    own = ("'all'", "5", "-5.0BD", "INTERVAL '1 02' DAY TO HOUR", "ARRAY(\"a\", 'b')", "TIMESTAMP '2024-01-01'", "true")
+    assert all(map(constants.spelled_out, own))
+    assert not any(map(constants.spelled_out, ("w", "session.w", "`w`", "w * 2", "current_date() - INTERVAL 1 DAY", "upper('a')")))
+    values = streamtime.sql.call.kinds.MICROSECOND * 1_500_000, ["it's"], True, None, 7
+    written = ["INTERVAL '1.500000' SECOND", r"ARRAY('it\'s')", "TRUE", "NULL", "7"]
+    assert [constants.said(Value(v, "", "")) for v in values] == written
+
+
+def test_calls_that_compiling_does_not_see_are_refused(spark: SparkSession, schema: str) -> None:
+    spark.sql(f"CREATE TABLE {schema}.clicks ({CLICKS['clicks']}) USING parquet")
+    spark.sql(f"CREATE VIEW {schema}.first AS SELECT * FROM {DEDUPLICATE.replace('clicks', f'{schema}.clicks')}")
+    before = spark.catalog.currentDatabase()
+    spark.catalog.setCurrentDatabase(schema)
+    spark.sql("CREATE VIEW above AS SELECT * FROM first")
+    spark.catalog.setCurrentDatabase(before)
+    anew = "Say SET streamtime.views = plain, and create the view anew"
+    for text, says in (
+        (f"SELECT *\nFROM {schema}.first", rf"view {schema}\.first stores a call of it\. {anew}.*; line 2 pos 5"),
+        (f"SELECT * FROM {DEDUPLICATE.replace('clicks', f'{schema}.first')}", rf"view {schema}\.first stores a call of it"),
+        (
+            f"SELECT 1 FROM range(1), spark_catalog.{schema}.above",
+            r"view first stores a call of it, and spark_catalog\..*\.above reads that",
+        ),
+        (f"EXECUTE IMMEDIATE 'SELECT * FROM ' || '{DEDUPLICATE}' USING 1", "it stands in a text for EXECUTE IMMEDIATE"),
+        ("SELECT * FROM IDENTIFIER('system.builtin.deduplicate')(TABLE(x) ORDER BY ts)", "a call by IDENTIFIER"),
+    ):
+        with pytest.raises(AnalysisException, match=f"DEDUPLICATE: this call has no plain SQL: {says}"):
+            streamtime.compile(spark, text)
+    for text in (
+        f"WITH first AS (SELECT 1) SELECT * FROM first, {schema}.clicks",
+        "EXECUTE IMMEDIATE 'SELECT 1'",
+        "SELECT IDENTIFIER('a')",
+    ):
+        assert streamtime.compile(spark, text) == text
+    given = streamtime.compile(spark, f"SELECT * FROM {schema}.first", tables={f"{schema}.first": CLICKS["clicks"]})
+    assert given == f"SELECT * FROM {schema}.first"  # which is no view there
+
+
+def test_columns_may_have_the_table_that_a_call_reads(spark: SparkSession) -> None:
+    sessions = "SESSIONIZE(TABLE(clicks) PARTITION BY user_id ORDER BY ts, gap => INTERVAL 1 HOUR)"
+    spark.sql("SELECT 'u' AS user_id, TIMESTAMP '2020-01-01' AS ts, 'p' AS page").createOrReplaceTempView("clicks")
+    text = f"SELECT clicks.*, clicks.page AS again, session_id FROM {sessions} WHERE clicks.ts > TIMESTAMP '2019-01-01'"
+    plain = streamtime.compile(spark, text)
+    assert ") AS `clicks` WHERE clicks.ts" in plain
+    assert said(spark.sql(plain)) == said(streamtime.query(spark, text)) == said(spark.sql(text))
+    with pytest.raises(AnalysisException, match=r"SESSIONIZE, clicks\.\*: the call adds columns to those of the table"):
+        streamtime.compile(spark, f"SELECT clicks.* EXCEPT (page) FROM {sessions}")
+    spark.catalog.dropTempView("clicks")
+
+
+class Warehouse:
+    """A DB-API connection that describes a table in these rows."""
+
+    def __init__(self, rows: list[tuple[str | None, str | None, str | None]]) -> None:
+        self.rows = rows
+
+    def cursor(self) -> Warehouse:
+        return self
+
+    def execute(self, statement: str) -> None: ...
+
+    def fetchall(self) -> list[tuple[str | None, str | None, str | None]]:
+        return self.rows
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("heading", ["# Partition Information", "# Detailed Table Information", "# Metadata Columns", "# Some other", ""])
+def test_columns_that_a_warehouse_describes_end_at_a_heading_and_not_at_a_column_that_looks_like_one(heading: str) -> None:
+    columns = {"id": "int", "#id": "string", "# Clustering Information": "int"}
+    rows = [
+        *((name, kind, None) for name, kind in columns.items()),
+        (heading, "", ""),
+        ("# col_name", "data_type", "comment"),
+        ("id", "int", None),
+    ]
+    assert tables.described("t", ["t"], Warehouse(rows)) == columns  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("SELECT * FROM t LIMIT 3", "LIMIT without ORDER BY"),
+        ("SELECT a, row_number() OVER (ORDER BY b) AS n FROM t LIMIT :n", "LIMIT without ORDER BY"),
+        ("SELECT * FROM (SELECT * FROM t LIMIT 3) ORDER BY a", "LIMIT without ORDER BY"),
+        ("SELECT * FROM t ORDER BY a UNION ALL SELECT * FROM t OFFSET 2", "OFFSET without ORDER BY"),
+        ("SELECT * FROM t TABLESAMPLE (3 ROWS) REPEATABLE (1)", "TABLESAMPLE"),
+        ("SELECT * FROM t TABLESAMPLE (3 PERCENT)", "TABLESAMPLE"),
+        ("SELECT * FROM t TABLESAMPLE (3 PERCENT) REPEATABLE (1)", None),
+        ("SELECT * FROM t ORDER BY a LIMIT 3 OFFSET 2", None),
+        ("SELECT a FROM t UNION ALL SELECT b FROM t ORDER BY 1 LIMIT 3", None),
+        ("SELECT * FROM (SELECT * FROM t ORDER BY a) LIMIT ?", None),
+        ("SELECT limit, offset AS limit FROM t WHERE limit > 3 AND t.offset = 5 LIMIT ALL", None),
+    ],
+)
+def test_what_takes_any_rows_is_found(query: str, what: str | None) -> None:
+    assert (unordered(Statement(query), [(0, len(query))]) or (None,))[0] == what
+
+
+def test_what_takes_any_rows_is_refused_where_plain_sql_reads_it_again(spark: SparkSession) -> None:
+    cut = "SELECT * FROM clicks LIMIT 3"
+    says = r"it needs its input 2 times, and LIMIT without ORDER BY may take other rows each time\. Add an ORDER BY"
+    for call in (WITHIN.replace("clicks", cut), f"{WITHIN.replace('clicks', 'x')}, (SELECT 1)"):
+        with pytest.raises(AnalysisException, match=says):
+            streamtime.compile(spark, f"WITH x AS ({cut}) SELECT * FROM {call}", tables=CLICKS)
+    for call in (DEDUPLICATE.replace("clicks", cut), WITHIN.replace("clicks", cut.replace("LIMIT", "ORDER BY ts LIMIT"))):
+        assert "LIMIT 3" in streamtime.compile(spark, f"SELECT * FROM {call}", tables=CLICKS)
+
+
+ARRIVAL = "TABLE(t) PARTITION BY (`last`, `items`, `one`, `session`) ORDER BY n, time => 'ts'"
+FOLDS = [
+    f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 1 HOUR)",
+    f"DEDUPLICATE({ARRIVAL}, within => INTERVAL 1 HOUR, refresh => true, at_most => INTERVAL 2 HOURS)",
+    f"SESSIONIZE({ARRIVAL}, gap => INTERVAL 1 HOUR, grace => INTERVAL 1 HOUR)",
+    f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 5 MINUTES)",
+]
+
+
+@pytest.mark.parametrize("call", FOLDS)
+def test_keys_may_have_the_names_of_what_a_plan_computes_beside_them(spark: SparkSession, call: str) -> None:
+    columns = {"t": "`last` INT, items STRING, one STRING, session STRING, ts TIMESTAMP, n INT"}
+    assert streamtime.compile(spark, f"SELECT * FROM {call}", tables=columns, check=True)
