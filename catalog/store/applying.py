@@ -83,7 +83,7 @@ def apply_changes(
 
     Columns that only the changes have are added to the table; those that only the table has keep their values, so what a table has in
     columns that some batches lack may depend on the order in which they came. In a change feed of Delta, a deletion of a row that the same
-    commit writes anew is none.
+    commit writes anew is none, and a row that an update gave another key is deleted by its old one.
 
     Raises:
         CallError: a column that is not there, a condition that Spark does not understand, a table that does not fit, a column
@@ -219,10 +219,13 @@ class _Applier:
         return work()
 
     def _rewritten(self) -> DataFrame:
-        """A change feed without the deletions of rows that their commit writes anew, as INSERT OVERWRITE and some MERGE do."""
+        """A change feed without the deletions of rows that their commit writes anew, as INSERT OVERWRITE and some MERGE do; and with those
+        of rows that an update gave another key, of which it only says what they were."""
         kind, of_commit = F.col("_change_type"), Window.partitionBy(*map(quoted, self.keys), "_commit_version")
         written = F.max(kind.isin("insert", "update_postimage")).over(of_commit)
-        return self.df.withColumn(ANEW, written & (kind == "delete")).where(f"NOT {ANEW}").drop(ANEW)
+        fed = self.df.withColumn(ANEW, written).where(~F.col(ANEW) | (kind != "delete"))
+        moved = ~F.col(ANEW) & (kind == "update_preimage")
+        return fed.withColumn("_change_type", F.when(moved, "delete").otherwise(kind)).drop(ANEW)
 
     # -- columns and tables
 

@@ -191,6 +191,11 @@ def test_a_change_feed_is_a_changelog(spark: SparkSession, schema: str) -> None:
     streamtime.apply_changes(spark, f"{schema}.t", newest, keys="k", sequence_by="seq", scd=2)
     rows = spark.sql(f"SELECT k, v FROM {schema}.t WHERE valid_to IS NULL ORDER BY k").collect()
     assert [tuple(r) for r in rows] == [(1, "y"), (4, "d")]
+    spark.sql(f"UPDATE {schema}.s SET k = CASE k WHEN 1 THEN 4 ELSE 5 END, v = concat(v, v)")  # 1 is 4 now, 4 is 5, and nothing is 1
+    moved = f"SELECT *, _commit_version AS seq FROM table_changes('{schema}.s', 5)"
+    streamtime.apply_changes(spark, f"{schema}.t", moved, keys="k", sequence_by="seq", scd=2)
+    rows = spark.sql(f"SELECT k, v FROM {schema}.t WHERE valid_to IS NULL ORDER BY k").collect()
+    assert [tuple(r) for r in rows] == [(4, "yy"), (5, "dd")]
     with pytest.raises(CallError, match="keeps history, and 1 has one row for a key"):
         streamtime.apply_changes(spark, f"{schema}.t", text, keys="k", sequence_by="seq")
 
