@@ -11,9 +11,9 @@ python3 run.py tests         all checks, and the tests but the long ones, which 
                              all tests; with --spark 4.0 or --spark 4.1, all of them on that Spark, in a .venv of its own
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
 python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each
-python3 run.py benchmark     speed, beside Spark's own operators; also benchmark streaming, sessions, suppress, doors, as_of, spread, plain, assign, changes,
-                             maintain, load (many clients on one server), ready (how fast it starts), peers (beside DuckDB, Polars and
-                             Flink SQL), cluster (1, 2 and 4 workers)
+python3 run.py benchmark     speed, beside Spark's own operators; also benchmark streaming, sessions, suppress, doors, as_of, spread,
+                             plain, assign, changes, maintain, load (many clients on one server), ready (how fast it starts), peers
+                             (beside DuckDB, Polars and Flink SQL), cluster (1, 2 and 4 workers)
 python3 run.py sweep         maintained tables over hundreds of random commits, in a process that is killed on the way; some hours
 python3 run.py conformance   which engines run the plain SQL of our calls: Spark 4.2 and 4.0, Sail, DuckDB, or one of yours (--connect)
 python3 run.py pages         the reference pages in docs/, made anew

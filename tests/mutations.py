@@ -408,7 +408,7 @@ MUTATIONS = [
     ),
     Mutation(
         "held rows of other columns are an error that names them", "sql/stream/checkpoint.py",
-        '    refuse_changed(function, "columns", changed)\n', "", "tests/udfs/suppress/test_waiting.py",
+        '    refuse_changed(function, "columns", differences(was, now))\n', "", "tests/udfs/suppress/test_waiting.py",
     ),
     Mutation(
         "V3: of two streams, a row that waited does not expire", "udfs/as_of_stream.py",

@@ -61,6 +61,9 @@ class AsOf:
     def meet(self, rows: pa.Table | None, group: Ints, stream_time: int, owner: Ints, held: Entries, of_due: Ints, due: Entries) -> Taken:
         """Rows of a micro-batch (`group`), all that is held of their keys and of those of rows that are due (`owner`), and the rows that
         are due (`of_due`). Entries that are held may be dead; of waiting ones, those that are not due come.
+
+        A row that is due may meet a version that has died since it came. A row that comes now may not: whether such a version is still
+        there hangs on what else is held.
         """
         if rows is None:
             example = due.payload if due.payload is not None else held.payload
@@ -88,8 +91,9 @@ class AsOf:
         late = np.concatenate((timed[over] & expired(moments[over], reached, self.retention), np.zeros(len(of_due), bool)))
         newest = np.zeros(len(of), bool)
         newest[matches >= 0] = versions.is_last[matches[matches >= 0]]
-        hidden = late & ~newest & np.isin(of, versions.group[self._until(versions) >= self.threshold(stream_time)])
-        matches = np.where(hidden, -1, matches)
+        alive = self._until(versions) >= self.threshold(stream_time)
+        matches = np.where(late & ~newest, -1, matches)
+        hidden = late & ~newest & np.isin(of, versions.group[alive])
         matched = versions.rows.take(pa.array(matches, mask=matches < 0))
         for name in self.right:
             out = out.append_column(name, matched.column(name))
@@ -127,11 +131,12 @@ class AsOf:
         changed = np.unique(np.concatenate((group[stays], group[came])))
         waits = (held.matrix[KIND] == WAITS) & (held.matrix[0] >= threshold)
         waiting = np.flatnonzero(waits & np.isin(owner, changed))
-        lasting = np.flatnonzero(np.isin(versions.group, changed))
+        until = self._until(versions)
+        lasting = np.flatnonzero(np.isin(versions.group, changed) & (until >= threshold))
         whose = np.concatenate((group[stays], owner[waiting], versions.group[lasting]))
         time = np.concatenate((moments[stays], held.matrix[TIME][waiting], versions.time[lasting]))
         kind = np.repeat([WAITS, VERSION], [len(stays) + len(waiting), len(lasting)])
-        lives_by = np.where(kind == WAITS, time, np.append(np.zeros(len(time) - len(lasting), np.int64), self._until(versions)[lasting]))
+        lives_by = np.where(kind == WAITS, time, np.append(np.zeros(len(time) - len(lasting), np.int64), until[lasting]))
         lefts = _with(rows, stays, held.take(waiting), (*self.left, *self.right))
         rights = versions.rows.take(pa.array(lasting))
         for name in self.left:

@@ -124,7 +124,7 @@ class Deduplicate:
         return duplicate, kept, at
 
     def _emit(self, verdicts: DuplicateVerdicts, like: pa.DataType) -> pa.Array:
-        kept = -verdicts.kept if self.negate else verdicts.kept
+        kept = ~verdicts.kept if self.negate else verdicts.kept
         return groups.times(kept, ~verdicts.dropped, like)
 
     def _batch(self, columns: tuple[pa.Array, ...], keys: groups.GroupRuns[KeyMemory]) -> DuplicateVerdicts:
@@ -137,9 +137,9 @@ class Deduplicate:
             return verdicts
         if len(rows) < length:  # rows without a time or with a null in their identity take no part [D4]
             timed, offsets, runs = (tuple(c.take(pa.array(rows)) for c in some) for some in (timed, offsets, runs))
-        sign = -1 if self.negate else 1
-        times = groups.micros(timed[0]) * sign
-        stream_times = groups.micros(timed[1]) * sign if self.has_stream_time else times
+        times, stream_times = groups.micros(timed[0]), groups.micros(timed[-1])
+        if self.negate:
+            times, stream_times = ~times, ~stream_times  # as far apart as negated, and the smallest number has one, too
         for part in keys.parts(runs[:1] if self.hashed else (), runs[self.hashed :], len(rows)):
             if part.rows is None:
                 verdicts.put(rows, *self._decide(part.starts, times, stream_times, list(offsets), part.memory))

@@ -13,7 +13,7 @@ that has a key speaks for it; older ones may still hold what it was.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamtime.udfs.arrays.blobs import encoded
+from streamtime.udfs.arrays.blobs import encoded, in_utc
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 
 Matrix = npt.NDArray[np.int64]  # one row per field of an entry, one column per entry
@@ -61,7 +61,7 @@ class Entries:
         if size == len(blob):
             return Entries(matrix)
         (payload,) = pa.ipc.open_stream(pa.py_buffer(blob).slice(size))
-        return Entries(matrix, payload)
+        return Entries(matrix, in_utc(payload))
 
     @staticmethod
     def join(parts: Sequence[Entries], width: int) -> Entries:
@@ -166,6 +166,14 @@ class Counting(Protocol):
         """The numbers of a release."""
 
 
+@runtime_checkable
+class HoldingRows(Protocol):
+    """A holder that holds rows as they came, and nothing that it made of them."""
+
+    def held_columns(self, columns: Sequence[str]) -> Sequence[str]:
+        """The columns of a row that is held, of those of a row that comes."""
+
+
 class Meeter(Protocol):
     """The state transition of a function whose held rows, when they are due, meet what else is held of their key."""
 
@@ -244,8 +252,9 @@ class Index:
 class Slices:
     """The entries of one bucket."""
 
-    def __init__(self, store: Store, index: Index, width: int) -> None:
+    def __init__(self, store: Store, index: Index, width: int, read: Callable[[Entries], Entries] = lambda held: held) -> None:
         self.store, self.index, self.width = store, index, width
+        self.read = read  # what is made of entries that come from the store
         self.stale: list[int] = []  # slots to delete when the changes are saved
 
     def find(self, keys: Matrix) -> tuple[Ints, Entries]:
@@ -322,7 +331,7 @@ class Slices:
 
     def _read(self, one: Slice) -> Entries:
         if one.entries is None:
-            one.entries = Entries.load(self.store.get(one.slot), self.width, one.rows)
+            one.entries = self.read(Entries.load(self.store.get(one.slot), self.width, one.rows))
         return one.entries
 
     def _forget(self, one: Slice) -> None:

@@ -16,7 +16,8 @@ from pyspark.sql import types as T
 from streamtime.sql.as_of.lookup import BACKWARD, MATCH, checked, meaning, refuse_longer_than_retention
 from streamtime.sql.rows.columns import must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
-from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, by_wall, has_watermark, met, watermarked
+from streamtime.sql.stream.plan import KeyState, Leaving, by_wall, met
+from streamtime.sql.stream.watermark import behind_watermark, has_watermark, watermarked
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.as_of_stream import AsOf
 
@@ -119,4 +120,4 @@ def _together(call: Bound, left: Frame, right: Frame) -> tuple[Frame, tuple[list
     refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
     of_keys = tuple(Ref(n, refs[n].type, k.text) for n, k in zip(keys, left.keys, strict=True))
     frame = Frame(df, tuple(refs.values()), tuple(refs), of_keys, (), replace(refs[TIME], text=left.time.text), {}, call.kernels)
-    return (frame if any(has) else frame.with_df(watermarked(call, frame))), names
+    return (frame if any(has) else frame.with_df(watermarked(call, frame, frame.time.column.isNotNull()))), names

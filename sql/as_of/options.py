@@ -19,7 +19,8 @@ OPTIONS = (
     Option(
         "on",
         Text(),
-        "the condition of the join, in place of PARTITION BY: equalities of the sides are the keys, the rest filters what was picked",
+        "the condition of the join, in place of PARTITION BY: equalities of the sides are the keys, the rest filters what was picked, "
+        "or, with `match`, what can be picked",
     ),
     Option(
         "using",
@@ -70,7 +71,7 @@ OPTIONS = (
         "retention",
         Duration(),
         "with `arrival`, or of two streams: how far the right side's history reaches back from stream time; older rows never existed",
-        default_text="unlimited",
+        default_text="unlimited; of two streams it is required",
     ),
     Option(
         "grace",

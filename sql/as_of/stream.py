@@ -17,7 +17,8 @@ from streamtime.sql.as_of.both_streams import refuse
 from streamtime.sql.as_of.lookup import AFTER, BACKWARD, BEFORE, FORWARD, MATCH, NEAREST, candidates, checked, meaning, nearest
 from streamtime.sql.rows.columns import named, sorted_by
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, by_wall, is_stream, released
+from streamtime.sql.stream.plan import KeyState, Leaving, by_wall, is_stream, released
+from streamtime.sql.stream.watermark import behind_watermark
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.grace import Grace
 
@@ -109,8 +110,11 @@ def _key_names(right: Frame) -> list[str]:
 
 
 def _inside(time: Column, direction: str, exact: bool) -> Column:
-    """Whether a time lies in a stretch: with its beginning or with its end, as it is the version there that an equal time is for."""
+    """Whether a time lies in a stretch: with its beginning or with its end, as it is the version there that an equal time is for.
+
+    With both ends to choose from, it is the beginning: where an equal time does not count, the version before that one stands in for it.
+    """
     begins, ends = named(FROM), named(TO)
-    if exact == (direction == FORWARD):
+    if direction != NEAREST and exact == (direction == FORWARD):
         return (begins.isNull() | (time > begins)) & (ends.isNull() | (time <= ends))
     return (begins.isNull() | (time >= begins)) & (ends.isNull() | (time < ends))

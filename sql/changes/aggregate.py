@@ -23,7 +23,7 @@ from streamtime.sql.changes.given import (
 from streamtime.sql.changes.runs import in_runs, last_before
 from streamtime.sql.plain.extremes import Extreme, with_extremes
 from streamtime.sql.rows import kernels
-from streamtime.sql.rows.changelog import MADE_ANEW
+from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW, change_columns
 from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
 from streamtime.sql.rows.sorting import LOWER_HALF
@@ -84,7 +84,7 @@ def given(call: Bound) -> Judged:
     groups = tuple(Expression.parse(g) for g in call["group_by"])
     frame = prepare(call, group_by=groups, clock_by=call.clock_by, aggregates=arguments(asked), **marks)
     by = frame.extras["group_by"]
-    refs = [("`group_by`", r) for r in by] + [("`clock_by`", r) for r in frame.extras.get("clock_by", ())]
+    refs = [("`group_by`", r) for r in by] + [("`clock_by`", r) for r in frame.clocks]
     refuse_computed(call, frame, refs + [("ORDER BY", r) for r in of_order(frame.order)])
     columns = iter(frame.extras.get("aggregates", ()))
     of = [next(columns) if one.argument else None for one in asked]
@@ -94,7 +94,7 @@ def given(call: Bound) -> Judged:
         if not call.kernels and one.function in ("sum", "avg") and needs_kernel(one, ref):
             reason = f"`{one.text}` cannot be taken back by Spark's own operators, which round a sum in the order that rows come in"
             raise call.unplain(ARGUMENT, reason, "Cast the argument to DECIMAL. Or run it where Python runs: a sum is rounded once there.")
-    frame = changes_of(call, frame, bool(call["versioned"]), frame.extras.get("clock_by", ()))
+    frame = changes_of(call, frame, bool(call["versioned"]), frame.clocks)
     return Judged(frame, by, asked, of)
 
 
@@ -160,11 +160,11 @@ def changes(call: Bound, judged: Judged) -> DataFrame:
     df = df.where(named(LAST))
     there = named(ROWS) > 0
     values = [F.when(there, result(call, one, ref)).alias(name) for name, (one, ref) in kinds.items()]
-    upsert = F.when(there, "upsert").otherwise("delete").alias("change_type")
-    seq = (2 * named(NUMBER) + F.when(named(MOVED) & named(COMES), 1).otherwise(0)).cast("bigint").alias("change_seq")
+    seq = 2 * named(NUMBER) + F.when(named(MOVED) & named(COMES), 1).otherwise(0)
+    change = change_columns(F.when(there, "upsert").otherwise("delete"), named(AT), seq)
     kept = [(n, o) for n, o in shown if not call.names.among(o, MADE_ANEW)]
-    refuse_two_of_a_name(call, [*(o for _, o in kept), *kinds, "change_type", "change_time", "change_seq"], "Rename one of them.")
-    return df.select(*(named(n).alias(o) for n, o in kept), *values, upsert, named(AT).alias("change_time"), seq)
+    refuse_two_of_a_name(call, [*(o for _, o in kept), *kinds, *CHANGE], "Rename one of them.")
+    return df.select(*(named(n).alias(o) for n, o in kept), *values, *change)
 
 
 def _again(call: Bound, shown: list[tuple[str, str]]) -> list[str]:
@@ -180,7 +180,7 @@ def _parts(call: Bound, judged: Judged) -> tuple[Frame, list[tuple[str, str]]]:
     """One row for what goes from a group, one for what comes to one, and the columns that the result has of the changes, by their names."""
     frame, groups = judged.frame, judged.groups
     given = list(dict.fromkeys(r for r in judged.given if r is not None))
-    carried = dict.fromkeys((*frame.extras.get("clock_by", ()), *of_order(frame.order)))
+    carried = dict.fromkeys((*frame.clocks, *of_order(frame.order)))
     copied = {r: f"{PREFIX}of_order_{i}" for i, r in enumerate(carried)}
     by = {g: f"{PREFIX}group_{i}" for i, g in enumerate(groups)}
 

@@ -15,8 +15,22 @@ from streamtime.sql.as_of.sides import clock_keys
 from streamtime.sql.call.names import plain
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, names_of, of_order, refuse_two_of_a_name
-from streamtime.sql.changes.join import APPLIED, OF_ROW, SIDE, SIDES, TIME, applied, check_order, check_types, comparable, prepared, side_of
-from streamtime.sql.rows.changelog import MADE_ANEW
+from streamtime.sql.changes.join import (
+    APPLIED,
+    OF_ROW,
+    SIDE,
+    SIDES,
+    TIME,
+    TOLD,
+    applied,
+    check_order,
+    check_types,
+    comparable,
+    prepared,
+    shown_of,
+    side_of,
+)
+from streamtime.sql.rows.changelog import MADE_ANEW, change_columns
 from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.syntax.text import quoted
@@ -28,7 +42,6 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.changes.join import Side
 
-TOLD = ("dropped", "all", "explain")  # outputs with rows of both sides, which have the right side's keys
 EQUAL, PLACE, END, RANK, MATCH, HAS, HAD, BEFORE = (
     f"{PREFIX}{n}" for n in ("equal", "place", "end", "rank", "match", "has", "had", "time_before")
 )
@@ -120,7 +133,7 @@ def together(call: Bound, both: tuple[Side, Side]) -> Both:
         df = frame.df if call["output"] != "rows" else frame.df.where(frame.has_key)  # by time, what computes it would run twice
         rows.append(df.select(*picked, *[c.alias(n) for n, c in flags.items()], frame.time.column.alias(OF_ROW)))
     df = rows[0].unionAll(rows[1])
-    shown = shown_of(call, both, keys, ordered, own)
+    shown = shown_of(call, both, [*keys[0], *ordered], own)
     if call["output"] in TOLD:
         shown, of_either = _with_right_keys(call, both, shown, keys[1], df.schema)
         df = df.withColumns({n: F.coalesce(*map(named, pair)) for n, pair in of_either.items()})
@@ -130,20 +143,6 @@ def together(call: Bound, both: tuple[Side, Side]) -> Both:
     order = tuple(Order(refs[n], True, True) for n in ordered)
     frame = Frame(df, columns, originals, (), order, refs[OF_ROW], {}, call.kernels)
     return Both(frame, keys, foreign, ordered, own)  # type: ignore[arg-type]
-
-
-def shown_of(
-    call: Bound, both: tuple[Side, Side], keys: tuple[list[str], ...], ordered: list[str], own: tuple[list[str], ...]
-) -> list[tuple[str, str]]:
-    """The columns of the result, in the frame and by their names."""
-    left = both[0].frame
-    shared = dict(zip(names_of(left, (*left.keys, *of_order(left.order))), [*keys[0], *ordered], strict=True))
-    told = call["output"] in TOLD
-    if told and left.time.name in {c.name for c in left.columns}:
-        shared.setdefault(names_of(left, (left.time,))[0], OF_ROW)
-    shown = [(n, o) for o, n in shared.items() if not call.names.among(o, MADE_ANEW)]
-    shown += [(n, o) for names, side in zip(own, both, strict=True) for n, (_, o) in zip(names, side.own, strict=True)]
-    return [*shown, (SIDE, "side")] if told else shown
 
 
 def _with_right_keys(
@@ -187,9 +186,7 @@ def changes(call: Bound, both: Both) -> DataFrame:
     upsert = named(TYPE) == "upsert"
     kept = {**dict.fromkeys(both.own[0], upsert), **dict.fromkeys(both.own[1], upsert & named(MATCH))}
     shown = [(F.when(kept[c.name], c.column) if c.name in kept else c.column).alias(o) for c, o in columns]
-    return events.select(
-        *shown, named(TYPE).alias("change_type"), named(AT).alias("change_time"), (number - 1).cast("bigint").alias("change_seq")
-    )
+    return events.select(*shown, *change_columns(named(TYPE), named(AT), number - 1))
 
 
 def touched(call: Bound, both: Both) -> DataFrame:

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.changes.foreign import shown_of, sides
+from streamtime.sql.changes.foreign import sides
 from streamtime.sql.changes.given import ALIVE, names_of, of_order, refuse_two_of_a_name
-from streamtime.sql.changes.join import SIDES
+from streamtime.sql.changes.join import SIDES, shown_of
 from streamtime.sql.changes.stream import AS_THEY_ARE, MADE, PLACE, TIME, clocked_sides
-from streamtime.sql.rows.changelog import MADE_ANEW
+from streamtime.sql.rows.changelog import MADE_ANEW, change_columns
 from streamtime.sql.rows.columns import expression, must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.stream.buckets import HALVES
-from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, released
+from streamtime.sql.stream.plan import KeyState, Leaving, released
+from streamtime.sql.stream.watermark import behind_watermark
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.changes.latest import LogColumns
 from streamtime.udfs.changes.references import Marks, References
@@ -68,16 +69,15 @@ def by_foreign_key(call: Bound) -> DataFrame:
     """The changes of JOIN_CHANGES with `on`."""
     both, options = streams_by_key(call)
     names = _names(both)
-    shown = shown_of(call, both, (names.key, names.on), names.ordered, (names.left, names.right))
+    shown = shown_of(call, both, [*names.key, *names.ordered], (names.left, names.right))
     refuse_two_of_a_name(call, [o for _, o in shown])
     columns = {n: f"{o} {side.frame.df.schema[column].dataType.simpleString()}" for n, o, side, column in _own(both, names)}
     options |= {"columns": ", ".join(columns.values())}
     left, right = clocked_sides(call, both)
     parts = _parts(call, both[0], left, names, options)
     events = _events(call, both, _united(call, both, names, parts, right), names, options)
-    made = zip(MADE, ("change_type", "change_time", "change_seq"), strict=True)
     changes = _changes(call, both, events, names, options)
-    return changes.select(*(named(n).alias(o) for n, o in shown), *(named(n).alias(o) for n, o in made))
+    return changes.select(*(named(n).alias(o) for n, o in shown), *change_columns(*map(named, MADE)))
 
 
 def _own(both: tuple[Side, Side], names: TravelNames) -> Iterable[tuple[str, str, Side, str]]:

@@ -40,7 +40,8 @@ from streamtime.sql.changes.stream import AS_THEY_ARE, HAD, HAS, MADE, PLACE, SA
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.stream.buckets import HALVES
-from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, released
+from streamtime.sql.stream.plan import KeyState, Leaving, released
+from streamtime.sql.stream.watermark import behind_watermark
 from streamtime.udfs.changes.latest import LogColumns
 from streamtime.udfs.changes.references import Marks, References
 from streamtime.udfs.changes.referring import Referring

@@ -34,6 +34,8 @@ from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
 from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame, WindowSpec
 
     from streamtime.sql.call.spec import Bound
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 SIDES = ("left", "right")
 SIDE, TIME, OF_ROW = (f"{PREFIX}{n}" for n in ("side", "time", "of_row"))
 NEWEST, APPLIED, ACCEPTED = (f"{PREFIX}{n}" for n in ("newest", "applied", "accepted"))
+TOLD = ("dropped", "all", "explain")  # outputs with rows of both sides: they say whose each is
 ROWS, LAST = (tuple(f"{PREFIX}{word}_{side}" for side in SIDES) for word in ("row", "last"))
 NUMBERS = (T.NumericType,)
 
@@ -233,7 +236,8 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Joined:
     order = [Order(refs[n], o.ascending, o.nulls_first) for n, o in zip(ordered, left.order, strict=True)]
     order += [Order(refs[ties[0]], True, False), Order(refs[ties[1]], True, True)]  # the left side first: right rows have none of it
     names = tuple([n for n, (of, _) in own.items() if of == place] for place in (0, 1))
-    shown = _shown(call, both, keys, ordered, names)
+    shown = shown_of(call, both, [*keys, *ordered], names)
+    refuse_two_of_a_name(call, [o for _, o in shown])
     frame = Frame(
         df,
         tuple(refs[n] for n, _ in shown),
@@ -255,14 +259,17 @@ def _fields(frame: Frame) -> dict[str, str]:
     return {c.name: f"c{i}" for i, c in enumerate(c for c in frame.columns if c.name not in done)}
 
 
-def _shown(call: Bound, both: tuple[Side, ...], keys: list[str], ordered: list[str], own: tuple[list[str], ...]) -> list[tuple[str, str]]:
-    """The columns of the result, in the frame and as they are called there, each once."""
-    left = both[0].frame
-    shared = dict(zip(names_of(left, (*left.keys, *of_order(left.order))), [*keys, *ordered], strict=True))
-    if call["output"] != "rows" and left.time.name in {c.name for c in left.columns}:
-        shared.setdefault(names_of(left, (left.time,))[0], OF_ROW)
-    shown = [(n, o) for o, n in shared.items() if not call.names.among(o, MADE_ANEW)]
-    shown += [(n, o) for names, side in zip(own, both, strict=True) for n, (_, o) in zip(names, side.own, strict=True)]
-    shown += [(SIDE, "side")] if call["output"] in ("dropped", "all", "explain") else []
-    refuse_two_of_a_name(call, [o for _, o in shown])
-    return shown
+def shown_of(
+    call: Bound, both: tuple[Side, ...], shared: Sequence[str], own: Sequence[Sequence[str]], time: str = OF_ROW, side: str = SIDE
+) -> list[tuple[str, str]]:
+    """The columns of the result, in the frame and as they are called there, each once.
+
+    In the frame, the left side's keys and order are `shared`, the other columns of the sides `own`; `time` and `side` tell of a row.
+    """
+    left, told = both[0].frame, call["output"] in TOLD
+    called = dict(zip(names_of(left, (*left.keys, *of_order(left.order))), shared, strict=True))
+    if told and left.time.name in {c.name for c in left.columns}:
+        called.setdefault(names_of(left, (left.time,))[0], time)
+    shown = [(n, o) for o, n in called.items() if not call.names.among(o, MADE_ANEW)]
+    shown += [(n, o) for names, of_side in zip(own, both, strict=True) for n, (_, o) in zip(names, of_side.own, strict=True)]
+    return [*shown, (side, "side")] if told else shown

@@ -13,14 +13,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.changes.given import ALIVE, CLOCK, REASONS, names_of, of_order, refuse_two_of_a_name, refuse_unpaired
-from streamtime.sql.changes.join import SIDE, SIDES, check_order, check_types, prepared, side_of
-from streamtime.sql.rows.changelog import MADE_ANEW
+from streamtime.sql.changes.join import SIDE, SIDES, check_order, check_types, prepared, shown_of, side_of
+from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW, change_columns
 from streamtime.sql.rows.columns import must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream import plan
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME
-from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, has_watermark, released, verdict, watermarked
+from streamtime.sql.stream.plan import KeyState, Leaving, released, verdict
+from streamtime.sql.stream.watermark import behind_watermark, has_watermark, watermarked
 from streamtime.udfs.changes.joined import JoinedChanges, Reported
 from streamtime.udfs.changes.latest import LogColumns
 
@@ -107,8 +108,7 @@ def released_changes(
         if explain is not None and told:
             return explain(reported.with_df(df.withColumn(CLOCK, named(STREAM_TIME))), verdict(call))
         return outcome(call, reported, verdict(call), named(STREAM_TIME), reasons, {}, {})
-    made = zip(MADE, ("change_type", "change_time", "change_seq"), strict=True)
-    return df.select(*(named(n).alias(o) for n, o in changes.shown), *(named(n).alias(o) for n, o in made))
+    return df.select(*(named(n).alias(o) for n, o in changes.shown), *change_columns(*map(named, MADE)))
 
 
 def joined(call: Bound, explain: Explain) -> DataFrame:
@@ -162,26 +162,15 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Changes:
     frame = Frame(df, tuple(refs.values()), tuple(refs), tuple(refs[n] for n in keys), tuple(order), refs[TIME], {}, call.kernels)
     of_name = [{r.name: n for r, n in zip(mine, called, strict=True)} for mine, called in zip(others, names, strict=True)]
     own = tuple([of_name[place][name] for name, _ in side.own] for place, side in enumerate(both))
-    return Changes(frame, _shown(call, both, keys, ordered, own), own)
+    shown = shown_of(call, both, [*keys, *ordered], own, TIME, SIDE_NAME)
+    refuse_two_of_a_name(call, [o for _, o in shown])
+    return Changes(frame, shown, own)
 
 
 def _others(frame: Frame) -> list[Ref]:
     """The columns of a side that are neither keys nor in ORDER BY."""
     done = {r.name for r in (*frame.keys, *of_order(frame.order))}
     return [c for c in frame.columns if c.name not in done]
-
-
-def _shown(call: Bound, both: tuple[Side, Side], keys: list[str], ordered: list[str], own: tuple[list[str], ...]) -> list[tuple[str, str]]:
-    """The columns of the result, each once, as in batch."""
-    left, told = both[0].frame, call["output"] != "rows"
-    shared = dict(zip(names_of(left, (*left.keys, *of_order(left.order))), [*keys, *ordered], strict=True))
-    if told and left.time.name in {c.name for c in left.columns}:
-        shared.setdefault(names_of(left, (left.time,))[0], TIME)
-    shown = [(n, o) for o, n in shared.items() if not call.names.among(o, MADE_ANEW)]
-    shown += [(n, o) for names, side in zip(own, both, strict=True) for n, (_, o) in zip(names, side.own, strict=True)]
-    shown += [(SIDE_NAME, "side")] if told else []
-    refuse_two_of_a_name(call, [o for _, o in shown])
-    return shown
 
 
 def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str], explain: Explain) -> DataFrame:
@@ -205,4 +194,4 @@ def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str], exp
         return made
     upsert = named("change_type") == "upsert"
     kept = [named(o) if n in shared else F.when(upsert, named(o)).alias(o) for n, o in shown]
-    return made.select(*kept, *map(named, ("change_type", "change_time", "change_seq")))
+    return made.select(*kept, *map(named, CHANGE))

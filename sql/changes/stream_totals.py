@@ -14,10 +14,11 @@ from pyspark.sql import types as T
 from streamtime.sql.changes.aggregate import ROWS, SUM, result
 from streamtime.sql.changes.given import ALIVE, REASONS, names_of, of_order, refuse_two_of_a_name
 from streamtime.sql.changes.stream import AS_THEY_ARE, AT, PLACE, SEQ, TIME, Changes, released_changes
-from streamtime.sql.rows.changelog import MADE_ANEW
+from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW, change_columns
 from streamtime.sql.rows.columns import expression, must_travel, named, orderable
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
-from streamtime.sql.stream.plan import KeyState, Leaving, behind_watermark, refuse_collated, released, watermarked
+from streamtime.sql.stream.plan import KeyState, Leaving, refuse_collated, released
+from streamtime.sql.stream.watermark import behind_watermark, watermarked
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.changes.latest import LogColumns
 from streamtime.udfs.changes.replaced import Replaced
@@ -122,15 +123,11 @@ def _of_groups(call: Bound, seen: Judged, parts: DataFrame, carried: list[str]) 
     sent = [*(c.name for c in columns), *_equal(seen)]
     df = released(call, frame, holder, state, Leaving(sent, fields), is_watermarked=True, step="groups")
     names = [(n, o) for o, n in shown.items() if not call.names.among(o, MADE_ANEW)]
-    refuse_two_of_a_name(
-        call, [*(o for _, o in names), *(a.name for a in seen.asked), "change_type", "change_time", "change_seq"], "Rename one of them."
-    )
+    refuse_two_of_a_name(call, [*(o for _, o in names), *(a.name for a in seen.asked), *CHANGE], "Rename one of them.")
     there = named(ROWS) > 0
     values = [F.when(there, result(call, one, ref)).alias(one.name) for one, ref in zip(seen.asked, seen.given, strict=True)]
-    change = F.when(there, "upsert").otherwise("delete").alias("change_type")
-    return df.select(
-        *(named(n).alias(o) for n, o in names), *values, change, named(AT).alias("change_time"), named(SEQ).alias("change_seq")
-    )
+    change = change_columns(F.when(there, "upsert").otherwise("delete"), named(AT), named(SEQ))
+    return df.select(*(named(n).alias(o) for n, o in names), *values, *change)
 
 
 def _sum(kind: T.DataType) -> T.DataType:

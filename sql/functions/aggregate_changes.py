@@ -169,7 +169,7 @@ def _explained(call: Bound, frame: Frame, reason: Column) -> DataFrame:
 SPEC = Spec(
     name="AGGREGATE_CHANGES",
     summary="Keeps totals of a table that is known by its changes: what each change does to the counts and sums of its groups.",
-    rules="C1, C4, C6, C8-C12, J9, V8, V9 (KIP-914)",
+    rules="C1, C3-C6, C8-C12, J9, V8, V9 (KIP-914)",
     page=__doc__,
     plan=plan,
     check=check,

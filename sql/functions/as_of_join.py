@@ -266,7 +266,7 @@ def _outcome(call: Bound, both: Sides, left: Frame, rights: list[Column], why: C
 SPEC = Spec(
     name="AS_OF_JOIN",
     summary="Joins each row with what another table said at the row's own time: use it for the price when the order came.",
-    rules="C1, C4-C9, C11, C12, J1-J6 (KIP-914)",
+    rules="C1, C4-C9, C11, C12, J1-J6, S10 (KIP-914)",
     page=__doc__,
     plan=plan,
     apart=apart_without("arrival", "retention", "grace"),

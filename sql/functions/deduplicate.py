@@ -180,7 +180,7 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     """The kernel over rows sorted by key and processing order; where none may run, Spark's own operators."""
     if not call.kernels:
         return _plainly(call, frame, time)
-    reverse, clock_by = call["keep"] == "last", frame.extras.get("clock_by", ())
+    reverse, clock_by = call["keep"] == "last", frame.clocks
     clocked = not frame.in_time_order
     own_clock = clocked and call["output"] == "rows" and {c.name for c in clock_by} == {k.name for k in frame.keys}
     clocked = clocked and not own_clock
@@ -218,7 +218,7 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
 
 def _plainly(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     """The same by Spark's own operators, in any order."""
-    stream_time, clock_by, falls = frame.time.name, frame.extras.get("clock_by", ()), False
+    stream_time, clock_by, falls = frame.time.name, frame.clocks, False
     if not frame.in_time_order:
         frame = with_stream_time(frame, F.when(frame.has_time, time), clock_by, call["keep"] == "last")
         stream_time, falls = STREAM_TIME, frame.several_clocks
@@ -242,7 +242,7 @@ def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     if rows_only:  # as `chosen`, which drops a column, and so ends the chain of operators that goes back to the analyzer as it is
         frame = frame.with_df(frame.df.where(frame.has_time)) if may_be_read_again(frame) else frame.only(frame.has_time)
     elif not frame.in_time_order:
-        frame, stream_time = with_stream_time(frame, time, frame.extras.get("clock_by", ()), reverse), named(STREAM_TIME)
+        frame, stream_time = with_stream_time(frame, time, frame.clocks, reverse), named(STREAM_TIME)
     frame, names = frame.comparable(frame.keys)
     frame, offset = frame.comparable(frame.extras.get("offset", ()))
     identity = [named(n) for n in names]

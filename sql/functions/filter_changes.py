@@ -98,7 +98,7 @@ from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, changes_of, names_of
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
 from streamtime.sql.changes.runs import Runs, in_runs
 from streamtime.sql.changes.stream import filtered, over_streams
-from streamtime.sql.rows.changelog import DELETED, MADE_ANEW, refuse_no_condition
+from streamtime.sql.rows.changelog import DELETED, MADE_ANEW, change_columns, refuse_no_condition
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import explained, outcome
@@ -132,7 +132,7 @@ def plan(call: Bound) -> DataFrame:
     frame = prepare(call, condition=(Expression.parse(call["condition"]),), clock_by=call.clock_by, **marks)
     refuse_no_condition(call, "condition", frame.extras["condition"][0])
     refuse_computed(call, frame, [("PARTITION BY", k) for k in frame.keys] + [("ORDER BY", r) for r in of_order(frame.order)])
-    frame = changes_of(call, frame, bool(call["versioned"]), frame.extras.get("clock_by", ()))
+    frame = changes_of(call, frame, bool(call["versioned"]), frame.clocks)
     applies = frame.left_out.isNull() & ~named(OLD)
     passes = applies & named(ALIVE) & F.coalesce(frame.extras["condition"][0].column, F.lit(False))
     df = frame.df.withColumn(PASSES, passes)
@@ -154,8 +154,7 @@ def _changes(call: Bound, frame: Frame, runs: Runs) -> DataFrame:
     columns = [(c.column if c.name in shared else F.when(named(PASSES), c.column)).alias(o) for c, o in shown]
     order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
     number = F.row_number().over(runs.each_place([r.name for r, o in order if not call.names.among(o, MADE_ANEW)]))
-    made = [named(TYPE).alias("change_type"), frame.time.column.alias("change_time"), (number - 1).cast("bigint").alias("change_seq")]
-    return frame.df.where(named(TYPE).isNotNull()).select(*columns, *made)
+    return frame.df.where(named(TYPE).isNotNull()).select(*columns, *change_columns(named(TYPE), frame.time.column, number - 1))
 
 
 def _explained(call: Bound, frame: Frame, reason: Column) -> DataFrame:
@@ -173,7 +172,7 @@ def _explained(call: Bound, frame: Frame, reason: Column) -> DataFrame:
 SPEC = Spec(
     name="FILTER_CHANGES",
     summary="Filters a table that is known by its changes: a row that no longer passes is deleted, which a WHERE would miss.",
-    rules="C1, C4, C6, C8-C12, V8 (KIP-914)",
+    rules="C1, C3-C6, C8-C12, V8 (KIP-914)",
     page=__doc__,
     plan=plan,
     apart=apart_without("retention"),

@@ -132,7 +132,7 @@ from streamtime.sql.changes.join import TIME as OF_CHANGE
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
 from streamtime.sql.changes.stream import HAD, HAS, OTHER, SIDE_NAME, over_streams
 from streamtime.sql.changes.stream import joined as on_streams
-from streamtime.sql.rows.changelog import DELETED
+from streamtime.sql.rows.changelog import DELETED, change_columns
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.outcome import explained, outcome
@@ -266,8 +266,8 @@ def _changed(call: Bound, joined: Joined) -> DataFrame:
         (_value(joined, upsert, *own[c.name]) if c.name in own else c.column).alias(original)
         for c, original in zip(frame.columns, frame.originals, strict=True)
     ]
-    seq = (F.row_number().over(joined.runs.each_place(joined.ordered)) - 1).cast("bigint").alias("change_seq")
-    return made.select(*columns, named(TYPE).alias("change_type"), named(AT).alias("change_time"), seq)
+    seq = F.row_number().over(joined.runs.each_place(joined.ordered)) - 1
+    return made.select(*columns, *change_columns(named(TYPE), named(AT), seq))
 
 
 def _value(joined: Joined, upsert: Column, place: int, field: str) -> Column:
@@ -284,7 +284,7 @@ def apart_of(given: Mapping[str, Any], _in_time_order: bool) -> str:
 SPEC = Spec(
     name="JOIN_CHANGES",
     summary="Joins two tables that are known by their changes, and keeps the join up to date: what each change does to it.",
-    rules="C1, C4, C6, C8-C12, J7, V9 (KIP-914)",
+    rules="C1, C3-C6, C8-C12, J7, J8, V9 (KIP-914)",
     page=__doc__,
     plan=plan,
     apart=apart_of,

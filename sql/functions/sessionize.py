@@ -113,7 +113,8 @@ from streamtime.sql.rows.scans import chosen
 from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.rows.typed import as_text
 from streamtime.sql.stream.buckets import REASON
-from streamtime.sql.stream.plan import KeyState, Leaving, Needs, behind_watermark, is_stream, judged, released, verdict
+from streamtime.sql.stream.plan import KeyState, Leaving, Needs, is_stream, judged, released, verdict
+from streamtime.sql.stream.watermark import behind_watermark
 from streamtime.sql.syntax.text import named_by, quoted
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows.explain import explained_in_stream, explained_sessions, steps
@@ -144,7 +145,7 @@ def plan(call: Bound) -> DataFrame:
     replayed = call["grace"] is not None and not frame.in_time_order
     stream_time = frame.time.column
     if replayed or (wanted != "rows" and not frame.in_time_order):
-        frame, stream_time = with_stream_time(frame, time, frame.extras.get("clock_by", ())), named(STREAM_TIME)
+        frame, stream_time = with_stream_time(frame, time, frame.clocks), named(STREAM_TIME)
     if wanted == "rows":
         frame, time = chosen(frame, takes_part), frame.time.column
     frame, identity = frame.comparable(frame.keys)
@@ -163,7 +164,7 @@ def plan(call: Bound) -> DataFrame:
 def _sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, replayed: bool) -> Frame:
     """With the final bounds of each row's session, from rows sorted by key and event time, or by key and processing order."""
     rising = STREAM_TIME if replayed else frame.time.name
-    hashed = bool(identity) and not (replayed and frame.extras.get("clock_by"))
+    hashed = bool(identity) and not (replayed and frame.clocks)
     kernel = Sessionize(call["gap"], call["grace"] if replayed else 0, has_stream_time=replayed, hashed=hashed)
     keys = [named(i) for i in identity]
     columns = [time, *([named(STREAM_TIME)] if replayed else []), *([hash_of(identity)] if hashed else []), *keys]

@@ -63,7 +63,8 @@ first, whether or not new rows of its key come. Then the rows of the micro-batch
 
 - **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
   delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
-- **Final rows are those of batch**, however the stream is cut, if no row is later than `grace` and once the watermark has passed (C5).
+- **Final rows are those of batch**, if micro-batches arrive in processing order and no row is later than `grace`, once the watermark has
+  passed (C5). `ORDER BY` decides within a micro-batch. Of two micro-batches, the later row of a key replaces the earlier one.
   With `until => 'end'` that is the last row of each key and window. The watermark lags behind, so fewer corrections come on their own;
   where the newest change is a deletion, the stream may have no row of that window, and batch a row and its deletion.
 - **An idle stream** does not move stream time, so its last rows wait. `clock => 'wall'` takes the time of day as stream time instead
@@ -189,7 +190,7 @@ def plan(call: Bound) -> DataFrame:
 SPEC = Spec(
     name="SUPPRESS_UNTIL_CLOSE",
     summary="Keeps the last change of each key and window only, and lets it out when the window closes.",
-    rules="C1-C12, S1, S2, S4-S12, W6 (KIP-328)",
+    rules="C1-C12, S1, S2, S4-S12, V9, W6 (KIP-328)",
     page=__doc__,
     plan=plan,
     apart=lambda _given, _in_time_order: FOLLOWS_CLOCK,

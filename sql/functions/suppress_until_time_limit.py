@@ -54,7 +54,8 @@ first, whether or not new rows of its key come. Then the rows of the micro-batch
 - **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
   delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero. `wait => INTERVAL 0 SECONDS` lets
   everything through, however far the watermark is behind.
-- **Compared with batch**: the last row of each key is the same, and none comes out before its wait is over (C5).
+- **Compared with batch**: the last row of each key is the same, if micro-batches arrive in processing order, and none comes out before its
+  wait is over (C5). `ORDER BY` decides within a micro-batch. Of two micro-batches, the later row of a key replaces the earlier one.
 - **An idle stream** does not move stream time, so its last rows wait. `clock => 'wall'` takes the time of day as stream time instead
   (S10). Event time must then be a TIMESTAMP. Such a query never ends by itself: start it with a trigger of processing time, not
   `availableNow`. If the clock is set back, stream time stays where it was until the clock gets there again. Each bucket of keys remembers
@@ -155,7 +156,7 @@ def plan(call: Bound) -> DataFrame:
 SPEC = Spec(
     name="SUPPRESS_UNTIL_TIME_LIMIT",
     summary="Lets at most one change per key through in each span of event time: the newest, where a key changes too often.",
-    rules="C1-C12, S1, S3-S10 (KIP-328)",
+    rules="C1-C12, S1, S3-S10, V9 (KIP-328)",
     page=__doc__,
     plan=plan,
     apart=lambda _given, _in_time_order: FOLLOWS_CLOCK,
@@ -200,7 +201,10 @@ SPEC = Spec(
         "wait": "INTERVAL 5 MINUTES",
         "time": "'ts'",
     },
-    adds={k: v.format("`time`, `full`, `end`" if k == "'rows'" else "`null_time`, `replaced`, `held`") for k, v in ADDS.items()},
+    adds={
+        k: v.format("`time`, `full`, `end`" if k == "'rows'" else "`null_time`, `replaced`, `held`").replace("`tombstone`, ", "")
+        for k, v in ADDS.items()  # deletions pass, so that none is left out as one (S3)
+    },
     examples=(
         Example(
             "CREATE OR REPLACE TEMP VIEW prices AS SELECT * FROM VALUES\n"

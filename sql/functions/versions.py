@@ -145,7 +145,7 @@ def _judged(call: Bound, frame: Frame, takes_part: Column, needed: bool) -> tupl
         return frame, frame.time.column, F.lit(False)
     # a refused row lies behind stream time: it would not move it
     moves = F.when(takes_part, frame.time.column)
-    frame = with_stream_time(frame, moves, frame.extras.get("clock_by", ()))
+    frame = with_stream_time(frame, moves, frame.clocks)
     if call["grace"] is None:
         return frame, named(STREAM_TIME), F.lit(False)
     time, stream_time = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, STREAM_TIME))
@@ -164,7 +164,7 @@ def _until(call: Bound, frame: Frame, accepted: Column) -> Frame:
         return frame.with_df(df)
     moves = expression(microseconds(quoted(frame.time.name), frame.time.type))
     moves = moves if takes_all else F.when(named(ACCEPTED), moves)
-    clocks = [c.column for c in frame.extras.get("clock_by", ())]
+    clocks = [c.column for c in frame.clocks]
     return frame.with_df(df.withColumn(FINAL, F.max(moves).over(Window.partitionBy(*clocks)) if clocks else df.agg(F.max(moves)).scalar()))
 
 
@@ -191,7 +191,7 @@ def _puts(call: Bound, frame: Frame, accepted: Column) -> DataFrame:
 SPEC = Spec(
     name="VERSIONS",
     summary="Makes a history out of a list of changes: from when to when each row was valid, to ask what held at a time.",
-    rules="C1-C4, C6, C8-C12, V1-V3, V5, V8 (KIP-889, KIP-914)",
+    rules="C1-C6, C8-C12, V1-V3, V5, V8 (KIP-889, KIP-914)",
     page=__doc__,
     plan=plan,
     apart=apart_without("retention", "grace"),

@@ -160,7 +160,7 @@ def plan(call: Bound) -> DataFrame:
 SPEC = Spec(
     name="WINDOW_UPDATES",
     summary="Totals per window of time, such as per hour, that stay right when rows come late: as changes, or as final rows.",
-    rules="C1-C12, W1, W5-W7, S2 (KIP-328)",
+    rules="C1-C12, W1, W5-W7, S2, S8 (KIP-328)",
     page=__doc__,
     plan=plan,
     apart=apart_of_updates,

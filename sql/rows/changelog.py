@@ -16,6 +16,8 @@ from streamtime.sql.rows.frame import prepare
 from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame, Ref
 
@@ -28,6 +30,11 @@ DELETED = Option(
 # columns of a change that a function over changes makes anew, or leaves out (C10)
 CHANGE = ("change_type", "change_time", "change_seq")
 MADE_ANEW = (*CHANGE, "_change_type", "_commit_version", "_commit_timestamp")
+
+
+def change_columns(kind: Column, at: Column, seq: Column) -> list[Column]:
+    """The columns that say what a change is: upsert or delete, its time, and its place among the changes of one place in the order."""
+    return [made.alias(name) for made, name in zip((kind, at, seq.cast("bigint")), CHANGE, strict=True)]
 
 
 def changelog(call: Bound, **extras: tuple[Expression, ...]) -> Frame:

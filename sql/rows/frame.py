@@ -109,9 +109,14 @@ class Frame:
         return F.when(~self.has_time, "null_time").when(~self.has_key, "null_key")
 
     @property
+    def clocks(self) -> tuple[Ref, ...]:
+        """The columns of `clock_by`: rows that agree in them follow one clock."""
+        return self.extras.get("clock_by", ())
+
+    @property
     def several_clocks(self) -> bool:
         """Whether the rows of a key may follow several clocks, so that stream time may fall among them."""
-        return not {c.name for c in self.extras.get("clock_by", ())} <= {k.name for k in self.keys}
+        return not {c.name for c in self.clocks} <= {k.name for k in self.keys}
 
     def by_key(self, identity: Sequence[str], order: Sequence[Column], first: Sequence[Column] = ()) -> DataFrame:
         """The rows of each key together in one task, sorted by `first`, by key, and in this order. `identity` are column names."""

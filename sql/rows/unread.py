@@ -19,6 +19,11 @@ def plan_text(df: Any) -> str | None:
     return str(df._jdf.queryExecution().analyzed().toString()) if hasattr(df, "_jdf") else None
 
 
+def source_text(df: Any) -> str | None:
+    """The plan of the rows that operators stand on which are not analysed yet; else as `plan_text`."""
+    return str(df.plan.toString()) if hasattr(type(df), "plan") else plan_text(df)
+
+
 def schema_json(df: Any) -> str | None:
     """The schema as JSON, which is not read; None for Spark Connect, whose client reads it in its own way, and in a Python UDTF."""
     if hasattr(type(df), "schema_json"):

@@ -15,13 +15,14 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from streamtime.sql.stream.checkpoint import StateError, differences, fitting, refuse_changed
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH, NO_KEYS, SETTING, TAKES_PART, blob, unblobbed
 from streamtime.udfs import keys
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import encoded, only
 from streamtime.udfs.arrays.ordering import By, one, sorted_rows
 from streamtime.udfs.arrays.worker import spare_the_collector
-from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, Index, Matrix, Seconds, Slices, Transition, grouped
+from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, HoldingRows, Index, Matrix, Seconds, Slices, Transition, grouped
 
 REASON, STREAM_TIME = "__streamtime_reason", "__streamtime_stream_time"
 HALVES = "__streamtime_first_half", "__streamtime_second_half"
@@ -56,10 +57,6 @@ class Judging:
     def counts(self) -> tuple[str, ...]:
         """The numbers that come with each blob."""
         return counted(self.reasons)
-
-
-class StateError(RuntimeError):
-    """A checkpoint does not belong to the query as it is now."""
 
 
 class Bucket(StatefulProcessor):
@@ -139,16 +136,7 @@ class Bucket(StatefulProcessor):
         self.refuse_other_form(index.options)
         if not index.secret:
             index.secret = keys.new_secret()
-        if index.options != self.options:
-            changed = [
-                f"{name} was {index.options.get(name, 'not given')} and is {self.options.get(name, 'not given')}"
-                for name in sorted(index.options.keys() | self.options.keys())
-                if index.options.get(name) != self.options.get(name)
-            ]
-            raise StateError(
-                f"{self.function}: the query's checkpoint was written with other options: {'; '.join(changed)}. "
-                "Go back to what it was, or start the query with a new checkpoint location."
-            )
+        refuse_changed(self.function, "options", differences(index.options, self.options))
         return index
 
     def stream_time(self, timer_values: Any, index: Index) -> int:
@@ -252,6 +240,7 @@ class Holding:
     wall: bool = False  # stream time is the clock on the wall
     apart: tuple[str, ...] = ()  # columns that tell rows of a group apart: the holder gets the two numbers of these (`HALVES`)
     passing: tuple[str, ...] = ()  # the columns of a row that passes aside, where such rows leave beside what the holder lets go
+    columns: tuple[str, ...] = ()  # those of a row that comes to the holder, in order; none: not known
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -273,12 +262,12 @@ class Hold(Bucket):
 
     def taken(self, rows: Iterator[pd.DataFrame], timer_values: Any) -> Iterator[pd.DataFrame]:
         """Release what is due, then take the rows of a bucket."""
-        state = Slices(self, self.load(), KEY + self.holder.width)
+        table = unblobbed(rows)
+        state = self._slices(table.schema)
         stream_time = self.stream_time(timer_values, state.index)
         threshold = self.holder.threshold(stream_time)
         due = state.due(threshold)
         released = [self.holder.release(due.without_keys(), stream_time)] if len(due) else []
-        table = unblobbed(rows)
         aside = groups.as_ints(one(table, ASIDE)).astype(np.int64)
         times = one(table, self.plan.time)
         counts = totals(np.maximum(aside, 0), times, self.plan.aside, stream_time) | self._counted(due, stream_time)
@@ -305,7 +294,7 @@ class Hold(Bucket):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """Release what is due."""
-        state = Slices(self, self.load(), KEY + self.holder.width)
+        state = self._slices(None)
         stream_time = self.stream_time(timerValues, state.index)
         threshold = self.holder.threshold(stream_time)
         due = state.due(threshold)
@@ -314,6 +303,10 @@ class Hold(Bucket):
         state.expire(threshold)
         state.index.rung(stream_time)
         self.save(state, self._wakes(state))
+
+    def _slices(self, rows: pa.Schema | None) -> Slices:
+        columns = self.holder.held_columns(self.plan.columns) if isinstance(self.holder, HoldingRows) and self.plan.columns else ()
+        return Slices(self, self.load(), KEY + self.holder.width, lambda held: fitting(self.function, held, columns, rows))
 
     def _counted(self, due: Entries, stream_time: int) -> dict[str, float]:
         return self.holder.counted(due.without_keys(), stream_time) if len(due) and isinstance(self.holder, Counting) else {}

@@ -7,7 +7,9 @@ RocksDB (`buckets.Judge`, around a `Transition` from `streamtime.udfs`), unpack.
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,15 +18,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.rows import kernels
-from streamtime.sql.rows.columns import arrow_type, expression, must_travel, named
-from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.columns import arrow_type, must_travel, named
 from streamtime.sql.rows.keys import told_apart
-from streamtime.sql.rows.typed import collated, microseconds
-from streamtime.sql.stream import buckets, meeting, packing
+from streamtime.sql.rows.typed import collated
+from streamtime.sql.stream import buckets, checkpoint, meeting, packing
 from streamtime.sql.stream.buckets import REASON, STATE, STATE_FORM, STREAM_TIME, Hold, Holding, Judge, Judging
 from streamtime.sql.stream.meeting import Meet, Meeting
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH, MOST, NO_KEYS, PACKED, SETTING, TAKES_PART, packer, unpack
-from streamtime.sql.syntax.text import quoted
+from streamtime.sql.stream.watermark import WATERMARKED_BELOW, marked, watermarked
 from streamtime.udfs.arrays.ordering import By
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-WATERMARKED = f"{PREFIX}clocked"
-WATERMARK = "spark.watermarkDelayMs"  # what Spark writes into the metadata of a column with a watermark
-WATERMARKED_BELOW = "streamtime.clocked"  # what a function of the pack writes there: a watermark stands below
 TIME_MODE = {False: "EventTime", True: "ProcessingTime"}  # of timers, by whether stream time is the time of day
 _numbers = itertools.count(1)
 
@@ -117,6 +115,8 @@ def judged(call: Bound, frame: Frame, transition: Transition, state: KeyState, n
     """The frame with its rows judged: those that the output asks for, with `REASON` and `STREAM_TIME` where rows are reported."""
     told = told_apart(state.identity, frame.df.schema)
     offsets = told_apart(needs.offset, frame.df.schema, "offset") if needs.offset else {}
+    known = functools.reduce(operator.and_, [named(n).isNotNull() for n in needs.offset], F.lit(True))
+    offsets = {name: F.when(known, column) for name, column in offsets.items()}  # a digest is never null: a null offset is none (D7)
     sent = [*(c.name for c in frame.columns), *needs.asked, *needs.carried]
     packed, schema = _packed(call, frame, state, told | offsets, sent)
     plan = Judging(
@@ -156,7 +156,7 @@ def released(
     """
     told = told_apart(state.identity, frame.df.schema)
     of_rows = told_apart(apart, frame.df.schema, "row") if apart else {}
-    packed, _ = _packed(call, frame, state, told | of_rows, leaving.columns, is_watermarked)
+    packed, sent = _packed(call, frame, state, told | of_rows, leaving.columns, is_watermarked)
     plan = Holding(
         function=call.spec.name,
         holder=holder,
@@ -171,6 +171,7 @@ def released(
         wall=wall,
         apart=tuple(of_rows),
         passing=tuple(leaving.passing),
+        columns=tuple(f.name for f in sent),
     )
     blobs = _run(call, frame, packed, Hold(plan), plan.counts, TIME_MODE[wall], step, plan.seconds)
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
@@ -185,20 +186,6 @@ def met(call: Bound, frame: Frame, meeter: Meeter, state: KeyState, leaving: Lea
     return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
 
 
-def marked(call: Bound, field: T.StructField) -> T.StructField:
-    """A column of event times, marked for what follows: there is a watermark, and a window aggregate may judge lateness by this column."""
-    marks: dict[str, Any] = {WATERMARKED_BELOW: True}
-    if call["watermark"] is not None and isinstance(field.dataType, T.TimestampType):
-        marks |= {WATERMARK: _delay(call)}
-    return T.StructField(field.name, field.dataType, field.nullable, (field.metadata or {}) | marks)
-
-
-def behind_watermark(fields: Sequence[T.StructField]) -> list[T.StructField]:
-    """Columns of rows that leave behind the watermark: a window aggregate that follows must refuse them, since it would lose them all."""
-    first, *rest = [T.StructField(f.name, f.dataType, f.nullable, {n: v for n, v in f.metadata.items() if n != WATERMARK}) for f in fields]
-    return [T.StructField(first.name, first.dataType, first.nullable, first.metadata | {WATERMARKED_BELOW: True}), *rest]
-
-
 def _run(
     call: Bound,
     frame: Frame,
@@ -210,7 +197,7 @@ def _run(
     seconds: Sequence[Seconds] = (),
 ) -> DataFrame:
     """The blobs that come out, with the metrics observed on the way."""
-    kernels.ship_by_value(packing, buckets, meeting)
+    kernels.ship_by_value(packing, checkpoint, buckets, meeting)
     grouped = packed.groupBy("bucket")
     if not hasattr(grouped, "transformWithStateInPandas"):
         fix = "Use Spark 4.1 or later, or run the stream in the process of the server."
@@ -244,7 +231,8 @@ def _packed(
     """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked. `told` tells keys apart."""
     for key in frame.keys:
         refuse_collated(call, "PARTITION BY", "a key", key)
-    df = frame.df if is_watermarked else watermarked(call, frame)
+    # what is dropped before it is judged does not move stream time (C12); what passes without a key does (D4)
+    df = frame.df if is_watermarked else watermarked(call, frame, F.coalesce(state.aside, F.lit("")) == "")
     sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
     code = F.coalesce(*(F.when(state.aside == reason, i) for i, reason in enumerate(("", *state.reasons))), F.lit(TAKES_PART))
     apart = [*(o.ref.name for o in frame.order), *frame.ties()]
@@ -283,37 +271,6 @@ def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:
     if isinstance(field.dataType, type(frame.time.type)) and field.name == frame.time.name:
         return marked(call, field)
     return T.StructField(field.name, field.dataType, field.nullable, field.metadata | {WATERMARKED_BELOW: True})
-
-
-def has_watermark(frame: Frame) -> bool:
-    """Whether the input has one already."""
-    return any(mark in f.metadata for f in frame.df.schema.fields for mark in (WATERMARK, WATERMARKED_BELOW))
-
-
-def watermarked(call: Bound, frame: Frame) -> DataFrame:
-    """The input with a watermark: of the call's `watermark`, else its own, else one without delay on the event time."""
-    fields = frame.df.schema.fields
-    if any(WATERMARKED_BELOW in f.metadata for f in fields) and call["watermark"] is None:
-        return frame.df
-    own = next((f.name for f in fields if WATERMARK in f.metadata or WATERMARKED_BELOW in f.metadata), None)
-    is_timestamp = isinstance(frame.time.type, T.TimestampType)
-    if own is not None and call["watermark"] is not None:
-        fix = "Spark wants one watermark only: leave out one of the two."
-        raise call.refuse("`watermark`", f"the input has a watermark already, on `{own}`", fix)
-    if own is not None and not is_timestamp:
-        fix = "Leave the input's watermark out, and say watermark => INTERVAL .. here."
-        raise call.refuse("`time`", f"the input's watermark is a TIMESTAMP (`{own}`), the event time is not (`{frame.time.text}`)", fix)
-    if own is not None:
-        return frame.df
-    moment = (
-        frame.time.column if is_timestamp else expression(f"timestamp_micros({microseconds(quoted(frame.time.name), frame.time.type)})")
-    )
-    return frame.df.withColumn(WATERMARKED, moment).withWatermark(WATERMARKED, f"{_delay(call)} milliseconds")
-
-
-def _delay(call: Bound) -> int:
-    """The watermark's delay in milliseconds, which is what Spark counts in; never less than asked."""
-    return -(-(call["watermark"] or 0) // 1000)
 
 
 def _pinned(frame: Frame, options: dict[str, Any]) -> dict[str, str]:

@@ -142,7 +142,7 @@ def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> D
     spreading = spreads(call, frame)
     if call["output"] == "rows" and not spreading:
         frame = frame.only(frame.has_time)  # a close may be dear to compute: the kernel leaves out what has none
-    frame, clocks = frame.comparable(frame.extras.get("clock_by", ()))
+    frame, clocks = frame.comparable(frame.clocks)
     changes = _changelog(call, frame, until)
     if spreading:
         _travelling(call, changes.frame.df, [c.name for c in frame.columns])

@@ -10,7 +10,8 @@ from pyspark.sql import types as T
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME
-from streamtime.sql.stream.plan import WATERMARK, KeyState, Leaving, by_wall, marked, refuse_at_end, released, verdict
+from streamtime.sql.stream.plan import KeyState, Leaving, by_wall, refuse_at_end, released, verdict
+from streamtime.sql.stream.watermark import WATERMARK, marked
 from streamtime.udfs.suppress.bounded import BoundedBuffer
 from streamtime.udfs.suppress.buffer import BYTES, DELETED, EMIT_REASON, EMIT_TIME
 from streamtime.udfs.suppress.decisions import Bounds

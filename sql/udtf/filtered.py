@@ -11,15 +11,13 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.errors import of_other_type
 from streamtime.sql.call.names import plain
-from streamtime.sql.rows.changelog import MADE_ANEW
+from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW
 from streamtime.sql.udtf.suppress import KIND
 from streamtime.udfs.versions import refused
 
 if TYPE_CHECKING:
     from streamtime.sql.call.in_memory import Columns
     from streamtime.sql.call.spec import Bound
-
-MADE = ("change_type", "change_time", "change_seq")
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ def filtered_shape(call: Bound, schema: T.StructType, time: T.DataType) -> Filte
     again = {i for i, name in enumerate(schema.names) if call.names.among(name, MADE_ANEW)}
     kept = [(i, i in shared) for i in range(len(schema)) if i not in again]
     fields = [T.StructField(schema[i].name, schema[i].dataType) for i, _ in kept]
-    fields += [T.StructField(name, kind) for name, kind in zip(MADE, (T.StringType(), time, T.LongType()), strict=True)]
+    fields += [T.StructField(name, kind) for name, kind in zip(CHANGE, (T.StringType(), time, T.LongType()), strict=True)]
     return Filtered(fields, kept, [i for i in places[len(call.keys) :] if i not in again], time)
 
 

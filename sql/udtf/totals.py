@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from streamtime.sql.changes.aggregate import asked_of, refuse_uncomparable
-from streamtime.sql.rows.changelog import MADE_ANEW
+from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW
 from streamtime.sql.rows.columns import arrow_type
 from streamtime.sql.syntax.text import one_to_one, quoted
-from streamtime.sql.udtf.filtered import MADE, named_place, of_place, too_old
+from streamtime.sql.udtf.filtered import named_place, of_place, too_old
 from streamtime.sql.udtf.suppress import KIND
 from streamtime.sql.udtf.told import told_apart
 from streamtime.sql.udtf.updates import argument_of
@@ -158,7 +158,7 @@ def totals_shape(call: Bound, schema: T.StructType, time: T.DataType) -> Grouped
         totals.append(TypedTotal(one.function, one.text, kept, given, kind))
     shown = {schema[i].name: (i, of_group) for i, of_group in [*((i, False) for i in (*clocks, *order)), *((i, True) for i in by)]}
     names = [n for n in dict.fromkeys(schema[i].name for i in (*by, *clocks, *order)) if not call.names.among(n, MADE_ANEW)]
-    made = [T.StructField(name, kind) for name, kind in zip(MADE, (T.StringType(), time, T.LongType()), strict=True)]
+    made = [T.StructField(name, kind) for name, kind in zip(CHANGE, (T.StringType(), time, T.LongType()), strict=True)]
     added = [T.StructField(one.name, total.type) for one, total in zip(asked, totals, strict=True)]
     fields = [T.StructField(n, schema[n].dataType) for n in names] + added + made
     if twice := call.names.twice([f.name for f in fields]):

@@ -55,7 +55,7 @@ def clocked(frame: Frame, takes_part: Column) -> tuple[Frame, str]:
     if frame.in_time_order:
         return frame, frame.time.name
     moves = F.when(takes_part, frame.time.column)
-    return with_stream_time(frame, moves, frame.extras.get("clock_by", ())), STREAM_TIME
+    return with_stream_time(frame, moves, frame.clocks), STREAM_TIME
 
 
 def windowed(frame: Frame, takes_part: Column, size: int, slide: int) -> Frame:

@@ -41,9 +41,7 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, ste
 
     `steps` is how far apart windows close, and how long after their start, where that is the same for all.
     """
-    known = [
-        c.name for c in frame.extras.get("clock_by", ()) if not isinstance(c.type, T.NullType)
-    ]  # a join never finds a VOID, not by <=>
+    known = [c.name for c in frame.clocks if not isinstance(c.type, T.NullType)]  # a join never finds a VOID, not by <=>
     clock_by = {f"{CLOCK}_{i}": name for i, name in enumerate(dict.fromkeys(known))}
     if isinstance(frame.time.type, T.DateType):  # which goes further than any TIMESTAMP
         day = F.greatest(F.least(F.unix_date(stream_time), F.lit(LAST_DAY)), F.lit(-LAST_DAY))

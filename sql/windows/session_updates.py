@@ -14,12 +14,14 @@ from pyspark.sql import types as T
 
 from streamtime.sql.plain.islands import AT, END, LATE, STANDS, START, WAS_END, WAS_START, with_steps
 from streamtime.sql.plain.totals import total
+from streamtime.sql.rows.changelog import CHANGE
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import moment
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.windows.membership import clocked, close
 from streamtime.sql.windows.release import emitted
+from streamtime.sql.windows.updates import CLOSE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +32,9 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame
     from streamtime.sql.windows.updates import Changing
 
-STATE, CAUSED, COUNT, TURN, CHANGE = (f"{PREFIX}{name}" for name in ("state_", "caused", "count", "turn", "change"))
+STATE, CAUSED, COUNT, TURN, ONE = (f"{PREFIX}{name}" for name in ("state_", "caused", "count", "turn", "change"))
 BEGINS, SO_FAR, SINCE = (f"{PREFIX}{name}" for name in ("begins", "so_far", "since"))
-AFTER = ("window_close", "change_type", "change_time", "change_seq")  # columns of a change after its aggregates
+AFTER = (CLOSE, *CHANGE)  # columns of a change after its aggregates
 
 
 def plainly(call: Bound, changing: Changing) -> DataFrame:
@@ -54,7 +56,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame:
     if final:
         change, seq = (quoted(START), quoted(END), "false"), F.size(_caused()).cast("bigint") - 1
         return emitted(call, _laid_out(steps.df.where(named(STANDS)), changing, results, change, seq), frame, named(stream_time), None)
-    change = f"{quoted(CHANGE)}.low", f"{quoted(CHANGE)}.high", f"{quoted(CHANGE)}.gone"
+    change = f"{quoted(ONE)}.low", f"{quoted(ONE)}.high", f"{quoted(ONE)}.gone"
     seq = named(SO_FAR) - named(SINCE) + named(TURN)
     return _laid_out(_numbered(steps, changing), changing, results, change, seq)
 
@@ -81,7 +83,7 @@ def _numbered(frame: Frame, changing: Changing) -> DataFrame:
     before = each.rowsBetween(Window.unboundedPreceding, -1)
     rows = rows.withColumns({BEGINS: begins, SO_FAR: F.coalesce(F.sum(named(COUNT)).over(before), F.lit(0).cast("bigint"))})
     since = F.last(F.when(named(BEGINS), named(SO_FAR)), ignorenulls=True).over(each.rowsBetween(Window.unboundedPreceding, 0))
-    return rows.withColumn(SINCE, since).where(~named(LATE)).select("*", F.posexplode(named(CAUSED)).alias(TURN, CHANGE))
+    return rows.withColumn(SINCE, since).where(~named(LATE)).select("*", F.posexplode(named(CAUSED)).alias(TURN, ONE))
 
 
 def _laid_out(rows: DataFrame, changing: Changing, results: dict[str, str], change: Sequence[str], seq: Column) -> DataFrame:

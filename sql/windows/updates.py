@@ -13,11 +13,12 @@ from streamtime.sql.call.kinds import Choice, Duration, Text
 from streamtime.sql.call.spec import COMMON, INSTEAD, METRICS, OUTPUT, Option
 from streamtime.sql.plain.totals import Unplain
 from streamtime.sql.rows import kernels
-from streamtime.sql.rows.changelog import refuse_unnamed
+from streamtime.sql.rows.changelog import CHANGE, refuse_unnamed
 from streamtime.sql.rows.columns import arrow_type, expression, must_travel, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.sorting import hash_of, prefix
-from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, marked, refuse_at_end, released
+from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, refuse_at_end, released
+from streamtime.sql.stream.watermark import marked
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, arguments, parse, typed
 from streamtime.sql.windows.grouped import final_rows
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame, Ref
     from streamtime.udfs.closing import Closing
 
-CHANGE = ("change_type", "change_time", "change_seq")
 CLOSE = "window_close"
 CHANGES, HASH = f"{PREFIX}changes", f"{PREFIX}hash"
 GRACE_KEY = "streamtime.grace"  # in the metadata of `window_close`: how long after its end a result may still change, in microseconds
@@ -50,14 +50,14 @@ AGGREGATES = Option(
 EMIT = Option(
     "emit",
     Choice(words=("updates", "final")),
-    "'updates': a change for each row; 'final': one row for each window, once it is closed, as SUPPRESS_UNTIL_CLOSE gives it",
+    "'updates': a change for each row; 'final': one row for each window or session, once it is closed, as SUPPRESS_UNTIL_CLOSE gives it",
     default="updates",
     default_text="'updates'",
 )
 AT_END = Option(
     "at_end",
     Choice(words=("hold", "emit")),
-    "with emit => 'final', in batch: what happens to windows that are open when the input ends",
+    "with emit => 'final', in batch: what happens to windows and sessions that are open when the input ends",
     default="hold",
     default_text="'hold'",
 )
@@ -65,7 +65,7 @@ REPORTS = Option(
     "output",
     Choice(words=("rows", "dropped", "all", "metrics", "explain")),
     "'rows': the changes; 'dropped': input rows that came late or have no time or key; 'all': every input row, with a reason where it was "
-    "dropped; 'metrics': counts; 'explain': every input row, and what it did to its window",
+    "dropped; 'metrics': counts; 'explain': every input row, and what it did to its window or session",
     default="rows",
     default_text="'rows'",
 )
@@ -160,7 +160,7 @@ def plan(
 
 def behind_the_result(frame: Frame, carried: Sequence[str]) -> list[str]:
     """Of the input's columns, those that only say which row was a window's last: in final rows they stand behind the result."""
-    first = {r.name for r in (*frame.keys, *frame.extras.get("clock_by", ()))}
+    first = {r.name for r in (*frame.keys, *frame.clocks)}
     return [name for name in carried if name not in first]
 
 
@@ -180,7 +180,7 @@ def _in_batch(call: Bound, changing: Changing) -> DataFrame:
     takes_part = frame.has_time & frame.has_key
     frame, stream_time = clocked(frame, takes_part)
     frame = frame.only(takes_part)
-    hashed = bool(identity) and (frame.in_time_order or not frame.extras.get("clock_by"))
+    hashed = bool(identity) and (frame.in_time_order or not frame.clocks)
     run = Sorted(changing.updates, tuple(identity), stream_time, not frame.several_clocks, HASH if hashed else "")
     rows = frame.by_key(identity, frame.sort(), [prefix(identity, stream_time, frame.time.type)] if hashed else [])
     taken = {name: named(name) for name in dict.fromkeys([*changing.needed, stream_time, *identity])}
@@ -236,7 +236,7 @@ def carried_columns(call: Bound, frame: Frame) -> tuple[list[str], list[str]]:
     """The input's columns that a change has: keys, clock_by and ORDER BY columns; and the latter alone. change_* columns are made anew."""
     ordered = [("ORDER BY", o.ref) for o in frame.order]
     roles: list[tuple[str, Ref]] = [("PARTITION BY", k) for k in frame.keys]
-    roles += [("`clock_by`", c) for c in frame.extras.get("clock_by", ())] + ordered
+    roles += [("`clock_by`", c) for c in frame.clocks] + ordered
     for role, ref in roles:
         refuse_unnamed(call, role, ref, frame.columns)
         must_travel(call, role, f"`{ref.text}`", ref.type, fix="Cast it in the TABLE argument.")
@@ -252,7 +252,7 @@ def fields_of(
     added = [T.StructField(b, kind) for b in bounds]
     added += [T.StructField(t.kernel.name, t.type) for t in typed]
     added += [T.StructField(CLOSE, kind, True, {GRACE_KEY: call["grace"]})]
-    added += [T.StructField("change_type", T.StringType()), T.StructField("change_time", kind), T.StructField("change_seq", T.LongType())]
+    added += [T.StructField(name, of) for name, of in zip(CHANGE, (T.StringType(), kind, T.LongType()), strict=True)]
     names = [*carried, *(f.name for f in added), *([EMIT_TIME, EMIT_REASON] if call["emit"] == "final" else [])]
     if twice := call.names.twice(names):
         where = ARGUMENT if call.names.among(twice[0], [t.kernel.name for t in typed]) else None

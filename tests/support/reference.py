@@ -63,16 +63,22 @@ def known(clock: int | None) -> int | None:
     return None if clock == BEFORE else clock
 
 
-def in_micro_batches(batches: Sequence[Sequence[Row]], order: Sequence[str], delay: int, step: int = 1) -> list[tuple[Row, int]]:
+def in_micro_batches(
+    batches: Sequence[Sequence[Row]], order: Sequence[str], delay: int, step: int = 1, calls: Sequence[Sequence[str]] = ()
+) -> list[tuple[Row, int]]:
     """C3 in a stream: each micro-batch runs under one watermark, the largest time of those before it less the delay, cut to `step`.
 
-    A watermark that is not above zero is none yet, as Spark has it.
+    A watermark that is not above zero is none yet, as Spark has it. C12: a row that takes no part does not move it, that is one with a null
+    time, or with a null in the first ORDER BY column. `calls` are the columns for which this holds, of each call in the query: Spark's
+    watermark is that of the call which is behind.
     """
-    largest, found = BEFORE, []
+    needed = [("t", *columns) for columns in calls or (order[:1],)]
+    largest, found = [BEFORE] * len(needed), []
     for rows in batches:
-        watermark = (largest - delay) // step * step
+        watermark = (min(largest) - delay) // step * step
         found += [(row, watermark if watermark > 0 else BEFORE) for row in in_processing_order(rows, order)]
-        largest = max([largest, *(r["t"] for r in rows if r["t"] is not None)])
+        for i, columns in enumerate(needed):
+            largest[i] = max([largest[i], *(r["t"] for r in rows if all(r[c] is not None for c in columns))])
     return found
 
 

@@ -16,6 +16,7 @@ from streamtime.sql.stream.meeting import Meeting
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.as_of_stream import AsOf
+from streamtime.udfs.state import LIVES_BY, Entries, Slices
 
 FIRST = {"a": -(1 << 62), "b": 1 << 62, "c": 1 << 62, None: 1 << 61}
 SECOND = {"a": 1, "b": 1, "c": 2, None: 0}
@@ -155,6 +156,33 @@ def test_state_keeps_the_newest_version_and_no_deletion() -> None:
     assert stream.counts["right_too_old_total"] == 0
     assert stream.run(table([row]), 106 * STEP) == []
     assert (stream.counts["right_too_old_total"], stream.held()) == (1, False)
+
+
+def test_what_is_dead_is_no_match_though_its_slice_lives() -> None:
+    """`b` and `c` share a bucket. All of `b` is dead, the newest a deletion; the newest of `c` lives for ever."""
+    stream = MeetingStream(Meeting("F", meetings(grace=0, retention=5 * STEP), KEYS, {}, "t"))
+    right = {"k": "b", "t": 10 * STEP, "right": True, "l": None, "r": 1, "gone": False, "version": 0}
+    left = right | {"t": 11 * STEP, "right": False, "r": None, "gone": None, "version": None}
+    stream.run(table([right, right | {"t": 12 * STEP, "r": 2, "gone": True}, right | {"k": "c", "r": 3}]), 0)
+    (found,) = stream.run(table([left | {"l": 1}]), 100 * STEP)
+    assert (found["l"], found["r"], found["expired"]) == (1, None, False)
+    assert [r["r"] for r in stream.run(table([left | {"l": 2, "k": "c"}]), 100 * STEP)] == [3]
+
+
+def test_what_is_dead_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    put, written = Slices.put, list[int]()
+
+    def counted(slices: Slices, entries: Entries, threshold: int) -> None:
+        assert (entries.matrix[LIVES_BY] >= threshold).all()
+        written.append(len(entries))
+        put(slices, entries, threshold)
+
+    monkeypatch.setattr(Slices, "put", counted)
+    stream = MeetingStream(Meeting("F", meetings(grace=0, retention=5 * STEP), KEYS, {}, "t"))
+    right = {"k": "c", "t": 0, "right": True, "l": None, "r": 1, "gone": False, "version": 0}
+    for i in range(100, 120):
+        stream.run(table([right | {"t": i * STEP, "r": i}]), (i - 1) * STEP)
+    assert max(written) == 8
 
 
 def test_the_clock_on_the_wall_lets_rows_go_and_stream_time_never_goes_back() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,12 @@ from streamtime.udfs.sessions.rules import FirstInSession
 from streamtime.udfs.stream_time import StreamTime, TimeBefore
 
 
-def some_rows(random_: random.Random, count: int, spread: int) -> list[reference.Row]:
-    """Small times and few keys, so that ties, equal times and boundaries come up often."""
+def some_rows(random_: random.Random, count: int, spread: int, places: Sequence[int] = (0,)) -> list[reference.Row]:
+    """Few times and few keys, so that ties, equal times and boundaries come up often."""
     return [
         {
             "k": random_.choice([None, "a", "b", "c", "d"]),
-            "t": random_.choice([None, *([random_.randint(-5, spread)] * 12)]),
+            "t": random_.choice([None, *([random_.randint(-5, spread) + random_.choice(places)] * 12)]),
             "off": random_.choice([None, i, i, random_.randint(0, 5)]),
             "p": random_.randint(0, 2),
             "id": i,
@@ -37,7 +38,9 @@ def some_rows(random_: random.Random, count: int, spread: int) -> list[reference
 @pytest.mark.parametrize("seed", range(400))
 def test_the_kernel_equals_the_slow_definition(seed: int) -> None:
     random_ = random.Random(seed)
-    rows = some_rows(random_, random_.randint(0, 40), random_.choice([10, 40]))
+    ends = [groups.LOWEST + 5, groups.HIGHEST - 40]  # of what a BIGINT holds
+    places = random_.choice([[0], [0], ends[:1], ends[1:], [*ends, 0]])
+    rows = some_rows(random_, random_.randint(0, 40), random_.choice([10, 40]), places)
     clock_by = random_.choice([[], ["p"], ["k"]])
     options = {
         "within": random_.choice([0, 1, 3, 10]),
@@ -78,6 +81,32 @@ def test_the_kernel_equals_the_slow_definition(seed: int) -> None:
     result = list(kernel.run(iter(cut(random_, columns))))
     got = [v for batch in result for v in batch.cast(pa.int64()).to_pylist()]
     assert got == [j.kept_time for j in expected], options
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_micro_batch_at_the_ends_of_a_bigint_equals_the_slow_definition(seed: int) -> None:
+    """All of one key, with state from the micro-batch before."""
+    random_ = random.Random(seed)
+    ends = [groups.LOWEST, groups.LOWEST + 3, groups.LOWEST + 9, 0, groups.HIGHEST - 9, groups.HIGHEST - 3, groups.HIGHEST]
+    rows = [{"k": "a", "t": random_.choice(ends), "off": random_.choice([None, 1]), "id": i} for i in range(random_.randint(2, 12))]
+    within, refresh = random_.choice([0, 3, 6, groups.HIGHEST]), random_.random() < 0.5
+    at_most = (
+        min(within + random_.choice([1, 6]), groups.HIGHEST) if refresh and within < groups.HIGHEST and random_.random() < 0.6 else None
+    )
+    offset = "off" if random_.random() < 0.4 else None
+    kernel = Deduplicate(within=within, refresh=refresh, at_most=at_most, offsets=2 if offset else 0)
+    cut_at, watermark = random_.randint(1, len(rows)), random_.choice([reference.BEFORE, 5000, groups.HIGHEST])
+    clocked = [(row, reference.BEFORE if i < cut_at else watermark) for i, row in enumerate(rows)]
+    owner, held, got = np.zeros(0, np.int64), np.zeros((kernel.width, 0), np.int64), list[int]()
+    for some, mark in ((rows[:cut_at], groups.LOWEST), (rows[cut_at:], groups.LOWEST if watermark == reference.BEFORE else watermark)):
+        alive = held[0] >= kernel.threshold(mark)
+        offsets = [pa.array([r["off"] for r in some], pa.int64())] * kernel.offsets
+        columns = [pa.array([r["t"] for r in some], MOMENT), *offsets]
+        step = kernel.step(np.zeros(len(some), np.int64), columns, owner[alive], held[:, alive], mark)
+        got += step.reasons.tolist()
+        owner, held = (step.groups, step.entries) if len(step.groups) else (owner[alive], held[:, alive])
+    judged = reference.deduplicate([], within=within, refresh=refresh, at_most=at_most, offset=offset, clocked=clocked)
+    assert got == [int(j.reason == "duplicate") for j in judged], (within, refresh, at_most, offset)
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])

@@ -76,6 +76,30 @@ def encoded(rows: pa.RecordBatch | pa.Table) -> bytes:
     return written
 
 
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
+
+
+def in_utc(rows: Rows) -> Rows:
+    """Rows whose moments are said to be of UTC. They stay as they are: Spark says the session's zone, which may be another at a restart."""
+    schema = pa.schema([f.with_type(_in_utc(f.type)) for f in rows.schema], rows.schema.metadata)
+    if schema.equals(rows.schema):
+        return rows
+    columns = [column.cast(kind) if column.type != kind else column for column, kind in zip(rows.columns, schema.types, strict=True)]
+    return type(rows).from_arrays(columns, schema=schema)
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_in_utc(f.type)) for f in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(*(f.with_type(_in_utc(f.type)) for f in (kind.key_field, kind.item_field)), kind.keys_sorted)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return (pa.list_ if pa.types.is_list(kind) else pa.large_list)(kind.value_field.with_type(_in_utc(kind.value_type)))
+    return kind
+
+
 def only(table: pa.Table) -> pa.RecordBatch:
     """The table as one batch. Raises OverflowError where a column has more text or bytes than one batch can hold: 2 GB."""
     first, *more = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]

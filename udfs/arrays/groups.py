@@ -213,7 +213,7 @@ def search(group: Ints, values: Ints, targets: Ints) -> Ints:
     low, high = int(values.min()), int(values.max())
     width = high - low + 2
     if width * (int(group[-1]) + 1) < HIGHEST:
-        capped = np.minimum(np.maximum(targets, low - 1), high) - low
+        capped = np.where(targets < low, -1, np.minimum(np.maximum(targets, low), high) - low)  # below the smallest number there is none
         places: Ints = np.searchsorted(group * width + (values - low), group * width + capped, side="right")
         return places
     distinct = np.unique(values)  # too wide for one number: use ranks in place of values

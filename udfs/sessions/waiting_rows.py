@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,10 @@ class SessionRows:
     def threshold(self, stream_time: int) -> int:
         """A session that ends before this is closed [W3]."""
         return int(of_sessions(self.gap, self.grace).closed_before(stream_time))
+
+    def held_columns(self, columns: Sequence[str]) -> Sequence[str]:
+        """All of them."""
+        return columns
 
     def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch of a stream (`streamtime.udfs.state.Holder`)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,10 @@ class BoundedBuffer(StreamBuffer):
         """When a row is due, its place, its arrival, whether it is a deletion, its bytes."""
         return 5
 
+    def held_columns(self, columns: Sequence[str]) -> Sequence[str]:
+        """Those that come out, the event time and the keys."""
+        return list(dict.fromkeys([*self.columns, self.time, *self.keys]))
+
     def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch: rows are buffered, decided, held against the bounds, and what is due or too much leaves."""
         now = int(stream_times[0])
@@ -58,7 +63,7 @@ class BoundedBuffer(StreamBuffer):
             due = np.full(len(place), LOWEST)  # without a wait nothing waits, however far the watermark is behind
         deleted = groups.as_flags(one(rows, self.deleted)) if self.deleted is not None else np.zeros(len(place), bool)
         numbers = np.stack([due, place, np.full(len(place), now), deleted.astype(np.int64), groups.as_ints(one(rows, self.size))])
-        rows = rows.select(list(dict.fromkeys([*self.columns, self.time, *self.keys])))
+        rows = rows.select(self.held_columns(rows.schema.names))
         if held.payload is not None and len(held):
             rows, numbers = pa.concat_tables([pa.Table.from_batches([held.payload]), rows]), np.concatenate((held.matrix, numbers), axis=1)
         return rows.combine_chunks(), numbers

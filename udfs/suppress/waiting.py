@@ -7,6 +7,7 @@ when its key has a place, the stream time at which the row came, and whether it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,10 @@ class StreamBuffer:
         """A row is due when stream time reaches its time."""
         return stream_time + 1
 
+    def held_columns(self, columns: Sequence[str]) -> Sequence[str]:
+        """Those that come out, and the event time."""
+        return list(dict.fromkeys([*self.columns, self.time]))
+
     def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch: each row passes, is held, or is replaced by the next of its key; what was held of these keys is replaced."""
         length, now = len(group), int(stream_times[0])
@@ -78,7 +83,7 @@ class StreamBuffer:
         stays, replaced = last & ~passes, ~last & ~passes
         leaves = last & passes & np.isin(group, owner)  # nothing is held of its key any more
         numbers = np.stack([np.where(leaves, LOWEST, due), place, np.full(length, now), deleted])[:, stays | leaves].astype(np.int64)
-        payload = rows.filter(pa.array(stays | leaves)).select(list(dict.fromkeys([*self.columns, self.time])))
+        payload = rows.filter(pa.array(stays | leaves)).select(self.held_columns(rows.schema.names))
         at_once = np.full(int(passes.sum()), now)
         drops = self.until.dropped(deleted[passes], at_once, due[passes])
         out = [self._let_go(rows.filter(pa.array(passes)), drops, at_once, now)]

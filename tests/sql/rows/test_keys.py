@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 from support.micro_batches import Handle, Times, plan, table
 from support.streams import Source, at
 
-from streamtime.sql.stream.buckets import STATE, STATE_FORM, Judge, StateError
+from streamtime.sql.stream.buckets import STATE, STATE_FORM, Judge
+from streamtime.sql.stream.checkpoint import StateError
 from streamtime.sql.syntax.text import one_to_one
 from streamtime.udfs import keys
 from streamtime.udfs.deduplicate import Deduplicate

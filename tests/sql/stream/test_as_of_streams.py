@@ -90,19 +90,20 @@ def test_commits_of_a_table_are_not_for_streams(spark: SparkSession, schema: str
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 def test_a_stream_cut_anyhow_joins_as_batch_does(spark: SparkSession, schema: str, source: Source, direction: str) -> None:
     random_ = random.Random(direction)
-    table, exact, ties = prices(spark, schema), random_.random() < 0.5, random_.choice(["last", "first"])
+    table, ties = prices(spark, schema), random_.choice(["last", "first"])
     right = [{"k": random_.choice("abc"), "t": random_.randint(0, 30) * SECOND, "gone": random_.random() < 0.2, "b": i} for i in range(40)]
     add(spark, table, *[(r["k"], at(r["t"] / SECOND), r["gone"], r["b"]) for r in right])
     left = [{"k": random_.choice([None, *"abcabc"]), "t": random_.choice([None, *range(31)]), "o": i, "a": 0} for i in range(60)]
     for cut in range(0, 60, 20):
         source.add([(r["k"], None if r["t"] is None else at(r["t"]), r["o"], 0) for r in left[cut : cut + 20]])
-    options = f", direction => '{direction}', allow_exact => {exact}, ties => '{ties}', deleted => 'gone', tolerance => INTERVAL 5 SECONDS"
+    options = f", direction => '{direction}', ties => '{ties}', deleted => 'gone', tolerance => INTERVAL 5 SECONDS, output => 'all'"
     rows = [r | {"t": None if r["t"] is None else r["t"] * SECOND} for r in left]
-    found = slow.as_of_join(rows, right, direction=direction, exact=exact, ties=ties, tolerance=5 * SECOND)
-    expected = Counter((j.row["o"], j.match["b"] if j.match else None, j.reason) for j in found)
-    assert (
-        Counter((r.id, r.price, r.reason) for r in source.run(CALL.format(table=table, options=options + ", output => 'all'"))) == expected
-    )
+    calls, expected = list[str](), Counter[Any]()
+    for exact in (True, False):
+        calls.append(CALL.format(table=table, options=f"{options}, allow_exact => {exact}").replace("*", f"{exact} AS exact, *"))
+        found = slow.as_of_join(rows, right, direction=direction, exact=exact, ties=ties, tolerance=5 * SECOND)
+        expected.update((exact, j.row["o"], j.match["b"] if j.match else None, j.reason) for j in found)
+    assert Counter((r.exact, r.id, r.price, r.reason) for r in source.run(" UNION ALL ".join(calls))) == expected
 
 
 @pytest.mark.parametrize(

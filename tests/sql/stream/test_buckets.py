@@ -24,8 +24,9 @@ from support.micro_batches import KEYS, MOMENT, STEP, Stream, moment, plan, some
 
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.frame import LEFT_OUT
-from streamtime.sql.stream import buckets, meeting, packing
+from streamtime.sql.stream import buckets, checkpoint, meeting, packing
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME
+from streamtime.sql.stream.checkpoint import StateError
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.ordering import By, ordinals, sorted_rows
@@ -131,9 +132,7 @@ def test_state_is_refused_when_an_option_changed_and_the_error_says_which() -> N
     stream = Stream(plan(Deduplicate(within=10 * STEP), results=("kept",), options={"within": "0:00:10", "refresh": "false"}))
     stream.run(table([{"k": "a", "t": 0, "id": 0}]), 0)
     stream.plan = plan(Deduplicate(within=20 * STEP), results=("kept",), options={"within": "0:00:20", "refresh": "false"})
-    with pytest.raises(
-        buckets.StateError, match=r"F: the query's checkpoint was written with other options: within was 0:00:10 and is 0:00:20\."
-    ):
+    with pytest.raises(StateError, match=r"F: the query's checkpoint was written with other options: within was 0:00:10 and is 0:00:20\."):
         stream.run(table([{"k": "a", "t": 0, "id": 0}]), 0)
 
 
@@ -158,7 +157,7 @@ def test_each_row_is_in_the_bucket_of_its_keys_upper_bits_and_the_first_blob_say
 
 def test_what_runs_on_workers_needs_no_package_of_ours() -> None:
     """A blob of rows is made where `streamtime` cannot be imported."""
-    kernels.ship_by_value(packing, buckets, meeting)
+    kernels.ship_by_value(packing, checkpoint, buckets, meeting)
     judge = buckets.Judge(plan(Deduplicate(within=10 * STEP), results=("kept",)))
     blobs = [cloudpickle.dumps(made) for made in (packing.packer(16), packing.unpack, judge)]
     script = (
@@ -177,7 +176,7 @@ def test_a_checkpoint_of_another_form_is_refused_though_the_number_of_buckets_is
     stream = Stream(plan(Deduplicate(within=10 * STEP), results=("kept",)))
     stream.count(256)
     stream.plan = plan(Deduplicate(within=10 * STEP), results=("kept",), options={buckets.STATE: buckets.STATE_FORM})
-    with pytest.raises(buckets.StateError, match=r"F: the query's checkpoint was written by another version of streamtime"):
+    with pytest.raises(StateError, match=r"F: the query's checkpoint was written by another version of streamtime"):
         stream.count(256)
 
 
@@ -186,7 +185,7 @@ def test_a_checkpoint_with_another_number_of_buckets_is_refused_with_what_to_say
     stream.count(256)
     stream.count(256)
     with pytest.raises(
-        buckets.StateError, match=r"F: the query's checkpoint was written with 256 buckets of keys, and this run has 1024\. Run SET s"
+        StateError, match=r"F: the query's checkpoint was written with 256 buckets of keys, and this run has 1024\. Run SET s"
     ):
         stream.count(1024)
 

@@ -28,14 +28,24 @@ def micro_batches() -> Batches:
         nasty.scenarios(63, 5, moments=(*old, *new[:7])),
         nasty.scenarios(64, 6, moments=new[5:]),
         nasty.scenarios(65, 8, moments=nasty.ENDS[-3:], high=HIGHEST),
-        [dict.fromkeys(COLUMNS) | {"k": "far", "t": HIGHEST, "v": 1}],
+        [dict.fromkeys(COLUMNS) | {"k": "far", "t": HIGHEST, "u": HIGHEST, "v": 1, "d": 1.0}],
     ]
     numbers = itertools.count()
     return [[{c: next(numbers) if c == "id" else r[c] for c in COLUMNS} for r in part] for part in parts]
 
 
+CALLS = [
+    ["v"],
+    ["id"],
+    ["d"],
+    ["id", "u"],
+    ["v", "k"],
+    ["id", "d"],
+]  # where a null takes a row out: the first ORDER BY column, a close, keys
+
+
 def clocked(batches: Batches, order: list[str]) -> list[tuple[nasty.Row, int]]:
-    return reference.in_micro_batches([nasty.meant(b) for b in batches], order, 0, 1000)
+    return reference.in_micro_batches([nasty.meant(b) for b in batches], order, 0, 1000, CALLS)
 
 
 def suppressed(batches: Batches, order: list[str], **options: Any) -> Counter[Any]:

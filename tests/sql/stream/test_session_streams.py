@@ -23,7 +23,7 @@ def test_rows_leave_with_final_bounds_and_late_ones_are_reported(source: Source)
     """All calls in one query."""
     random_ = random.Random("calls")
     batches = [*random_batches(random_, 8), [FAR], [FAR | {"id": 1001}]]
-    clocked = reference.in_micro_batches(batches, ["id"], 0, 1000)
+    clocked = reference.in_micro_batches(batches, ["id"], 0, 1000, [["k"]])
     told = [CALL.format(f"{options}, output => 'all', name => 'm{i}'") for i, options in enumerate(GRACES)]
     rows = replay(
         source, batches, " UNION ALL ".join(t.replace("SELECT *", f"SELECT {i} AS call, *", 1) for i, t in enumerate(told)), random_
@@ -73,10 +73,10 @@ def test_what_is_late_and_what_each_row_did_is_said_at_once(source: Source) -> N
 
 
 def test_dropped_rows_alone(source: Source) -> None:
-    source.add([("a", at(0), 1, 0), ("b", at(100), 2, 0)])
+    source.add([("a", at(0), 1, 0), ("b", at(100), 2, 0), (None, at(900), 6, 0)])  # which does not move stream time (C12)
     source.add([("a", at(5), 3, 0), (None, at(99), 4, 0), ("b", at(101), 5, 0)])
     rows = source.run(CALL.format(", grace => INTERVAL 1 SECOND, output => 'dropped'"))
-    assert {(r.id, r.reason, r.lateness) for r in rows} == {(3, "late", 95.0), (4, "null_key", 1.0)}
+    assert {(r.id, r.reason, r.lateness) for r in rows} == {(3, "late", 95.0), (4, "null_key", 1.0), (6, "null_key", None)}
     assert rows[0].asDict().keys() == {"k", "ts", "id", "off", "reason", "stream_time", "lateness"}
 
 

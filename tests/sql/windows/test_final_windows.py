@@ -270,7 +270,7 @@ def test_on_a_stream_from_year_1_to_the_last_microsecond(spark: SparkSession, tm
     source = Far(spark, tmp_path, "k STRING, ts TIMESTAMP, id INT, v INT")
     for rows in batches:
         source.add([(r["k"], r["t"], r["id"], r["v"]) for r in rows])
-    clocked = reference.in_micro_batches(batches, ["id"], 0, 1000)
+    clocked = reference.in_micro_batches(batches, ["id"], 0, 1000, [["k"]])
     watermarks = sorted({clock for _, clock in clocked} | {nasty.HIGHEST // 1000 * 1000})
     given, by = "TABLE(events) PARTITION BY k ORDER BY id, time => 'ts'", f"grace => {interval(SECOND)}"
     texts, wanted = [], Counter[Any]()

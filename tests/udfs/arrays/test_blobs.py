@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from streamtime.udfs import keys as keys_
-from streamtime.udfs.arrays.blobs import Packer, ahead, encoded, only
+from streamtime.udfs.arrays.blobs import Packer, ahead, encoded, in_utc, only
 
 
 def test_items_come_in_order_each_once() -> None:
@@ -135,3 +135,17 @@ def test_a_table_without_rows_is_one_batch_without_rows() -> None:
     empty = pa.table({"n": pa.array([], pa.int64()), "text": pa.array([], pa.string())})
     assert only(empty).num_rows == 0
     assert only(empty).schema == empty.schema
+
+
+def test_moments_of_any_zone_are_those_of_utc_however_deep_they_lie() -> None:
+    def kinds(zone: str) -> pa.Schema:
+        moment = pa.timestamp("us", zone)
+        fields = {"t": moment, "s": pa.struct([("a", moment), ("b", pa.int32())]), "l": pa.list_(moment), "m": pa.map_(pa.string(), moment)}
+        return pa.schema({"n": pa.timestamp("us")} | fields | {"ls": pa.list_(pa.struct([("a", moment)]))})
+
+    row = {"n": 1, "t": 2, "s": {"a": 3, "b": 4}, "l": [5, None], "m": [("x", 6)], "ls": [{"a": 7}, None]}
+    here, there = (pa.Table.from_pylist([row, dict.fromkeys(row)], kinds(zone)) for zone in ("Europe/Berlin", "UTC"))
+    assert in_utc(here).schema == there.schema
+    assert in_utc(here).equals(there)
+    assert in_utc(here.to_batches()[0]).equals(there.to_batches()[0])
+    assert in_utc(there) is there

@@ -17,6 +17,7 @@ from support.reference_suppress import Full
 from support.reference_suppress import Suppress as Reference
 
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME, Holding
+from streamtime.sql.stream.checkpoint import StateError
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.ordering import By
@@ -144,6 +145,55 @@ def test_the_latest_time_of_day_is_kept_though_nothing_is_held() -> None:
     row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 20 * STEP, "deleted": False, "id": 1}
     assert [moment(r["at"]) for r in stream.run(table([row]), 100 * STEP)] == [100 * STEP]
     assert [moment(r["at"]) for r in stream.run(table([row]), 30 * STEP)] == [100 * STEP]
+
+
+def zoned(rows: pa.Table, zone: str) -> pa.Table:
+    """As Spark sends them, whose moments have the session's time zone."""
+    kinds = {"t": pa.timestamp("us", zone), "close": pa.timestamp("us", zone)}
+    return rows.cast(pa.schema([f.with_type(kinds.get(f.name, f.type)) for f in rows.schema]))
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_restart_in_a_session_of_another_time_zone_changes_nothing(bounded: bool) -> None:
+    random_ = random.Random(7)
+    batches = [table(rows) for rows in [*(rows for _ in range(3) for rows in some_stream(random_)), []]]
+    holder = StreamBuffer(Until(wait=5 * STEP), "t", COLUMNS, REASON, STREAM_TIME, "at", "why", "deleted", "all")
+    if bounded:
+        holder = BoundedBuffer(**vars(holder), function="F", keys=("k",), size="id", bounds=Bounds(3, None, "emit_early"))
+        batches = [b.drop_columns([KEY_HASH, *KEYS]).append_column(KEY_HASH, pa.array([0] * len(b), pa.int64())) for b in batches]
+    results = (("at", pa.timestamp("us", "UTC")), ("why", pa.string()))
+    keys = () if bounded else KEYS
+    plan = Holding("F", holder, keys, {}, "t", (By("id"),), (), ("null_time",), results, "all", columns=COLUMNS)
+    held, moved = HoldingStream(plan), HoldingStream(plan)
+    zones = ["UTC", "Europe/Berlin", "America/New_York", "+03:00"]
+    for number, rows in enumerate(batches):
+        assert moved.run(zoned(rows, zones[number % 4]), number * STEP) == held.run(zoned(rows, "UTC"), number * STEP)
+    assert held.counts["suppression_emit_total"] > 10
+
+
+def test_held_rows_of_other_columns_are_an_error_that_names_them_and_those_in_another_order_are_not() -> None:
+    def stream(columns: tuple[str, ...], before: HoldingStream | None = None) -> HoldingStream:
+        holder = StreamBuffer(Until(wait=5 * STEP), "t", columns, REASON, STREAM_TIME, "at", "why")
+        made = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", columns=columns))
+        made.handles = made.handles if before is None else before.handles
+        return made
+
+    row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 7, "deleted": False, "id": 1}
+    first = stream(COLUMNS)
+    assert first.run(table([row]), 0) == []
+    other = table([row | {"id": 2}])
+    wider = other.append_column("more", pa.array([1], pa.int32()))
+    for rows, columns, said in (
+        (other.drop_columns(["deleted"]), ("k", "t", "close", "id"), "deleted was boolean and is not given"),
+        (wider, (*COLUMNS, "more"), "more was not given and is int"),
+        (other.set_column(4, "id", pa.array(["2"])), COLUMNS, "id was bigint and is string"),
+        (None, (*COLUMNS, "more"), "more was not given and is there"),
+    ):
+        with pytest.raises(StateError, match=f"F: the query's checkpoint was written with other columns: {said}. Go back to what it was"):
+            stream(columns, first).run(table([]) if rows is None else rows, 100 * STEP)
+    (got,) = stream(("id", "close", "t", "k", "deleted"), first).run(table([]), 100 * STEP)
+    assert list(got) == ["id", "close", "t", "k", "deleted", "at", "why"]
+    assert (got["id"], moment(got["close"]), got["k"]) == (1, 7, "a")
 
 
 @pytest.mark.parametrize("seed", range(160))
