@@ -62,10 +62,10 @@ def shape(call: Bound, schema: T.StructType, bounds: tuple[str, str], kind: T.Da
     """What the result looks like. Raises CallError for what a UDTF cannot know before it runs."""
     keys = [argument_of(call, schema, "PARTITION BY", k.text) for k in call.keys]
     order = [SimpleNamespace(ref=argument_of(call, schema, "ORDER BY", o.expression.text)) for o in call.order]
-    extras = {"clock_by": [argument_of(call, schema, "`clock_by`", c) for c in call["clock_by"] or ()]}
+    clocks = tuple(argument_of(call, schema, "`clock_by`", c) for c in call["clock_by"] or ())
     columns = [_named(f.name, f.dataType, f.name) for f in schema]
     time = _named("", kind or T.TimestampType(), call["time"] or "")
-    frame = cast("Frame", SimpleNamespace(columns=columns, keys=keys, order=order, time=time, extras=extras))
+    frame = cast("Frame", SimpleNamespace(columns=columns, keys=keys, order=order, time=time, clocks=clocks))
     names, ordered = carried_columns(call, frame)
     totals, arguments = [], []
     for number, one in enumerate(parse(call)):
