@@ -97,7 +97,8 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
 def partitions_for(cores: int | str) -> int:
     """How many partitions a shuffle has: a task for each core. Few, where there are few cores: small data is quick then."""
     count = re.match(r"\d+", str(cores))
-    return max(4, int(count[0]) if count else os.cpu_count() or 1)
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(4, int(count[0]) if count else here)
 
 
 def lasting(warehouse: Path) -> dict[str, str]:

@@ -293,7 +293,8 @@ class Sweep:
     def failed(self, number: int, name: str, text: str) -> None:
         print(f"FAILED {number} {name}: {text}", flush=True)
         with (self.folder / "failed").open("a") as file:
-            file.write(json.dumps({"commit": number, "table": name, "text": " ".join(text.split())[:600]}) + "\n")
+            text = " ".join(text.replace(f"{Path(__file__).parents[1]}/", "").split())[:600]
+            file.write(json.dumps({"commit": number, "table": name, "text": text}) + "\n")
         self.spark.sql(f"DROP TABLE IF EXISTS {SCHEMA}.m_{name}")
         self.waiting.setdefault(name, -1)
 

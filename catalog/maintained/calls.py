@@ -33,9 +33,10 @@ class CallReader:
         self.withs: list[With] = list(self.statement.withs())
 
     def is_cte(self, table: exp.Table) -> bool:
-        """Whether a name is that of a CTE which can be seen there: a CTE does not see itself, nor those behind it."""
+        """Whether a name is that of a CTE which can be seen there: a CTE does not see itself, unless RECURSIVE, nor those behind it."""
         name, at = table.name.lower(), table.this.meta["start"]
-        seen = [d for w in self.withs if w.head[0] < at < w.end for d in w.definitions if d.span[1] <= at]
+        around = [(w, self.text[slice(*w.head)].upper().endswith("RECURSIVE")) for w in self.withs if w.head[0] < at < w.end]
+        seen = [d for w, itself in around for d in w.definitions if d.span[0 if itself else 1] <= at]
         return not table.args.get("db") and any(d.name.lower() == name for d in seen)
 
     def node(self, spans: Sequence[Span]) -> Node:

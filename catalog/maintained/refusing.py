@@ -83,8 +83,9 @@ def refuse_functions(spark: SparkSession, source: Source) -> None:
 def may_pass(error: Exception) -> bool:
     """Whether all may be computed anew where what changed is an error: of values that the query leaves out, of what logs have lost, or of
     queries that were made of this one, which Spark has understood."""
-    lost = isinstance(error, PySparkException) and (error.getCondition() or "").startswith(LOST)
-    return lost or isinstance(error, (*OF_VALUES, AnalysisException))
+    condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
+    of_spark = isinstance(error, AnalysisException) and not condition.startswith("DELTA_")
+    return condition.startswith(LOST) or of_spark or isinstance(error, OF_VALUES)
 
 
 def refuse_other_rows(table: exp.Table) -> None:

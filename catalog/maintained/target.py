@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -98,7 +98,11 @@ class Target:
         """Whether columns were changed in what is said of them alone, as dbt does after each run; by what they were at a commit."""
         if operation != "CHANGE COLUMN":
             return False
-        before, now = self.asking.read.option("versionAsOf", version).table(self.name), self.asking.table(self.name)
+        now = self.asking.table(self.name)
+        try:
+            before = self.asking.read.option("versionAsOf", version).table(self.name)
+        except AnalysisException:  # nobody knows any more
+            return False
         return bool(before.schema.simpleString() == now.schema.simpleString())
 
     def rows(self) -> DataFrame:

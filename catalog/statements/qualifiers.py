@@ -100,9 +100,25 @@ def alias(statement: Statement, call: Call) -> str | None:
     if not begins or statement.word(after) in ("TABLESAMPLE", "WITH", "WATERMARK"):
         return None
     beside_it = beside(statement, begins[-1], end)
-    if (None, call.span) not in beside_it or any(name and name.lower() == names[0].lower() for name, _ in beside_it):
+    named = [*beside_it, *(of for at in _around(statement, around) for of in _of_level(statement, at))]  # what a subquery may mean
+    if (None, call.span) not in beside_it or any(name and name.lower() == names[0].lower() for name, _ in named):
         return None
     return names[0] if any(_qualifies(statement, i, names[0], call) for i in range(start, end)) else None
+
+
+def _around(statement: Statement, opening: int | None) -> Iterator[int | None]:
+    """The parentheses around a pair of them, from the inside; None: the statement itself."""
+    while opening is not None:
+        opening = statement.around[opening]
+        yield opening
+
+
+def _of_level(statement: Statement, opening: int | None) -> Iterator[tuple[str | None, Span]]:
+    """The relations of each FROM right within these parentheses."""
+    start, end = (0, len(statement.tokens)) if opening is None else (opening + 1, statement.closing[opening])
+    for i in statement.level(start, end):
+        if _begins_from(statement, i):
+            yield from beside(statement, i, end)
 
 
 def _qualifies(statement: Statement, i: int, table: str, call: Call) -> bool:
@@ -119,7 +135,9 @@ def own_stars(statement: Statement, call: Call, table: str, given: DataFrame, ma
     start, end = (0, len(statement.tokens)) if around is None else (around + 1, statement.closing[around])
     selects = [i for i in statement.level(start, first) if statement.word(i) == "SELECT"]
     written = set(_expressions(statement, selects[-1] + 1, end, call)) if selects else set()
-    stars = [i for i in range(start, end) if _qualifies(statement, i, table, call) and statement.word(i + 2) == "*"]
+    ends = next((i for i in statement.level(first, end) if statement.word(i) == "SELECT"), end)  # that of a UNION
+    begins = selects[-1] if selects else start
+    stars = [i for i in range(begins, ends) if _qualifies(statement, i, table, call) and statement.word(i + 2) == "*"]
     if not stars or given.columns == made.columns:
         return {}
     for i in stars:

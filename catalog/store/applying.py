@@ -92,7 +92,8 @@ def apply_changes(
     if is_remote(spark):
         raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
     applier = _Applier(spark, target, changes, _listed(keys), _listed(sequence_by), deleted, scd)
-    named = f"{app_id}:{batch_id}" if ":" not in app_id else json.dumps([app_id, str(batch_id)])  # else two may have one name
+    # with another colon, two batches of two applications could have one name
+    named = f"{app_id}:{batch_id}" if ":" not in str(batch_id) else json.dumps([app_id, str(batch_id)])
     return applier.applied(None if batch_id is None else (named, 0))
 
 
@@ -344,13 +345,15 @@ def _numbers(*fields: T.StructField) -> bool:
 
 
 def _narrower(kept: T.DataType, wanted: T.DataType) -> bool:
-    """Whether numbers of one type may not fit, all of which fit into the other."""
+    """Whether some numbers of the other type do not fit into this one, and Delta knows how to make it wider."""
     if isinstance(kept, T.IntegralType) and isinstance(wanted, T.IntegralType):
         return INTEGERS.index(type(kept)) < INTEGERS.index(type(wanted))
     if isinstance(kept, T.DecimalType) and isinstance(wanted, T.DecimalType):
         more = wanted.precision - kept.precision, wanted.scale - kept.scale
         return more != (0, 0) and more[0] >= more[1] >= 0
-    return isinstance(kept, T.IntegralType | T.FloatType) and isinstance(wanted, T.FractionalType) and type(kept) is not type(wanted)
+    if isinstance(kept, T.IntegralType) and isinstance(wanted, T.DecimalType):
+        return wanted.precision - wanted.scale >= (20 if isinstance(kept, T.LongType) else 10)
+    return isinstance(wanted, T.DoubleType) and isinstance(kept, T.FloatType | T.ByteType | T.ShortType | T.IntegerType)
 
 
 def _cuts(given: T.DataType, kept: T.DataType) -> bool:

@@ -66,7 +66,8 @@ def watermarked(call: Bound, frame: Frame, moves: Column | None = None) -> DataF
         fix = "Spark wants one watermark only: leave out one of the two."
         raise call.refuse("`watermark`", f"the input has a watermark already{_on(own, frame)}", fix)
     is_timestamp = isinstance(frame.time.type, T.TimestampType)
-    if own and not is_timestamp and WATERMARKED not in own:
+    behind_a_call = any(WATERMARKED_BELOW in f.metadata for f in frame.df.schema.fields)
+    if own and not is_timestamp and WATERMARKED not in own and not behind_a_call:
         fix = "Leave the input's watermark out, and say watermark => INTERVAL .. here."
         raise call.refuse("`time`", f"the input's watermark is a TIMESTAMP (`{own[0]}`), the event time is not (`{frame.time.text}`)", fix)
     if own:

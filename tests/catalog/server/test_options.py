@@ -166,7 +166,7 @@ def test_what_conf_says_adds_to_paths_and_goes_before_the_rest(tmp_path: Path) -
     assert unknown["spark.sql.shuffle.partitions"] == "200"  # a cluster with who knows how many cores
     assert "spark.sql.shuffle.partitions" not in made | here
     assert [partitions_for(cores) for cores in ("16", "2", 64, "32,2")] == [16, 4, 64, 32]
-    assert partitions_for("*") == max(4, os.cpu_count() or 1)
+    assert 4 <= partitions_for("*") <= max(4, os.cpu_count() or 1)
     assert not here.keys() & {
         "spark.master",
         "spark.cores.max",

@@ -211,6 +211,8 @@ def test_around_a_join_a_star_shows_the_columns_and_not_the_tables(text: str, ma
         ("SELECT v FROM {}", None),
         ("SELECT t.v FROM {} AS d", None),
         ("SELECT t.v FROM {} JOIN t USING (k)", None),  # it is that one's
+        ("SELECT (SELECT max(v) FROM {} WHERE k = t.k) FROM t", None),  # it is the outer one's
+        ("SELECT (SELECT max(v) FROM {} WHERE k = t.k) FROM u", "t"),
         ("SELECT t.v FROM {} TABLESAMPLE (3 ROWS)", None),  # an alias stands behind that
         ("MERGE INTO t USING {} ON t.k = k WHEN MATCHED THEN DELETE", None),
     ],
