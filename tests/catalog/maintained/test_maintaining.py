@@ -12,13 +12,13 @@ from typing import Any
 from urllib.parse import urlparse
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from support import maintained as cases
 
 import streamtime
 from streamtime import CallError
-from streamtime.maintained import command, costs, maintaining, snapshots
+from streamtime.maintained import command, costs, maintaining, refusing, snapshots
 from streamtime.maintained import target as target_
 from streamtime.maintained.receipt import Last, Receipt, said, written
 from streamtime.maintained.target import Target
@@ -494,6 +494,15 @@ def test_tables_that_change_seldom_are_read_as_they_were_and_what_is_lost_is_com
     done = streamtime.maintain(spark, f"{schema}.m", text, shadow=True)
     assert (done.way, done.shadow) == ("full", 0)
     assert "What changed cannot be computed by itself: [DELTA_MISSING_CHANGE_DATA] its files are gone" in done.why
+
+
+def test_errors_of_queries_that_were_made_of_the_users_make_all_anew_and_those_of_writing_do_not() -> None:
+    class Said(AnalysisException):
+        def getCondition(self) -> str:
+            return str(self)
+
+    said = {word: refusing.may_pass(Said(word)) for word in ("UNRESOLVED_COLUMN", "DELTA_VERSION_NOT_FOUND", "DELTA_CONCURRENT_APPEND")}
+    assert said == {"UNRESOLVED_COLUMN": True, "DELTA_VERSION_NOT_FOUND": True, "DELTA_CONCURRENT_APPEND": False}
 
 
 def test_other_rules_make_all_anew_but_none_that_a_run_before_did_not_note(

@@ -222,6 +222,8 @@ def test_a_second_watermark_is_refused_before_spark_refuses_it(spark: SparkSessi
         spark.sql(f"SELECT * FROM {CALL.format(marked, ', watermark => INTERVAL 1 SECOND')}")
     with pytest.raises(AnalysisException, match=r"the input's watermark is a TIMESTAMP \(`ts`\), the event time is not \(`day`\)"):
         spark.sql(f"SELECT * FROM DEDUPLICATE(TABLE({marked}) PARTITION BY k ORDER BY day, within => INTERVAL 1 DAY)")
+    behind_a_call = f"SELECT *, CAST(ts AS TIMESTAMP_NTZ) AS local FROM {CALL.format('marked', '')}"  # which judged by that watermark
+    spark.sql(f"SELECT * FROM DEDUPLICATE(TABLE({behind_a_call}) PARTITION BY k ORDER BY local, within => INTERVAL 1 DAY)")
 
 
 def test_marks_that_a_table_stored_are_no_watermark(spark: SparkSession, schema: str, source: Source) -> None:
