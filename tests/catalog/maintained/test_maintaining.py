@@ -499,7 +499,7 @@ def test_tables_that_change_seldom_are_read_as_they_were_and_what_is_lost_is_com
 def test_errors_of_queries_that_were_made_of_the_users_make_all_anew_and_those_of_writing_do_not() -> None:
     class Said(AnalysisException):
         def getCondition(self) -> str:
-            return str(self)
+            return str(self.args[0])
 
     said = {word: refusing.may_pass(Said(word)) for word in ("UNRESOLVED_COLUMN", "DELTA_VERSION_NOT_FOUND", "DELTA_CONCURRENT_APPEND")}
     assert said == {"UNRESOLVED_COLUMN": True, "DELTA_VERSION_NOT_FOUND": True, "DELTA_CONCURRENT_APPEND": False}
