@@ -272,9 +272,10 @@ def session_updates(
         gap: the largest distance between neighbours in a session, included.
         grace: how long past its end and `gap` a session still accepts rows. Default: timedelta(0).
         aggregates: what to compute, each with AS and a name: count, sum, avg, min, max, first, last, collect_list.
-        emit: 'updates': a change for each row; 'final': one row for each window, once it is closed, as
+        emit: 'updates': a change for each row; 'final': one row for each window or session, once it is closed, as
             suppress_until_close gives it. Default: 'updates'.
-        at_end: with emit="final", in batch: what happens to windows that are open when the input ends. Default: 'hold'.
+        at_end: with emit="final", in batch: what happens to windows and sessions that are open when the input ends.
+            Default: 'hold'.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one
             clock for the whole input.
@@ -282,7 +283,7 @@ def session_updates(
             batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': the changes; 'dropped': input rows that came late or have no time or key; 'all': every input
             row, with a reason where it was dropped; 'metrics': counts; 'explain': every input row, and what it did to
-            its window. Default: 'rows'.
+            its window or session. Default: 'rows'.
         name: a label for the metrics. Default: none.
 
     Returns:
@@ -353,9 +354,10 @@ def window_updates(
             time windows.
         grace: how long past its end a window still accepts rows. Default: timedelta(0).
         aggregates: what to compute, each with AS and a name: count, sum, avg, min, max, first, last, collect_list.
-        emit: 'updates': a change for each row; 'final': one row for each window, once it is closed, as
+        emit: 'updates': a change for each row; 'final': one row for each window or session, once it is closed, as
             suppress_until_close gives it. Default: 'updates'.
-        at_end: with emit="final", in batch: what happens to windows that are open when the input ends. Default: 'hold'.
+        at_end: with emit="final", in batch: what happens to windows and sessions that are open when the input ends.
+            Default: 'hold'.
         time: event time, when a row happened: TIMESTAMP, TIMESTAMP_NTZ or DATE. Default: the first order_by expression.
         clock_by: each value of these has a stream time of its own, such as each partition of a source. Default: one
             clock for the whole input.
@@ -363,7 +365,7 @@ def window_updates(
             batch it does nothing. Default: that which the input has, else timedelta(0).
         output: 'rows': the changes; 'dropped': input rows that came late or have no time or key; 'all': every input
             row, with a reason where it was dropped; 'metrics': counts; 'explain': every input row, and what it did to
-            its window. Default: 'rows'.
+            its window or session. Default: 'rows'.
         name: a label for the metrics. Default: none.
 
     Returns:
@@ -548,10 +550,10 @@ def suppress_until_time_limit(
         'all': the input's columns, then `reason` (null: it came out), `stream_time`, `lateness`, `emit_time`,
             `emit_reason`.
         'metrics': `name` STRING, `metric` STRING, `value` DOUBLE, `unit` STRING.
-        'explain': the input's columns, then `outcome` STRING (`released`, `replaced`, `tombstone`, `held`,
-            `null_time`), `stream_time` (when the row came), `decided_at` (stream time when that was decided; null: it
-            never was), `decided_by` STRING (the `ORDER BY` values of the row whose arrival decided it, as JSON; null:
-            the end of the input), `explanation` STRING.
+        'explain': the input's columns, then `outcome` STRING (`released`, `replaced`, `held`, `null_time`),
+            `stream_time` (when the row came), `decided_at` (stream time when that was decided; null: it never was),
+            `decided_by` STRING (the `ORDER BY` values of the row whose arrival decided it, as JSON; null: the end of
+            the input), `explanation` STRING.
 
     Raises:
         CallError: at once, where the call is wrong; it says what to write instead.
@@ -614,7 +616,7 @@ def as_of_join(
         order_by: the processing order. Default: none.
         join_type: 'inner': a row without a match is dropped; 'left': it stays, with nulls. Default: 'inner'.
         on: the condition of the join, in place of keys: equalities of the sides are the keys, the rest filters what was
-            picked. Default: none.
+            picked, or, with `match`, what can be picked. Default: none.
         using: names of key columns that both sides have; the result has them once, and first. Default: none.
         match: the comparison of the times, in place of order_by: 'l.ts >= r.ts' looks back, '<=' ahead; '>' and '<'
             leave equal times out. Default: none.
@@ -632,7 +634,7 @@ def as_of_join(
         arrival: an expression that both sides have, in one common order: only versions that had arrived before the row
             count. Default: none.
         retention: with `arrival`, or of two streams: how far the right side's history reaches back from stream time;
-            older rows never existed. Default: unlimited.
+            older rows never existed. Default: unlimited; of two streams it is required.
         grace: with `arrival`: how long a left row waits, on the left side's clock, before it is looked up; on a stream,
             on the watermark. Default: none: at once.
         at_end: with `grace`: what happens to rows that wait when the input ends. Default: 'emit'.

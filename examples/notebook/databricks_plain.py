@@ -56,16 +56,16 @@
 # MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_opened` FROM columns_3)
 # MAGIC     ),
 # MAGIC     groups_1 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)) AS `__streamtime_chunk`, max(`__streamtime_at`) AS `last`, collect_list(`__streamtime_at`) AS `items` FROM columns_4 WHERE ((`__streamtime_at` > (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L)) AND (`__streamtime_at` > `__streamtime_before`)) GROUP BY `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT))
+# MAGIC       SELECT `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)) AS `__streamtime_chunk`, max(`__streamtime_at`) AS `__streamtime_last`, collect_list(`__streamtime_at`) AS `__streamtime_items` FROM columns_4 WHERE ((`__streamtime_at` > (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L)) AND (`__streamtime_at` > `__streamtime_before`)) GROUP BY `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT))
 # MAGIC     ),
 # MAGIC     groups_2 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, collect_list(named_struct('last', `last`, 'items', `items`)) AS `__streamtime_found` FROM groups_1 GROUP BY `id`, `__streamtime_opened`
+# MAGIC       SELECT `id`, `__streamtime_opened`, collect_list(named_struct('last', `__streamtime_last`, 'items', `__streamtime_items`)) AS `__streamtime_found` FROM groups_1 GROUP BY `id`, `__streamtime_opened`
 # MAGIC     ),
 # MAGIC     several_1 AS (
-# MAGIC       SELECT * FROM groups_2 LATERAL VIEW explode(flatten((aggregate(sort_array(`__streamtime_found`, true), named_struct('reach', (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L), 'taken', slice(array(slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), 1, 0)), (`so_far_1`, `chunk_1`) -> (IF((`chunk_1`.`last` > `so_far_1`.`reach`), transform(array(aggregate(sort_array(`chunk_1`.`items`, true), named_struct('reach', `so_far_1`.`reach`, 'taken', slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), (`now_2`, `one_2`) -> (IF((`one_2` > `now_2`.`reach`), named_struct('reach', (least(`one_2`, 9223372036254775807L) + 600000000L), 'taken', concat(`now_2`.`taken`, array(`one_2`))), `now_2`)), `id_2` -> `id_2`)), `then_2` -> named_struct('reach', `then_2`.`reach`, 'taken', concat(`so_far_1`.`taken`, array(`then_2`.`taken`))))[0], `so_far_1`)), `id_1` -> `id_1`)).`taken`)) each_1 AS `one`
+# MAGIC       SELECT * FROM groups_2 LATERAL VIEW explode(flatten((aggregate(sort_array(`__streamtime_found`, true), named_struct('reach', (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L), 'taken', slice(array(slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), 1, 0)), (`so_far_1`, `chunk_1`) -> (IF((`chunk_1`.`last` > `so_far_1`.`reach`), transform(array(aggregate(sort_array(`chunk_1`.`items`, true), named_struct('reach', `so_far_1`.`reach`, 'taken', slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), (`now_2`, `one_2`) -> (IF((`one_2` > `now_2`.`reach`), named_struct('reach', (least(`one_2`, 9223372036254775807L) + 600000000L), 'taken', concat(`now_2`.`taken`, array(`one_2`))), `now_2`)), `id_2` -> `id_2`)), `then_2` -> named_struct('reach', `then_2`.`reach`, 'taken', concat(`so_far_1`.`taken`, array(`then_2`.`taken`))))[0], `so_far_1`)), `id_1` -> `id_1`)).`taken`)) each_1 AS `__streamtime_one`
 # MAGIC     ),
 # MAGIC     columns_5 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, `one` AS `__streamtime_at` FROM several_1
+# MAGIC       SELECT `id`, `__streamtime_opened`, `__streamtime_one` AS `__streamtime_at` FROM several_1
 # MAGIC     ),
 # MAGIC     columns_6 AS (
 # MAGIC       SELECT `id`, `__streamtime_at`, true AS `__streamtime_mark` FROM columns_5
@@ -133,16 +133,16 @@
 # MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_opened` FROM columns_3)
 # MAGIC     ),
 # MAGIC     groups_1 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)) AS `__streamtime_chunk`, max(`__streamtime_at`) AS `last`, collect_list(`__streamtime_at`) AS `items` FROM columns_4 WHERE ((`__streamtime_at` > (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L)) AND (`__streamtime_at` > `__streamtime_before`)) GROUP BY `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT))
+# MAGIC       SELECT `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)) AS `__streamtime_chunk`, max(`__streamtime_at`) AS `__streamtime_last`, collect_list(`__streamtime_at`) AS `__streamtime_items` FROM columns_4 WHERE ((`__streamtime_at` > (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L)) AND (`__streamtime_at` > `__streamtime_before`)) GROUP BY `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT))
 # MAGIC     ),
 # MAGIC     groups_2 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, collect_list(named_struct('last', `last`, 'items', `items`)) AS `__streamtime_found` FROM groups_1 GROUP BY `id`, `__streamtime_opened`
+# MAGIC       SELECT `id`, `__streamtime_opened`, collect_list(named_struct('last', `__streamtime_last`, 'items', `__streamtime_items`)) AS `__streamtime_found` FROM groups_1 GROUP BY `id`, `__streamtime_opened`
 # MAGIC     ),
 # MAGIC     several_1 AS (
-# MAGIC       SELECT * FROM groups_2 LATERAL VIEW explode(flatten((aggregate(sort_array(`__streamtime_found`, true), named_struct('reach', (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L), 'taken', slice(array(slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), 1, 0)), (`so_far_1`, `chunk_1`) -> (IF((`chunk_1`.`last` > `so_far_1`.`reach`), transform(array(aggregate(sort_array(`chunk_1`.`items`, true), named_struct('reach', `so_far_1`.`reach`, 'taken', slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), (`now_2`, `one_2`) -> (IF((`one_2` > `now_2`.`reach`), named_struct('reach', (least(`one_2`, 9223372036254775807L) + 600000000L), 'taken', concat(`now_2`.`taken`, array(`one_2`))), `now_2`)), `id_2` -> `id_2`)), `then_2` -> named_struct('reach', `then_2`.`reach`, 'taken', concat(`so_far_1`.`taken`, array(`then_2`.`taken`))))[0], `so_far_1`)), `id_1` -> `id_1`)).`taken`)) each_1 AS `one`
+# MAGIC       SELECT * FROM groups_2 LATERAL VIEW explode(flatten((aggregate(sort_array(`__streamtime_found`, true), named_struct('reach', (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L), 'taken', slice(array(slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), 1, 0)), (`so_far_1`, `chunk_1`) -> (IF((`chunk_1`.`last` > `so_far_1`.`reach`), transform(array(aggregate(sort_array(`chunk_1`.`items`, true), named_struct('reach', `so_far_1`.`reach`, 'taken', slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), (`now_2`, `one_2`) -> (IF((`one_2` > `now_2`.`reach`), named_struct('reach', (least(`one_2`, 9223372036254775807L) + 600000000L), 'taken', concat(`now_2`.`taken`, array(`one_2`))), `now_2`)), `id_2` -> `id_2`)), `then_2` -> named_struct('reach', `then_2`.`reach`, 'taken', concat(`so_far_1`.`taken`, array(`then_2`.`taken`))))[0], `so_far_1`)), `id_1` -> `id_1`)).`taken`)) each_1 AS `__streamtime_one`
 # MAGIC     ),
 # MAGIC     columns_5 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, `one` AS `__streamtime_at` FROM several_1
+# MAGIC       SELECT `id`, `__streamtime_opened`, `__streamtime_one` AS `__streamtime_at` FROM several_1
 # MAGIC     ),
 # MAGIC     columns_6 AS (
 # MAGIC       SELECT `id`, `__streamtime_at`, true AS `__streamtime_mark` FROM columns_5
