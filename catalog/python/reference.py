@@ -44,8 +44,8 @@ def _of(name: str, thing: Any) -> Iterator[str]:
     for method in node.body if isinstance(node, ast.ClassDef) else ():
         if isinstance(method, ast.FunctionDef) and not method.name.startswith("_") and f"{name}.{method.name}" not in INNER:
             bound = [d.id for d in method.decorator_list if isinstance(d, ast.Name)]
-            said = "" if "property" not in bound else f"`.{method.name}`\n"
-            yield said or f"`.{_signature(method, 0 if 'staticmethod' in bound else 1)}`\n"
+            said = method.name if "property" in bound else _signature(method, 0 if "staticmethod" in bound else 1)
+            yield f"`.{said}`\n"
             yield _docs(getattr(thing, method.name))
 
 

@@ -87,9 +87,9 @@ def test_what_a_run_did_is_in_the_log_and_is_said_before_it_is_done(spark: Spark
             "SELECT k, count(*) AS n FROM {s}.t WHERE ts > current_timestamp() GROUP BY k",
             "`current_timestamp` gives another answer each time",
         ),
-        ("WITH RECURSIVE r(n) AS (SELECT k FROM {s}.t UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r", "WITH RECURSIVE is not"),
         ("SELECT t.v FROM {s}.t RIGHT JOIN {s}.u USING (k)", "USING beside a RIGHT JOIN"),
         ("(SELECT k FROM {s}.t ORDER BY k) LIMIT 1", "LIMIT picks rows by their place"),
+        ("WITH RECURSIVE r(n) AS (SELECT k FROM {s}.t UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r", "WITH RECURSIVE is not"),
         ("SELECT * FROM DEDUPLICATE(TABLE({s}.t) PARTITION BY k ORDER BY ts, output => 'METRICS')", "metrics count the rows of all keys"),
         (
             "SELECT * FROM VERSIONS(TABLE({s}.t) PARTITION BY k ORDER BY v, time => 'ts', output => 'all')",
