@@ -35,9 +35,7 @@ class CallReader:
     def is_cte(self, table: exp.Table) -> bool:
         """Whether a name is that of a CTE which can be seen there: a CTE does not see itself, unless RECURSIVE, nor those behind it."""
         name, at = table.name.lower(), table.this.meta["start"]
-        around = [(w, self.text[slice(*w.head)].upper().endswith("RECURSIVE")) for w in self.withs if w.head[0] < at < w.end]
-        seen = [d for w, itself in around for d in w.definitions if d.span[0 if itself else 1] <= at]
-        return not table.args.get("db") and any(d.name.lower() == name for d in seen)
+        return not table.args.get("db") and any(d.name.lower() == name for w in self.withs for d in w.seen(at))
 
     def node(self, spans: Sequence[Span]) -> Node:
         """What these pieces of the text are."""

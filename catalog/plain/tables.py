@@ -65,10 +65,8 @@ class Given:
         held = [w for w in statement.withs() if places]
         for at, (_, name) in places.items():
             for with_ in held:
-                recursive = statement.text[slice(*with_.head)].upper().endswith("RECURSIVE")
-                for d in with_.definitions if any(start <= at < end for start, end in spans) else ():
-                    seen = (d.span[0] if recursive else d.span[1]) <= at < with_.end
-                    if d.name == name[-1] and seen and any(start <= d.span[0] < end for start, end in spans):
+                for d in with_.seen(at) if any(start <= at < end for start, end in spans) else ():
+                    if d.name == name[-1] and any(start <= d.span[0] < end for start, end in spans):
                         problem = f"`{'.'.join(name)}` and the CTE `{d.name}` end in one name, and one query reads both"
                         fix = "Give the CTE another name; or compile where the session's catalog has the table."
                         raise CallError("compile", "`tables`", problem, fix)

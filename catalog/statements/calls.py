@@ -81,6 +81,11 @@ class With:
     definitions: tuple[Definition, ...]
     parentheses: tuple[Span, Span] | None
     end: int
+    recursive: bool = False
+
+    def seen(self, at: int) -> list[Definition]:
+        """The definitions that can be read at a place: no one itself, unless it is RECURSIVE, and none that stands behind."""
+        return [d for d in self.definitions if d.span[0 if self.recursive else 1] <= at < self.end]
 
 
 class Statement(Source):
@@ -239,11 +244,12 @@ class Statement(Source):
             if definitions:
                 around = self.around[i]
                 close = None if around is None else self.closing.get(around)
+                recursive = self.word(first - 1) == "RECURSIVE"
                 if around is None or close is None:
-                    yield With(self.span(i, first), tuple(definitions), None, len(self.text))
+                    yield With(self.span(i, first), tuple(definitions), None, len(self.text), recursive)
                 else:
                     pair = (self.span(around, around + 1), self.span(close, close + 1))
-                    yield With(self.span(i, first), tuple(definitions), pair, self.tokens[close].start)
+                    yield With(self.span(i, first), tuple(definitions), pair, self.tokens[close].start, recursive)
 
     def _definition_end(self, at: int) -> int | None:
         """The token after `name [(columns)] [MAX RECURSION LEVEL n] [AS] (query)`, or None where none stands."""
