@@ -123,6 +123,7 @@ MUTATIONS = [
     Mutation("plain SQL: a variable has the name of no column", "catalog/plain/expressions.py", " or name.lower() in self._taken:", ":", EXPRESSIONS),
     Mutation("plain SQL: options and schemas that are no children are said, or it is refused", "catalog/plain/expressions.py", "if e.more and", "if not e and", EXPRESSIONS),
     Mutation("around a join a star shows its columns, and no table", "catalog/statements/qualifiers.py", "shown = [c for c in columns if not c.whole]", "shown = [*columns]", "tests/catalog/statements/test_query.py -k star_shows"),
+    Mutation("behind the definitions of a WITH a query may stand in parentheses", "catalog/statements/calls.py", "(columns := self.closing.get(i)) and self._is_names(i + 1, columns)", "columns := self.closing.get(i)", "tests/catalog/statements/test_query.py -k in_parentheses"),
     Mutation("plain SQL: a name with a schema is none of a CTE", "catalog/statements/calls.py", "self.within([inside]) if t.start not in self.qualified", "self.within([inside])", "tests/catalog/plain/test_whole_texts.py -k none_of_a_cte"),
     Mutation("plain SQL: what takes any rows is not read twice", "catalog/plain/compiling.py", "if times > 1 and", "if times > 9 and", "tests/catalog/plain/test_whole_texts.py -k takes_any_rows"),
     Mutation("plain SQL: a function that tries is not what it stands for", "catalog/plain/expressions.py", 'if meant.tries or not function.startswith("try_"):', "if function:", EXPRESSIONS),

@@ -255,16 +255,17 @@ class Statement(Source):
         """The token after `name [(columns)] [MAX RECURSION LEVEL n] [AS] (query)`, or None where none stands."""
         if at >= len(self.tokens) or self.tokens[at].name is None:
             return None
-        after = at + 1
-        for _ in range(2):  # columns, then the query
-            if self.words(after, 3) == ["MAX", "RECURSION", "LEVEL"]:
-                after += 4
-            if self.words(after, 1) == ["AS"]:
-                after += 1
-            if self.words(after, 1) != ["("] or after not in self.closing:
-                break
-            after = self.closing[after] + 1
-        return after if after > at + 1 and self.word(after - 1) == ")" else None
+        i = at + 1
+        if (columns := self.closing.get(i)) and self._is_names(i + 1, columns):
+            i = columns + 1
+        if self.words(i, 3) == ["MAX", "RECURSION", "LEVEL"]:
+            i += 4
+        i += self.word(i) == "AS"
+        return self.closing[i] + 1 if self.word(i) == "(" and i in self.closing else None
+
+    def _is_names(self, start: int, end: int) -> bool:
+        """Whether a list is of names alone, as that of columns: behind `name (SELECT 1)` a parenthesis may be the query that reads it."""
+        return all((t.word == ",") if n % 2 else t.name is not None for n, t in enumerate(self.tokens[start:end]))
 
     def with_definitions(self, inside: Span, read: list[Span], withs: list[With]) -> list[Span]:
         """The query over these rows together with the definitions that it needs, each WITH in its own parentheses."""

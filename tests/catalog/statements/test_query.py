@@ -166,6 +166,19 @@ def test_rows_come_with_the_definitions_that_they_need() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "a AS (SELECT 1)", "a (SELECT 1)", "a (TABLE x)", "a (k, `k)`) AS (SELECT 1)", "a (k) (SELECT 1)",
+        "a (k) MAX RECURSION LEVEL 9 AS (SELECT 1)", "a MAX RECURSION LEVEL 9 (SELECT 1)",
+    ],
+)  # fmt: skip
+def test_behind_the_definitions_a_query_may_stand_in_parentheses(definition: str) -> None:
+    query = "(SELECT * FROM DEDUPLICATE(TABLE(a) PARTITION BY k ORDER BY ts) LIMIT 1) UNION ALL (SELECT * FROM a)"
+    assert queries(f"WITH RECURSIVE {definition} {query}") == [f"WITH RECURSIVE {definition} TABLE a"]
+    assert queries(f"(WITH z AS (SELECT 2), {definition} {query})") == [f"( WITH {definition} TABLE a )"]
+
+
 def written(text: str, columns: str = "o.k o.v p.k p.info") -> str:
     """A statement around J(..), whose columns are these, with each `*` that would show more written out; without quotes."""
     text = text.replace("J(..)", "AS_OF_JOIN(TABLE(o) PARTITION BY k ORDER BY ts, TABLE(p) PARTITION BY k ORDER BY ts)")
@@ -293,6 +306,7 @@ TEXTS = [
     f"FROM {CALL} |> WHERE k = 1 |> SELECT v",
     f"WITH d AS (SELECT * FROM {CALL}), x AS (SELECT * FROM DEDUPLICATE(TABLE(d) PARTITION BY k ORDER BY ts)) SELECT v FROM x JOIN d USING (v)",
     f"WITH a AS (SELECT * FROM events) SELECT * FROM (WITH b AS (SELECT * FROM a WHERE k = 1), a AS (SELECT * FROM b) SELECT * FROM {CALL.replace('events', 'a')})",
+    f"WITH events AS (SELECT * FROM events WHERE k = 1) (SELECT v FROM {CALL} LIMIT 9) UNION ALL (SELECT v FROM events WHERE v = 'b')",
     f"SELECT (SELECT max(v) FROM {CALL}), x.v FROM events x LEFT JOIN {CALL} y ON x.v = y.v",
     "SELECT * FROM FUNCTION_CATALOG()",
     "SELECT count(*) FROM events, LATERAL FUNCTION_CATALOG()",
