@@ -215,6 +215,7 @@ MUTATIONS = [
     Mutation("J4: without `allow_exact` an equal time does not count", "udfs/as_of_join.py", "asked = times if self.exact else groups.minus(times, 1)", "asked = times", "tests/udfs/test_as_of_kernel.py"),
     Mutation("J4: tolerance is inclusive", "sql/as_of/lookup.py", '_distance(time, MATCH, right) <= call["tolerance"]', '_distance(time, MATCH, right) < call["tolerance"]', "tests/sql/functions/test_as_of_join.py -k boundaries_by_name"),
     Mutation("J4: of two at one distance the earlier is taken", "sql/as_of/lookup.py", "(_distance(time, AFTER, right) < _distance(time, BEFORE, right))", "(_distance(time, AFTER, right) <= _distance(time, BEFORE, right))", "tests/sql/functions/test_as_of_join.py -k boundaries_by_name"),
+    Mutation("J1: an equality with a constant is no key", "sql/as_of/sides.py", "if turned is None or not _is_key(call, frames[1], turned)", "if turned is None", "tests/sql/functions/test_as_of_join.py -k constant"),
     Mutation("V1: a version ends before valid_to", "sql/as_of/lookup.py", "(time.column < end)", "(time.column <= end)", "tests/sql/as_of"),
     # doors
     Mutation("a connection without the token gets no answer", "catalog/door/callbacks.py", "secrets.compare_digest(rest[0], self.token)", "secrets.compare_digest(rest[0], rest[0])", "tests/catalog/door/test_callbacks.py"),

@@ -17,6 +17,7 @@ from streamtime.sql.call.spec import Bound
 from streamtime.sql.call.values import Expression, Sort, Table
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.syntax.conditions import Conjunct, comparison, split
+from streamtime.sql.syntax.expressions import has_columns
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Source
 
@@ -205,18 +206,36 @@ def _of_condition(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: l
     rest = []
     for conjunct in conjuncts:
         turned = _turned(call, frames, conjunct, "`on`") if conjunct.operator in ("=", "<=>") else None
-        if turned is None:
+        if turned is None or not _is_key(call, frames[1], turned):
             rest.append(conjunct)
         else:
             left, right = _plain(call, frames[0], turned.left), _plain(call, frames[1], turned.right)
             if conjunct.operator == "<=>":  # structs are never null, and equal where their fields are, nulls included
-                left, right = (Expression.parse(f"struct({text})") for text in (turned.left, turned.right))
+                left, right = (Expression.parse(f"named_struct('of', {text})") for text in (turned.left, turned.right))
             pairs.append(KeyPair(left, right, conjunct))
     if not pairs:
         _refuse_unknown(call, frames, rest)
         fix = "Add one, such as on => 'l.k = r.k'."
         raise call.refuse("`on`", f"expected an equality between a column of the left side and one of the right, got {call['on']}", fix)
     return pairs, rest
+
+
+def _is_key(call: Bound, right: DataFrame, turned: Conjunct) -> bool:
+    """Whether an equality is of both sides. One with a constant is a condition like any other (J1), but where a table's history is asked:
+    there a column of the table may be part of its key, whatever it is compared with.
+    """
+    if _is_constant(call, turned.right):
+        return False
+    if not _is_constant(call, turned.left):
+        return True
+    asked = bool(call["history"]) and turned.operator == "="
+    return asked and call.names.find(plain(_plain(call, right, turned.right).text), right.columns) is not None
+
+
+def _is_constant(call: Bound, text: str) -> bool:
+    """Whether it has no columns: neither by its tokens nor where there are none, as a session's variable."""
+    source = Source(text)
+    return not has_columns(source, 0, len(source.tokens)) or _resolves(call.session.range(1).select(), text)
 
 
 def _refuse_unknown(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: list[Conjunct]) -> None:

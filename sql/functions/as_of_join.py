@@ -31,9 +31,9 @@ In the form of a function there are four ways to say what is joined:
 - **By clauses**: `AS_OF_JOIN(TABLE(l) PARTITION BY k ORDER BY ts, TABLE(r) PARTITION BY k ORDER BY ts)`. The first `PARTITION BY`
   expression of the left side goes with the first of the right, and so on. The first `ORDER BY` expression of each side is its time.
 - **By a condition**: `on => 'l.k = r.k AND r.price > 0', match => 'l.ts >= r.ts'`, with aliases that are given inside `TABLE(SELECT *
-  FROM orders l)`. Equalities of the two sides are the keys. With `match`, the rest of the condition says which right rows can be found,
-  as in Spark's own ASOF JOIN. With `ORDER BY` or `history` it is looked at **after** a version was found: then an inner join drops the
-  row, a left join nulls the right side.
+  FROM orders l)`. Equalities of the two sides are the keys; one with a constant is a condition like any other. With `match`, the rest of
+  the condition says which right rows can be found, as in Spark's own ASOF JOIN. With `ORDER BY` or `history` it is looked at **after** a
+  version was found: then an inner join drops the row, a left join nulls the right side.
 - **By a table's history**: `history => 'prices', at => 'l.ts'`, which is what `FOR SYSTEM_TIME AS OF` becomes. A Delta table that
   declares that it is versioned is looked up in its event time; any other in the times of its commits, as TABLE_HISTORY reads them. `unit
   => 'version'` says that `at` is the number of a commit.

@@ -100,6 +100,21 @@ def test_conditions_beside_the_key_apply_after_the_version_is_picked(spark: Spar
     assert asked(spark, text.format("").replace("> e.n", "= e.n")) == [(1, 1), (2, 2)]
 
 
+def test_a_column_of_the_table_may_be_compared_with_a_constant(spark: SparkSession, stock: str, tables: str) -> None:
+    """It is part of the key where it says which row is meant; what is said of the left side, or computed, is a condition like any other."""
+    text = f"SELECT e.n, s.n FROM {EVENTS} e LEFT JOIN {stock} VERSION AS OF e.n s ON e.k = s.k AND {{}} ORDER BY e.n"
+    assert asked(spark, text.format("s.n = 2")) == [(1, None), (2, 2), (3, None)]
+    assert asked(spark, text.format("e.n = 1 AND length(s.k) = 1")) == [(1, 1), (2, None), (3, None)]
+    spark.sql(
+        f"CREATE TABLE {tables}.rates (k STRING, currency STRING, ts TIMESTAMP, price INT) USING delta "
+        "TBLPROPERTIES ('streamtime.key' = 'k, currency', 'streamtime.time' = 'ts')"
+    )
+    spark.sql(f"INSERT INTO {tables}.rates VALUES ('a', 'EUR', TIMESTAMP '2024-01-01', 1), ('a', 'USD', TIMESTAMP '2024-01-02', 2)")
+    text = f"SELECT n, price FROM {EVENTS} e JOIN {tables}.rates FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k AND p.currency = 'EUR' AND {{}} ORDER BY n"
+    assert asked(spark, text.format("p.price = 1")) == [(1, 1), (2, 1)]
+    assert asked(spark, text.format("e.n = 2")) == [(2, 1)]
+
+
 def test_several_joins_in_one_query_and_in_a_view(spark: SparkSession, prices: str, stock: str, schema: str) -> None:
     text = (
         f"SELECT e.n, p.price, s.n AS stock FROM {EVENTS} e JOIN {prices} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k "

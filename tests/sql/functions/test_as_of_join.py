@@ -168,6 +168,30 @@ def test_what_on_says_beside_the_keys_chooses_rows_or_filters_what_was_chosen(
     assert [tuple(r) for r in spark.sql(f"SELECT n, p FROM {call} ORDER BY n").collect()] == found
 
 
+@pytest.mark.parametrize(
+    ("condition", "picked", "chosen"),
+    [
+        ("p.currency = 'EUR'", None, 2),
+        ("'USD' <=> p.currency", 3, 3),
+        ("p.currency = concat('E', 'UR') AND o.n = 7", None, 2),
+        ("p.currency = as_of_currency", None, 2),
+        ("o.n = 8 AND p.currency = 'USD'", None, None),
+    ],
+)
+def test_an_equality_with_a_constant_is_no_key(spark: SparkSession, condition: str, picked: int | None, chosen: int | None) -> None:
+    """J1: it is looked at once the version is picked, here that of USD, which took the place of EUR; with `match` it chooses among rows."""
+    spark.sql("DECLARE OR REPLACE VARIABLE as_of_currency STRING DEFAULT 'EUR'")
+    spark.sql("SELECT 'tea' AS item, TIMESTAMP '2024-01-01 12:00:00' AS t, 7 AS n").createOrReplaceTempView("tea_orders")
+    prices = "('tea', TIMESTAMP '2024-01-01 09:00:00', 'EUR', 2), ('tea', TIMESTAMP '2024-01-01 11:00:00', 'USD', 3)"
+    spark.sql(f"SELECT * FROM VALUES {prices} AS p(item, t, currency, price)").createOrReplaceTempView("tea_prices")
+    call = (
+        "SELECT price FROM AS_OF_JOIN(TABLE(SELECT * FROM tea_orders o), TABLE(SELECT * FROM tea_prices p), "
+        f"on => \"o.item = p.item AND {condition}\", join_type => 'left', "
+    )
+    assert [r.price for r in spark.sql(f"{call}order_by => ARRAY('t'))").collect()] == [picked]
+    assert [r.price for r in spark.sql(f"{call}match => 'o.t >= p.t')").collect()] == [chosen]
+
+
 def test_keys_that_are_null_match_where_the_condition_says_so(spark: SparkSession) -> None:
     left = "SELECT * FROM VALUES (CAST(NULL AS STRING), TIMESTAMP '2024-01-03'), ('a', TIMESTAMP '2024-01-03') AS l(k, t)"
     right = "SELECT * FROM VALUES (CAST(NULL AS STRING), TIMESTAMP '2024-01-01', 20), ('b', TIMESTAMP '2024-01-02', 30) AS r(k, t, p)"
@@ -234,6 +258,10 @@ def test_keys_are_equal_as_in_sql(spark: SparkSession, left: str, right: str, ex
         ("TABLE(l) PARTITION BY k ORDER BY t, TABLE(r) PARTITION BY k ORDER BY t, on => 'l.k = r.k'", "`on`: given beside PARTITION BY"),
         ("TABLE(l), TABLE(r), match => 'l.t >= r.t', on => 'k = k'", "column `k` is ambiguous: both sides have it"),
         ("TABLE(l), TABLE(r), match => 'l.t >= r.t', on => 'l.k > r.k'", "expected an equality between a column of the left side"),
+        (
+            "TABLE(l), TABLE(r), match => 'l.t >= r.t', on => 'l.k = 1 AND r.k = 2'",
+            "expected an equality between a column of the left side",
+        ),
         (
             "TABLE(l), TABLE(r), order_by => ARRAY('t'), on => 'l.k = r.k AND l.zz > 1'",
             "cannot resolve `.*l.zz > 1.*` over the two sides",
