@@ -29,6 +29,7 @@ MAINTAINED = "tests/catalog/maintained/test_maintaining.py"
 FOUND = "tests/catalog/maintained/test_maintaining.py::test_what_random_queries_found"
 DRAWN = "tests/catalog/pictures/test_pictures.py"
 VERSIONED, APPLIED = "tests/catalog/store/test_versioned.py", "tests/catalog/store/test_applying.py"
+PUTS = "tests/catalog/store/test_puts.py"
 SERVED = "tests/catalog/server/test_options.py"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
@@ -511,6 +512,10 @@ MUTATIONS = [
     Mutation(
         "V2: where another writer moved stream time, rows are judged anew", "catalog/store/puts.py",
         "F.when(now.eqNullSafe(F.lit(clock).cast(\"long\")), True)", "F.when(now.isNull() | now.isNotNull(), True)", VERSIONED,
+    ),
+    Mutation(
+        "V2: stream time is the table's, not what a process remembers", "catalog/store/puts.py",
+        "if source is None and remembered:", "if False:", PUTS,
     ),
     Mutation("V3: in a stored table, too, the current version never expires", "catalog/store/table.py", "(valid | ((F.col(", "(((F.col(", VERSIONED),
     Mutation(

@@ -185,14 +185,19 @@ class Writer:
         label: str | None = None,
         stays: bool = False,
     ) -> bool:
-        """Store what `judge` makes of stream time, with the stream time that it leads to. Whether the batch was there before.
+        """Store what `judge` makes of stream time, with the stream time that it leads to; None where nothing is left to store. Whether the
+        batch was there before.
 
         `stays`: the rows are the same whenever they are read, so that Delta need not copy them first.
         """
 
         def once() -> bool:
+            remembered = self.known is not None
             clock = self._clock(layout) if layout.declaration.grace is not None else None
             source, reached = judge(clock)
+            if source is None and remembered:  # the rows that brought stream time there may be gone: a DELETE, a RESTORE, a DROP
+                self.known = None
+                return once()
             if source is None:
                 return False
             if layout.declaration.grace is not None:

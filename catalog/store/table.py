@@ -190,7 +190,8 @@ class VersionedTable:
                 final = F.when(past & F.coalesce(F.col("reason") == "overwritten", F.lit(True)), "too_old").otherwise(F.col("reason"))
                 judgements[:] = [judged.withColumn("reason", final)]
                 stored = judgements[0].where("reason IS NULL").select(*map(quoted, layout.schema.names))
-                return (stored if reached is not None else None), (moved(clock, reached) if grace is not None else None)
+                none = reached is None or refused(reached, clock, grace)  # the largest, and so all
+                return (None if none else stored), (moved(clock, reached) if grace is not None else None)
 
             with self._writer.turn():
                 repeated = self._writer.transact(layout, judge, batch)
