@@ -130,6 +130,8 @@ MUTATIONS = [
     Mutation("plain SQL: a function that tries is not what it stands for", "catalog/plain/expressions.py", 'if meant.tries or not function.startswith("try_"):', "if function:", EXPRESSIONS),
     Mutation("C3: a close is reached by the first row of a later step, too", "sql/windows/first_reach.py", "F.min(named(FIRST)).over(falling)", "named(FIRST)", "tests/sql/windows/test_first_reach.py"),
     # arithmetic, order, keys
+    Mutation("C12: as a Python UDTF, too, NaN is one key", "sql/udtf/handler.py", "not has_floating(kind)", "kind", "tests/sql/udtf/test_udtf.py -k other_types"),
+    Mutation("C12: as a Python UDTF, too, zeros in a key are equal", "sql/udtf/told.py", "contains({json}, '-0.0')", "contains({json}, '-9.0')", "tests/sql/udtf/test_udtf.py -k 'expressions or other_types'"),
     Mutation("C12: null equals null in a key", "udfs/arrays/groups.py", "pc.xor(pc.is_null(left), pc.is_null(right))", "pc.or_(pc.is_null(left), pc.is_null(right))", "tests/udfs/arrays/test_groups.py"),
     Mutation(
         "a time plus a duration stops at the end of TIMESTAMP", "udfs/arrays/groups.py",

@@ -112,3 +112,10 @@ def refuse_reserved(call: Bound, names: Sequence[str]) -> None:
     """Whether none of the input's columns could be taken for one of ours."""
     if reserved := [n for n in names if is_reserved(n)]:
         raise call.refuse(None, f"column {listed(reserved)} has a reserved name", "Rename it in the TABLE argument.")
+
+
+def refuse_clash(call: Bound, names: Sequence[str], added: Sequence[str]) -> None:
+    """Whether none of the input's columns has the name of one that the call adds (rule C9)."""
+    for name in added:
+        if (taken := call.names.find(name, names)) is not None:
+            raise call.refuse(None, f"the input already has a column `{taken}`, which this call adds", "Rename it in the TABLE argument.")

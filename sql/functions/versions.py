@@ -78,6 +78,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from streamtime.sql.call.binding import refuse_clash
 from streamtime.sql.call.kinds import Choice, Duration
 from streamtime.sql.call.spec import CLOCK_BY, KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Local, Option, Spec, apart_without
 from streamtime.sql.plain import known
@@ -86,7 +87,7 @@ from streamtime.sql.rows.changelog import DELETED, changelog, tombstones
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, less, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.outcome import outcome, refuse_clash
+from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.scans import chosen
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import quoted
@@ -184,7 +185,7 @@ def _puts(call: Bound, frame: Frame, accepted: Column) -> DataFrame:
     else:
         df = known.with_next(frame, identity, accepted, UNTIL)
     status = F.when(~accepted, "refused").when(named(UNTIL).isNull(), "current").otherwise("superseded")
-    refuse_clash(call, frame, ("valid_to", "put_status"))
+    refuse_clash(call, frame.originals, ("valid_to", "put_status"))
     return df.select(*frame.original(), named(UNTIL).alias("valid_to"), status.alias("put_status"))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.call.binding import refuse_clash
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.syntax.text import HIGHEST
 
@@ -40,7 +41,7 @@ def outcome(
     if wanted == "metrics":
         return _metrics(call, frame, reason, stream_time, reasons)
     added = adds if wanted == "rows" else {r: F.lit(None) for r in REPORT} | details
-    refuse_clash(call, frame, tuple(added))
+    refuse_clash(call, frame.originals, tuple(added))
     columns = frame.original()
     if wanted == "rows":
         return frame.df.where(reason.isNull()).select(*columns, *[c.alias(n) for n, c in adds.items()])
@@ -48,18 +49,6 @@ def outcome(
     report = {"reason": reason, "stream_time": known, "lateness": lateness(frame, stream_time)} | details
     rows = frame.df if wanted == "all" else frame.df.where(reason.isNotNull())
     return rows.select(*columns, *[c.alias(n) for n, c in report.items()])
-
-
-def refuse_clash(call: Bound, frame: Frame, added: tuple[str, ...]) -> None:
-    """An input column with the name of an added one is an error (rule C9)."""
-    for name in added:
-        taken = call.names.find(name, frame.originals)
-        if taken is not None:
-            raise call.refuse(
-                None,
-                f"the input already has a column `{taken}`, which this call adds",
-                "Rename it in the TABLE argument.",
-            )
 
 
 def explained(
@@ -86,7 +75,7 @@ def explained(
         **{name: F.when(apart.isNull(), bound) for name, bound in bounds.items()},
         "explanation": sentence,
     }
-    refuse_clash(call, frame, tuple(columns))
+    refuse_clash(call, frame.originals, tuple(columns))
     return frame.df.select(*frame.original(), *[c.alias(n) for n, c in columns.items()])
 
 

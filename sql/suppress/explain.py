@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from streamtime.sql.call.binding import refuse_clash
 from streamtime.sql.rows.columns import expression, named
-from streamtime.sql.rows.outcome import refuse_clash
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.suppress.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, OUTCOME
@@ -70,7 +70,7 @@ def explained(call: Bound, frame: Frame, until: Until) -> DataFrame:
         "decided_by": named(DECIDED_BY),
         "explanation": explanation,
     }
-    refuse_clash(call, frame, tuple(shown))
+    refuse_clash(call, frame.originals, tuple(shown))
     return frame.df.select(*frame.original(), *[c.alias(name) for name, c in shown.items()])
 
 

@@ -18,13 +18,13 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 
-from streamtime.sql.call.binding import bind, refuse_reserved
+from streamtime.sql.call.binding import bind, refuse_clash, refuse_reserved
 from streamtime.sql.call.errors import EVENT_TIME, CallError, did_you_mean, not_constant, of_other_type
 from streamtime.sql.call.in_memory import Columns
 from streamtime.sql.call.names import Names, plain
 from streamtime.sql.call.spec import Bound, Local, MadeChanges, Spec
 from streamtime.sql.call.values import Table, Value
-from streamtime.sql.rows.columns import orderable, tie_text
+from streamtime.sql.rows.columns import has_floating, orderable, tie_text
 from streamtime.sql.rows.typed import as_text, microseconds, time_text
 from streamtime.sql.syntax.text import named_by, one_to_one, quoted
 from streamtime.sql.udtf.suppress import KIND, PREIMAGE, change, needed
@@ -140,10 +140,12 @@ def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, V
     texts = [text for text, _ in made.arguments] if made else list(others.arguments) if others else []
     arguments = f"struct({', '.join(f'{text} AS a{i}' for i, text in enumerate(texts))})" if texts else "NULL"
     shown = made or others
+    added = [] if shown else _added(call, local, kind or T.TimestampType())
+    refuse_clash(call, schema.names, [f.name for f in added])
     return Analyzed(
-        schema=T.StructType(shown.fields if shown else [*schema, *_added(call, local, kind or T.TimestampType())]),
+        schema=T.StructType(shown.fields if shown else [*schema, *added]),
         withSinglePartition=not apart,
-        partitionBy=[PartitioningColumn(k) for k in keys] if apart else [],
+        partitionBy=[PartitioningColumn(_group(call, schema, k)) for k in keys] if apart else [],
         orderBy=ordering,
         select=[
             *(SelectedColumn(quoted(f.name)) for f in schema),
@@ -174,6 +176,12 @@ def _known(call: Bound, schema: T.StructType, text: str) -> None:
 def _kind(schema: T.StructType, text: str) -> T.DataType | None:
     name = Names().find(plain(text), schema.names)
     return None if name is None else schema[name].dataType
+
+
+def _group(call: Bound, schema: T.StructType, key: str) -> str:
+    """SQL text for a key whose values begin a group each. PySpark ends one where Python calls two keys unequal, as it does any two NaN."""
+    kind = _kind(schema, key)
+    return key if kind is not None and not has_floating(kind) else told_apart(call, schema, "PARTITION BY", key)
 
 
 def _helpers(call: Bound, schema: T.StructType, time: str, kind: T.DataType | None, local: Local) -> list[SelectedColumn]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.call.spec import Bound
 
-ZERO = ('{"k":-0.0}', '{"k":0.0}')  # equal, in two spellings
+ZERO = r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|-(0\.0)(?![0-9])'  # strings of JSON, which stay as they are; and -0.0, which is equal to 0.0
 
 
 def told_apart(call: Bound, schema: T.StructType, role: str, text: str) -> str:
@@ -31,5 +31,5 @@ def told_apart(call: Bound, schema: T.StructType, role: str, text: str) -> str:
         return as_text(text, schema[name].dataType)
     options = ", ".join(f"{literal(k)}, {literal(v)}" for k, v in AS_JSON.items())
     json = f"to_json(named_struct('k', {text}), map({options}))"
-    old, new = map(literal, ZERO)
-    return f"if(contains(typeof({text}), ' collate '), raise_error({literal(str(refused))}), if({json} = {old}, {new}, {json}))"
+    zeros = f"if(contains({json}, '-0.0'), regexp_replace({json}, {literal(ZERO)}, '$1$2'), {json})"
+    return f"if(contains(typeof({text}), ' collate '), raise_error({literal(str(refused))}), {zeros})"

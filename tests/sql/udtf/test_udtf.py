@@ -158,7 +158,14 @@ def test_keys_that_are_expressions_or_have_a_collation(spark: SparkSession, udtf
         for i, (k, t, x) in enumerate([("a", 1, -0.0), ("A", 2, 0.0), ("a", 2, 0.5), ("b", 1, 0.0)])
     ]
     view(spark, rows, "k STRING, t TIMESTAMP, x DOUBLE, off INT")
-    for key in ("t + INTERVAL 0 SECONDS", "x * 1", "CAST(x AS FLOAT)", "struct(x, k)", "upper(k)"):
+    for key in (
+        "t + INTERVAL 0 SECONDS",
+        "x * 1",
+        "CAST(x AS FLOAT)",
+        "struct(x, k)",
+        "upper(k)",
+        'array(struct(x, 1D, "-0.0\\\\\\", -0.0"))',
+    ):
         both(spark, f"SELECT * FROM DEDUPLICATE(TABLE(t), keys => ARRAY('{key}'), order_by => ARRAY('off'), time => 't')")
     collated = "SELECT collate(k, 'UTF8_LCASE') AS k, named_struct('k', collate(k, 'UNICODE_CI')) AS s, t FROM t"
     problem = "a Python UDTF cannot compare values with a collation ({0}). Use collate({0}, 'UTF8_BINARY'), or lower({0}), in the TABLE"
@@ -331,6 +338,24 @@ def test_wrong_calls_are_refused_when_they_are_analysed(spark: SparkSession, udt
         spark.sql(f"SELECT * FROM py_DEDUPLICATE({arguments})")
 
 
+def test_a_column_that_the_call_adds_is_refused_as_elsewhere(spark: SparkSession, udtfs: None) -> None:
+    view(spark, [], "k STRING, t TIMESTAMP, Reason STRING, session_id INT, valid_to INT")
+    for call, taken in (
+        ("DEDUPLICATE(.., output => 'all')", "Reason"),
+        ("DISTINCT_IN_WINDOW(.., size => INTERVAL 1 DAY, output => 'dropped')", "Reason"),
+        ("SESSIONIZE(.., gap => INTERVAL 1 DAY)", "session_id"),
+        ("VERSIONS(..)", "valid_to"),
+        ("VERSIONS(.., output => 'puts')", "valid_to"),
+    ):
+        message = (
+            f"{call.partition('(')[0]}: the input already has a column `{taken}`, which this call adds. Rename it in the TABLE argument."
+        )
+        text = call.replace("..", "TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t')")
+        for door in ("", "py_"):
+            with pytest.raises(AnalysisException, match=re.escape(message)):
+                spark.sql(f"SELECT * FROM {door}{text}")
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -357,10 +382,17 @@ def test_options_that_do_not_go_together_are_refused_through_both_doors(spark: S
 
 
 def test_times_and_keys_of_other_types(spark: SparkSession, udtfs: None) -> None:
-    rows: list[tuple[Any, ...]] = [(1, [1, None], 0.0), (2, [1], -0.0), (2, [1, None], 0.0), (3, [None, 1], float("nan"))]
+    rows: list[tuple[Any, ...]] = [
+        (1, [1, None], 0.0),
+        (2, [1], -0.0),
+        (2, [1, None], 0.0),
+        (3, [None, 1], float("nan")),
+        (4, [1], float("nan")),
+    ]
     spark.createDataFrame(rows, "d INT, a ARRAY<INT>, f DOUBLE").selectExpr(
         "a", "f", "date_add(DATE '2024-01-01', d) AS day", "TIMESTAMP_NTZ '1969-12-31 23:59:59.999999' + make_dt_interval(d) AS ntz"
     ).createOrReplaceTempView("t")
+    both(spark, "SELECT * FROM DEDUPLICATE(TABLE(t), keys => ARRAY('array(f)'), order_by => ARRAY('day'), output => 'all')")
     for keys in ("'a'", "'f'", "'a', 'f'"):
         for time in ("day", "ntz"):
             both(
