@@ -120,11 +120,30 @@ def plain_value(scalar: pa.Scalar) -> Any:
 
 
 def differs(left: pa.Array, right: pa.Array) -> Flags:
-    """Row by row, whether two columns differ; null equals null."""
+    """Row by row, whether two columns differ; null equals null, and NaN itself."""
+    if pa.types.is_nested(left.type):
+        return _nested_differ(left, right)
     unequal = pc.not_equal(left, right)
+    if pa.types.is_floating(left.type):
+        unequal = pc.and_not_kleene(unequal, pc.and_kleene(pc.is_nan(left), pc.is_nan(right)))
     if unequal.null_count:
         unequal = pc.if_else(pc.is_valid(unequal), unequal, pc.xor(pc.is_null(left), pc.is_null(right)))
     return as_flags(unequal)
+
+
+def _nested_differ(left: pa.Array, right: pa.Array) -> Flags:
+    """The same of structs, field by field, and of arrays, item by item, which Arrow does not compare."""
+    unequal = as_flags(pc.xor(pc.is_null(left), pc.is_null(right)))
+    if pa.types.is_struct(left.type):
+        for a, b in zip(left.flatten(), right.flatten(), strict=True):
+            unequal |= differs(a, b)
+        return unequal
+    unequal |= as_ints(pc.list_value_length(left)) != as_ints(pc.list_value_length(right))
+    alike = np.flatnonzero(~unequal)
+    one, other = (column.take(pa.array(alike)) for column in (left, right))
+    items = differs(one.flatten(), other.flatten())
+    unequal[alike[as_ints(pc.list_parent_indices(one))[items]]] = True
+    return unequal
 
 
 def as_flags(column: pa.Array) -> Flags:

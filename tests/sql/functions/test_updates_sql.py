@@ -273,6 +273,24 @@ def test_final_rows_leave_at_the_same_moments_whatever_the_type_of_time(spark: S
     assert final(kind) == final("TIMESTAMP")
 
 
+@pytest.mark.parametrize("order", ["named_struct('at', ts, 'n', off)", "array(CAST(id AS DOUBLE), double('NaN'))", "double('NaN')"])
+def test_rows_may_be_ordered_by_structs_arrays_and_nan(source: Source, order: str) -> None:
+    """Changes of rows that are equal in it are numbered on, in batch and in a stream."""
+    rows = [("a", at(1), 1, 0), ("a", at(1), 1, 0), ("b", at(2), 2, 1), ("b", at(2), 2, 1)]
+    source.spark.createDataFrame(rows, source.ddl).createOrReplaceTempView("files")
+    source.add(rows)
+    call = f"{{}}(TABLE(SELECT *, {order} AS o FROM {{}}) PARTITION BY k ORDER BY o, time => 'ts', aggregates => 'count(*) AS n', {{}})"
+    calls = [("WINDOW_UPDATES", "size => INTERVAL 1 MINUTE"), ("SESSION_UPDATES", "gap => INTERVAL 1 MINUTE")]
+    parts = [f"SELECT '{name[0]}' AS f, k, n, change_seq FROM {call.format(name, '{}', option)}" for name, option in calls]
+    union = " UNION ALL ".join(parts)
+    found = Counter(map(tuple, source.spark.sql(union.format("files", "files")).collect()))
+    assert found == Counter((f, k, n, n - 1) for f in "WS" for k in "ab" for n in (1, 2))
+    assert Counter(map(tuple, source.run(union.format("events", "events")))) == found
+    finals = [f"SELECT k, n FROM {call.format(name, 'files', o)}" for name, o in calls]
+    at_end = " UNION ALL ".join(f.removesuffix(")") + ", emit => 'final', at_end => 'emit')" for f in finals)
+    assert Counter(map(tuple, source.spark.sql(at_end).collect())) == Counter({("a", 2): 2, ("b", 2): 2})
+
+
 def test_the_example_of_a_stream_that_counts_fewer_rows_than_batch(source: Source) -> None:
     call = "WINDOW_UPDATES(TABLE({}) PARTITION BY k ORDER BY ts, size => INTERVAL 1 MINUTE, {})"
     counted = "aggregates => 'count(*) AS n'"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,6 +15,19 @@ def test_a_null_equals_a_null_and_nothing_else() -> None:
     values = [None, "", "a"]
     for left, right in itertools.product(values, values):
         assert groups.differs(pa.array([left], pa.string()), pa.array([right], pa.string())).tolist() == [left is not right], (left, right)
+
+
+def test_structs_arrays_and_nan_differ_as_their_values_do() -> None:
+    kind = pa.struct([("a", pa.list_(pa.struct([("x", pa.float64()), ("s", pa.string())]))), ("b", pa.int64())])
+    items: list[Any] = [None, {"x": None, "s": "u"}, {"x": math.nan, "s": None}, {"x": 1.0, "s": "u"}, {"x": 1.0, "s": "v"}]
+    lists: list[Any] = [None, [], *([i] for i in items), [items[2], items[3]], [items[2], items[4]], [items[2], None]]
+    values = [None, *({"a": a, "b": b} for a in lists for b in (None, 1))]
+    pairs = list(itertools.product(range(len(values)), repeat=2))
+    left, right = (pa.array([values[p[i]] for p in [(0, 1), *pairs]], kind).slice(1) for i in (0, 1))
+    assert groups.differs(left, right).tolist() == [a != b for a, b in pairs]
+    assert groups.differs(left.slice(0, 0), right.slice(0, 0)).tolist() == []
+    floats = pa.array([math.nan, math.nan, math.nan, 0.0, None]), pa.array([math.nan, 1.0, None, -0.0, None])
+    assert groups.differs(*floats).tolist() == [False, True, True, False, False]
 
 
 def test_a_group_goes_on_over_batches_also_one_of_nulls() -> None:
