@@ -533,6 +533,19 @@ MUTATIONS = [
         "V2: stream time is the table's, not what a process remembers", "catalog/store/puts.py",
         "if source is None and remembered:", "if False:", PUTS,
     ),
+    Mutation(
+        "a lookup by a datetime finds what a put of it stored", "catalog/store/fitting.py",
+        "if isinstance(value, datetime.datetime) and", "if False and", f"{PUTS}::test_a_lookup_finds_the_time_that_was_put_whatever_the_zones",
+    ),
+    Mutation(
+        "deletions that share the name of a batch are not one", "catalog/store/table.py",
+        'json.dumps(["delete", str(batch_id), *row.values()], default=str)', 'json.dumps(["delete", str(batch_id)])',
+        f"{PUTS}::test_many_deletions_share_the_name_of_a_batch",
+    ),
+    Mutation(
+        "rows of a frame are put in the direction that is said", "catalog/store/table.py",
+        '"ASC" if s.ascending else "DESC"', '"ASC"', f"{PUTS}::test_rows_of_a_frame_go_in_the_order_that_is_said",
+    ),
     Mutation("V3: in a stored table, too, the current version never expires", "catalog/store/table.py", "(valid | ((F.col(", "(((F.col(", VERSIONED),
     Mutation(
         "V4: a range lookup includes its end", "catalog/store/table.py",
@@ -594,7 +607,7 @@ MUTATIONS = [
         "apply_changes: a batch that comes again brings no rows back", "catalog/store/applying.py",
         "session.sql(again.merge)", "session.sql(work.merge)", APPLIED,
     ),
-    Mutation("apply_changes: a fraction is not cut off", "catalog/store/applying.py", "not _numbers(of, kept) or _cuts(of.dataType, kept.dataType)", "not _numbers(of, kept)", APPLIED),
+    Mutation("apply_changes: a fraction is not cut off", "catalog/store/fitting.py", " or _cuts(given, wanted)", "", APPLIED),
     Mutation("apply_changes: a batch is applied once", "catalog/store/applying.py", "with _named(session, batch):", "with _named(session, None):", APPLIED),
     # servers and Python UDTFs
     Mutation("serve: beyond this machine, Connect needs a token", "catalog/server/options.py", "if options.connect_port is not None and not token(options):", "if False:", SERVED),

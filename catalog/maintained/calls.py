@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from sqlglot import expressions as exp
 
 from streamtime.maintained.names import of_condition
-from streamtime.maintained.nodes import Block, FunctionCall, Leaf, Node, Unreadable, in_text, leaves_of
+from streamtime.maintained.nodes import Block, FunctionCall, Leaf, Node, Unreadable, in_text, kinds_of, leaves_of
 from streamtime.shelf import SPECS
 from streamtime.sql.call.kinds import Choice
 from streamtime.sql.call.names import parts
@@ -67,7 +67,7 @@ class CallReader:
         if why:
             clocks = {parts(c)[0].lower() for c in given.get("clock_by") or () if len(parts(c)) == 1}
             by = by & clocks if why == FOLLOWS_CLOCK else set()
-        kinds = {f.name.lower(): f.dataType.simpleString() for f in schema.fields}
+        kinds = kinds_of(schema)
         sides = self.sides(call, inputs) if spec.qualified else {}
         return FunctionCall(call.function, spans, call.span, inputs, keys, tuple(schema.names), kinds, why, frozenset(by), sides)
 

@@ -153,6 +153,15 @@ def comparable(kind: str) -> bool:
     return kind.partition("(")[0] in COMPARABLE
 
 
+def kinds_of(schema: T.StructType) -> dict[str, str]:
+    """The types of columns, by their names in lower case. A CHAR is one of its length: Spark makes two of other lengths equal by blanks."""
+    kinds = {}
+    for f in schema.fields:
+        written = str((f.metadata or {}).get("__CHAR_VARCHAR_TYPE_STRING", ""))
+        kinds[f.name.lower()] = written if written.startswith("char(") else f.dataType.simpleString()
+    return kinds
+
+
 def leaves_of(node: Node) -> list[Leaf]:
     """The tables below a node, each once."""
     if isinstance(node, Leaf):

@@ -32,6 +32,7 @@ from streamtime.maintained.nodes import (
     Unreadable,
     comparable,
     in_text,
+    kinds_of,
     leaves_of,
 )  # fmt: skip
 from streamtime.maintained.refusing import refuse_changing, refuse_functions, refuse_long_names, refuse_other_rows
@@ -92,7 +93,7 @@ class _Reader(CallReader):
             return node.kinds
         if node.spans not in self.types:
             schema = query(self.spark, in_text(self.text, node.spans, {})).schema
-            self.types[node.spans] = {f.name.lower(): f.dataType.simpleString() for f in schema.fields}
+            self.types[node.spans] = kinds_of(schema)
         return self.types[node.spans]
 
     # -- text
@@ -361,7 +362,7 @@ class _Reader(CallReader):
 
     def table(self, text: str, span: Span, alias: str, is_named: bool, argument: bool) -> Leaf:
         table, schema = self.table_of(text)
-        kinds = {f.name.lower(): f.dataType.simpleString() for f in schema.fields}
+        kinds = kinds_of(schema)
         return Leaf(table, span, alias, is_named, argument, tuple(schema.names), kinds)
 
 

@@ -20,7 +20,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from streamtime.maintained.nodes import Block, FunctionCall, Leaf, Name, Node, Query, Union, Unreadable, in_text, leaves_of
+from streamtime.maintained.joins import joined_by, own_column, reached, way_to
+from streamtime.maintained.nodes import Block, FunctionCall, Leaf, Node, Query, Union, Unreadable, in_text, leaves_of
 from streamtime.maintained.snapshots import ChangedTable
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span
@@ -131,7 +132,7 @@ class Evaluation:
             picked = {}
             for name in cut.columns:
                 item = _item(node, name)
-                same = _reached(node, item.plain, forward=True) if item.plain is not None else set()
+                same = reached(node, item.plain) if item.plain is not None else set()
                 column = next((c for a, c in sorted(same) if a == alias and c in below.units), None)
                 if column is not None:
                     picked[name] = column
@@ -195,7 +196,7 @@ class Evaluation:
         """The units of a block that changes of one of its sources led to."""
         items = [_item(node, c) for c in columns]
         below = node.sources[alias]
-        direct = [_own_column(node, item.plain, alias) if item.plain is not None else None for item in items]
+        direct = [own_column(node, item.plain, alias) if item.plain is not None else None for item in items]
         if all(c is not None and c in below.units for c in direct):
             return self.touched(below, [str(c) for c in direct])
         pieces = []
@@ -226,7 +227,7 @@ class Evaluation:
         marked = {start: _marked(frames[start], start)}
         df = marked[start]
         while missing := needed - set(marked):
-            way = _way(node, set(marked), missing)
+            way = way_to(node, set(marked), missing)
             if way is None:
                 raise Unreadable(f"no equality of columns leads from `{start}` to {', '.join(sorted(missing))}")
             for here, there in way:
@@ -331,55 +332,10 @@ def _through(node: FunctionCall, place: int) -> dict[str, str]:
     return {a: b for a, b in zip(first, there, strict=True) if a is not None and b is not None and a in node.units}
 
 
-def _reached(node: Block, start: Name, forward: bool) -> set[Name]:
-    """The columns that have the value of one, wherever its rows are. `forward`: from the side that is kept whole to the other one only."""
-    reached, fresh = {start}, [start]
-    while fresh:
-        here = fresh.pop()
-        for edge in (e for e in node.edges if e.same):
-            ways = [(edge.one, edge.other)] + ([] if edge.outer and forward else [(edge.other, edge.one)])
-            for a, b in ways:
-                if a == here and b not in reached:
-                    reached.add(b)
-                    fresh.append(b)
-    return reached
-
-
-def _own_column(node: Block, name: Name, alias: str) -> str | None:
-    """The column of a source that equals another one, in rows that both have."""
-    return next((c for a, c in sorted(_reached(node, name, forward=False)) if a == alias), None)
-
-
 def _computed(node: Block, cut: Cut, alias: str) -> dict[str, str]:
     """The units that are expressions over one source alone, and how they are written."""
     items = {name: _item(node, name) for name in cut.columns}
     return {n: i.text for n, i in items.items() if i.plain is None and i.text and {a for a, _ in i.of} == {alias}}
-
-
-def joined_by(node: Block, one: str, other: str, forward: bool = False) -> list[tuple[str, str]]:
-    """The columns by which two sources are joined directly. `forward`: as of `_reached`."""
-    pairs = []
-    for edge in node.edges:
-        if (edge.one[0], edge.other[0]) == (one, other):
-            pairs.append((edge.one[1], edge.other[1]))
-        elif (edge.other[0], edge.one[0]) == (one, other) and not (edge.outer and forward):
-            pairs.append((edge.other[1], edge.one[1]))
-    return pairs
-
-
-def _way(node: Block, start: set[str], goals: set[str]) -> list[tuple[str, str]] | None:
-    """The shortest way along joins from some sources to one of others, in steps; None where there is none."""
-    ways: dict[str, list[tuple[str, str]]] = {a: [] for a in start}
-    fresh = sorted(start)
-    while fresh:
-        here = fresh.pop(0)
-        if here in goals:
-            return ways[here]
-        beside = {e.other[0] for e in node.edges if e.one[0] == here} | {e.one[0] for e in node.edges if e.other[0] == here}
-        for there in sorted(beside - set(ways)):
-            ways[there] = [*ways[here], (here, there)]
-            fresh.append(there)
-    return None
 
 
 def widest(root: Node) -> set[str]:
@@ -390,7 +346,7 @@ def widest(root: Node) -> set[str]:
     for item in root.items:
         name = item.name.lower()
         if name in root.units and item.plain is not None:
-            same = _reached(root, item.plain, forward=True)
+            same = reached(root, item.plain)
             reach[name] = {a for a, c in same if c in root.sources[a].units}
-    everywhere = {n for n, reached in reach.items() if len(reached) == len(root.sources)}
+    everywhere = {n for n, sources in reach.items() if len(sources) == len(root.sources)}
     return everywhere or set(root.units)
