@@ -130,6 +130,7 @@ MUTATIONS = [
     Mutation("plain SQL: what takes any rows is not read twice", "catalog/plain/compiling.py", "if times > 1 and", "if times > 9 and", "tests/catalog/plain/test_whole_texts.py -k takes_any_rows"),
     Mutation("plain SQL: a function that tries is not what it stands for", "catalog/plain/expressions.py", 'if meant.tries or not function.startswith("try_"):', "if function:", EXPRESSIONS),
     Mutation("C3: a close is reached by the first row of a later step, too", "sql/windows/first_reach.py", "F.min(named(FIRST)).over(falling)", "named(FIRST)", "tests/sql/windows/test_first_reach.py"),
+    Mutation("SQL text: a script is one statement", "sql/syntax/tokens.py", "edges += [] if depth else", "edges +=", "tests/sql/syntax/test_tokens.py"),
     # arithmetic, order, keys
     Mutation("C12: as a Python UDTF, too, NaN is one key", "sql/udtf/handler.py", "not has_floating(kind)", "kind", "tests/sql/udtf/test_udtf.py -k other_types"),
     Mutation("C12: as a Python UDTF, too, zeros in a key are equal", "sql/udtf/told.py", "contains({json}, '-0.0')", "contains({json}, '-9.0')", "tests/sql/udtf/test_udtf.py -k 'expressions or other_types'"),

@@ -214,13 +214,10 @@ def _place(pieces: list[CommentedStatement], number: int, text: str) -> str:
     """Which of several statements it is, for people."""
     if len(pieces) == 1:
         return ""
-    at = 0
-    for statement in pieces[:number]:
-        start = text.index(statement.sql, at)
-        at = start + len(statement.sql)
+    line = text.count("\n", 0, pieces[number - 1].start) + 1
     left = len(pieces) - number
     rest = f", and {left} more {'was' if left == 1 else 'were'} not run" if left else ""
-    return f"statement {number} of {len(pieces)}, line {text.count(chr(10), 0, start) + 1} of the cell, failed{rest}:\n"
+    return f"statement {number} of {len(pieces)}, line {line} of the cell, failed{rest}:\n"
 
 
 def load(shell: InteractiveShell) -> None:

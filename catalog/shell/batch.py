@@ -33,18 +33,12 @@ def split(text: str, source: str = "") -> list[Placed]:
         UnreadableScript: a string or a comment is not closed.
     """
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
-    pieces, at = [], 0
     try:
-        for statement in statements(text):
-            at = text.index(statement.sql, at)
-            if tokens(statement.sql):
-                pieces.append(Placed(statement.sql, text.count("\n", 0, at) + 1, source))
-            at += len(statement.sql)
+        return [Placed(s.sql, text.count("\n", 0, s.start) + 1, source) for s in statements(text) if tokens(s.sql)]
     except Unclosed as error:
         raise UnreadableScript(
             f"{source or 'the text'} cannot be split into statements, a quote or a comment is not closed: {error}"
         ) from None
-    return pieces
 
 
 def run(console: Console, script: Sequence[Placed]) -> int:

@@ -70,10 +70,10 @@ def _place(text: str, sql: str) -> list[str]:
     number, column = (int(place[1]), int(place[2])) if place[1] else (int(place[3]), int(place[4]))
     if "position" in place[0]:  # which counts from 1, where `pos` counts from 0
         column -= 1
-    source = sql.splitlines()
+    source = sql.split("\n")  # lines end so in Spark's errors, and nowhere else
     if not 0 < number <= len(source) or column > len(source[number - 1]):
         return []
-    line, start = source[number - 1].replace("\t", " "), 0
+    line, start = re.sub(r"\s", " ", source[number - 1].rstrip("\r")), 0
     if len(line) > AROUND:
         start = max(0, min(column - AROUND // 2, len(line) - AROUND))
         line = line[start : start + AROUND]

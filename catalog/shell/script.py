@@ -11,10 +11,11 @@ from streamtime.sql.syntax.tokens import Source, Token, unclosed
 
 @dataclass(frozen=True)
 class CommentedStatement:
-    """One statement of a script, as written, and the lines of its leading comment, without their dashes."""
+    """One statement of a script, as written, where it starts there, and the lines of its leading comment, without their dashes."""
 
     comment: tuple[str, ...]
     sql: str
+    start: int
 
 
 class Unclosed(ValueError):
@@ -30,22 +31,19 @@ def tokens(text: str) -> list[Token]:
 
 
 def finished(text: str) -> bool:
-    """Whether a text ends with the semicolon of its last statement, comments aside."""
+    """Whether a text ends with the semicolon of its last statement, comments aside, and not with one in a script (BEGIN .. END)."""
     try:
         words = tokens(text)
     except Unclosed:
         return False
-    return bool(words) and words[-1].word == ";"
+    return bool(words) and words[-1].word == ";" and lexer.statements(text)[-1][0] == words[-1].end
 
 
 def statements(text: str) -> Iterator[CommentedStatement]:
     """The statements of a SQL text. Semicolons in strings and comments do not end one. Raises Unclosed."""
     tokens(text)
     for start, end in lexer.statements(text):
-        lines = text[start:end].strip().splitlines()
-        leading = 0
-        while leading < len(lines) and (lines[leading].startswith("--") or not lines[leading].strip()):
-            leading += 1
-        sql = "\n".join(lines[leading:]).strip()
-        if sql:
-            yield CommentedStatement(tuple(line.removeprefix("--").removeprefix(" ") for line in lines[:leading]), sql)
+        at = lexer.said_from(text, start, end)
+        if sql := text[at:end].rstrip():
+            lines = [line.strip() for line in text[start:at].split("\n")]
+            yield CommentedStatement(tuple(line.removeprefix("--").removeprefix(" ") for line in lines if line), sql, at)

@@ -291,9 +291,6 @@ class Statement(Source):
 
 def spoken(text: str) -> list[str]:
     """The statements of a text that say anything, as written. A script (BEGIN .. END) is one."""
-    cut = tokens(text)
-    if not cut or cut[0].word == "BEGIN":
-        return [text]
     pieces = [text[start:end].lstrip() if start else text[:end] for start, end in statements(text)]
     written = [p for p in pieces if tokens(p)]
     return [text] if len(written) == 1 else written or [text]

@@ -20,6 +20,8 @@ LEXER = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+BEFORE = (";", ":", "BEGIN", "ATOMIC", "THEN", "ELSE", "DO", "LOOP", "REPEAT")  # behind these a statement of a script begins
+ENDED = {"IF", "CASE", "WHILE", "LOOP", "REPEAT", "FOR"}  # these stand behind their END
 COMMENT = re.compile(r"/\*(?!\+)|\*/")
 
 
@@ -137,14 +139,37 @@ def unclosed(text: str) -> int | None:
 
 
 def statements(text: str) -> list[Span]:
-    """Where the statements of a text stand: what lies between semicolons, blanks and comments included."""
-    edges = [-1, *(t.start for t in tokens(text) if t.word == ";"), len(text)]
-    return [(before + 1, end) for before, end in itertools.pairwise(edges)]
+    """Where the statements of a text stand: what lies between semicolons, blanks and comments included. A script (BEGIN .. END) is one."""
+    cut = tokens(text)
+    words = [t.word for t in cut]
+    edges, depth, first = [-1], 0, 0
+    for i, word in enumerate(words):
+        before = words[i - 1] if i else ""
+        if word == "BEGIN":
+            within = depth > 0 and (before in BEFORE or "HANDLER" in words[first:i])
+            if within or (i - first in (0, 2) and is_script(words[first : i + 2])):
+                depth, first = depth + 1, i + 1
+        elif word == "END" and before in (";", "BEGIN", "ATOMIC") and not {*words[i + 1 : i + 2]} & ENDED:
+            depth = max(depth - 1, 0)
+        elif word == ";":
+            first = i + 1
+            edges += [] if depth else [cut[i].start]
+    return [(before + 1, end) for before, end in itertools.pairwise([*edges, len(text)])]
 
 
-def _pieces(text: str) -> Iterator[tuple[str, int, int]]:
-    """All of a text, cut: kinds and places. A comment that never ends goes on beyond the end."""
-    at = 0
+def is_script(words: Sequence[str]) -> bool:
+    """Whether a statement of these words is a script, BEGIN .. END, which may have a label. BEGIN; begins a transaction, elsewhere."""
+    begins = 2 if words[1:2] == [":"] else 0
+    return words[begins : begins + 1] == ["BEGIN"] and words[begins + 1 : begins + 2] not in ([";"], ["TRANSACTION"])
+
+
+def said_from(text: str, start: int, end: int) -> int:
+    """Where a stretch says something, behind blanks and comments of a line; its end, if nowhere."""
+    return next((at for kind, at, _ in _pieces(text[:end], start) if kind != "blank"), end)
+
+
+def _pieces(text: str, at: int = 0) -> Iterator[tuple[str, int, int]]:
+    """All of a text from there on, cut: kinds and places. A comment that never ends goes on beyond the end."""
     while at < len(text):
         match = LEXER.match(text, at)
         assert match is not None

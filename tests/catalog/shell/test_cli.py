@@ -177,6 +177,7 @@ def test_an_error_is_a_few_lines_with_a_mark_at_its_place(spark: SparkSession) -
 
     assert said("SELECT *\nFROM nowhere").splitlines()[-2:] == ["  FROM nowhere", "       ^"]
     assert "Relation" not in said("SELECT *\nFROM nowhere")  # the plan
+    assert said("SELECT '\u2028\r\x0c' AS a,\r\n  b\tc d\r\n FROM x").splitlines()[-2:] == ["    b c d", "        ^"]
     assert said("SELECT * FORM x").splitlines()[1:] == ["  SELECT * FORM x", "                ^"]
     division = said("SELECT id / (id - id) FROM range(3)")
     assert division.startswith("[DIVIDE_BY_ZERO]")
@@ -209,17 +210,30 @@ def test_statements_end_at_semicolons_outside_of_strings_names_and_comments() ->
         ('SELECT `a;b`, ";" /* ; */', 5),
         ("SELECT 3", 6),
     ]
+    odd = "SELECT 'a\u2028b\r\x0b\x85' --\x0c\n;\x0c\n\n-- one\x0b;\u2028\n\u2028SELECT\r2;;-- done\rBEGIN SELECT 3; END; /* SELECT 4;"
+    with pytest.raises(UnreadableScript):
+        split(odd)
+    assert [(s.sql, s.line) for s in split(f"{odd} */")] == [
+        ("SELECT 'a\u2028b\r\x0b\x85' --", 1),
+        ("SELECT\r2", 5),
+        ("BEGIN SELECT 3; END", 5),
+    ]
     with pytest.raises(UnreadableScript, match=r"x\.sql cannot be split"):
         split("SELECT 'open", "x.sql")
 
 
-@pytest.mark.parametrize("text", ["SELECT 1", "SELECT ';", "SELECT 1 -- ;", "SELECT /* ;", "SELECT 1 AS `;", "help me out"])
+@pytest.mark.parametrize(
+    "text", ["SELECT 1", "SELECT ';", "SELECT 1 -- ;", "SELECT /* ;", "SELECT 1 AS `;", "help me out", "BEGIN SELECT 1;", "l:\nBEGIN END"]
+)
 def test_an_unfinished_text_goes_on(text: str) -> None:
     assert not finished(text)
     assert not complete(text)
 
 
-@pytest.mark.parametrize("text", ["SELECT 1;", "SELECT ';'; -- done", "SELECT 1;\n", " ", "help", "HELP deduplicate;", "limit none"])
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT 1;", "SELECT ';'; -- done", "SELECT 1;\n", "BEGIN SELECT 1; END;", "BEGIN;", " ", "help", "HELP deduplicate;", "limit none"],
+)
 def test_a_finished_text_is_sent_off(text: str) -> None:
     assert complete(text)
     assert is_command("quit")
