@@ -15,20 +15,22 @@ from streamtime.sql.call.errors import CallError, did_you_mean, listed, unlogged
 from streamtime.sql.call.names import parts, pieces, plain
 from streamtime.sql.call.spec import Bound
 from streamtime.sql.call.values import Expression, Sort, Table
-from streamtime.sql.rows.frame import PREFIX, prepare
+from streamtime.sql.rows.columns import alike, named_like
+from streamtime.sql.rows.frame import PREFIX, Ref, different_types, prepare
 from streamtime.sql.syntax.conditions import Conjunct, comparison, split
 from streamtime.sql.syntax.expressions import has_columns
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterator
+
+    from pyspark.sql import Column, DataFrame
 
     from streamtime.sql.as_of.history import Past
     from streamtime.sql.call.values import Origin
     from streamtime.sql.rows.frame import Frame
 
-NUMBERS = (T.NumericType,)
 Extras = dict[str, tuple[Expression, ...]]
 LEFT, RIGHT = "left", "right"
 
@@ -84,7 +86,7 @@ def sides(call: Bound) -> Sides:
     begins = looked_back.begins if looked_back is not None else None
     both = Sides(left_frame, right_frame, tuple(call["using"] or ()), rest, forward, exact, begins)
     _check_types(call, both)
-    return both
+    return _named_as_left(both)
 
 
 def _filtered(call: Bound, frames: tuple[DataFrame, DataFrame], others: list[Conjunct]) -> tuple[DataFrame, list[Conjunct]]:
@@ -303,7 +305,31 @@ def _check_types(call: Bound, both: Sides) -> None:
             fix = f"{call['history']} declares no event time, so the times of its commits are asked. Cast the time, or declare its own: "
             fix += f"{declaring(call, [column(k.text) for k in right.keys])}."
         raise call.refuse("AS OF (`at`)" if call["at"] else "ORDER BY", problem, fix)
-    for a, b in zip(left.keys, right.keys, strict=True):
-        if a.type != b.type and not (isinstance(a.type, NUMBERS) and isinstance(b.type, NUMBERS)):
-            kinds = f"`{a.text}` ({a.type.simpleString().upper()}) and `{b.text}` ({b.type.simpleString().upper()})"
-            raise call.refuse("PARTITION BY", f"the keys {kinds} have different types", "Cast one of them.")
+    for role, what, ones, others in _compared(both):
+        for a, b in zip(ones, others, strict=True):
+            if not alike(a.type, b.type):
+                raise different_types(call, role, a, b, what)
+
+
+def _compared(both: Sides) -> Iterator[tuple[str, str, tuple[Ref, ...], tuple[Ref, ...]]]:
+    """What both sides have beside times, with the argument that says so and what it is called."""
+    yield "PARTITION BY", "the keys ", both.left.keys, both.right.keys
+    yield "`arrival`", "the arrivals ", both.left.extras.get("arrival", ()), both.right.extras.get("arrival", ())
+
+
+def _named_as_left(both: Sides) -> Sides:
+    """Keys and arrivals that have parts are one column in the union of both sides, where the parts have the names of the left ones."""
+    cast: dict[str, Column] = {}
+
+    def named_so(a: Ref, b: Ref) -> Ref:
+        kind = named_like(b.type, a.type)
+        if a.type == b.type or isinstance(b.type, T.AtomicType):
+            return b
+        name = f"{PREFIX}as_left_{len(cast)}"
+        cast[name] = b.column.cast(kind)
+        return Ref(name, kind, b.text)
+
+    right = both.right
+    keys, arrival = (tuple(map(named_so, ones, others)) for _, _, ones, others in _compared(both))
+    extras = right.extras | ({"arrival": arrival} if arrival else {})
+    return replace(both, right=replace(right, df=right.df.withColumns(cast), keys=keys, extras=extras)) if cast else both

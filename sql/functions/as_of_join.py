@@ -66,7 +66,8 @@ future. Of right rows of one time the later arrival counts. With `arrival` there
 
 - **Null key or null time on the left** never matches: an inner join drops the row (`null_key`, `null_time`), a left join keeps it (J3).
   On the right, such a row is no version.
-- **Keys** are compared as `=` does: their types must be equal, or both numbers. Times must be of one type.
+- **Keys** are compared as `=` does: their types must be equal, or both numbers, and so must the parts of structs and arrays, whatever
+  fields are called. The same holds of `arrival`. Times must be of one type.
 - **Late rows**: none without `arrival`. A null `arrival` on the left has seen nothing; on the right it never arrived.
 - **Rows that are dropped** for other reasons (J2): `no_match`; `expired`, if only `retention` hid a match; `held`, with `at_end =>
   'hold'`; `before_history`, if a table is looked up by its commits, and the time lies before the first of them.

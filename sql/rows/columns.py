@@ -148,6 +148,25 @@ def hash_of_all(schema: T.StructType, of: str = "") -> str:
     return f"hash({', '.join(name if direct(kind) else f'isnull({name})' for name, kind in names)})"  # a MAP has no hash
 
 
+def alike(one: T.DataType, other: T.DataType) -> bool:
+    """Whether values of these types can be equal: both are numbers, or both the same, whatever their fields are called and may be null."""
+    if isinstance(one, T.StructType) and isinstance(other, T.StructType):
+        return len(one) == len(other) and all(alike(a.dataType, b.dataType) for a, b in zip(one, other, strict=True))
+    if isinstance(one, T.ArrayType) and isinstance(other, T.ArrayType):
+        return alike(one.elementType, other.elementType)
+    return one == other or (isinstance(one, T.NumericType) and isinstance(other, T.NumericType))
+
+
+def named_like(kind: T.DataType, other: T.DataType) -> T.DataType:
+    """A type with the names that the fields of one that is alike have there; they may be null."""
+    if isinstance(kind, T.StructType) and isinstance(other, T.StructType):
+        fields = zip(kind, other, strict=True)
+        return T.StructType([T.StructField(b.name, named_like(a.dataType, b.dataType)) for a, b in fields])
+    if isinstance(kind, T.ArrayType) and isinstance(other, T.ArrayType):
+        return T.ArrayType(named_like(kind.elementType, other.elementType))
+    return kind
+
+
 def has_collation(kind: T.DataType) -> bool:
     """Whether a string with a collation is anywhere in it."""
     if isinstance(kind, T.StructType):

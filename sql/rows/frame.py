@@ -211,6 +211,12 @@ def _roles(call: Bound, df: DataFrame, columns: tuple[Ref, ...], originals: tupl
     return Frame(df, columns, originals, keys, order, time, extras, call.kernels, call.tables[0].source)
 
 
+def different_types(call: Bound, role: str, one: Ref, other: Ref, what: str = "") -> CallError:
+    """The error to raise where two columns that are compared have types that cannot be."""
+    kinds = f"`{one.text}` ({_sql(one.type)}) and `{other.text}` ({_sql(other.type)})"
+    return call.refuse(role, f"{what}{kinds} have different types", "Cast one of them.")
+
+
 def _as_time(ref: Ref, named_so: bool) -> str:
     """How to come to an event time from a column of another type."""
     another = "time => 'ts'"

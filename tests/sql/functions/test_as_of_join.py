@@ -199,6 +199,30 @@ def test_keys_that_are_null_match_where_the_condition_says_so(spark: SparkSessio
     assert [tuple(r) for r in spark.sql(f"SELECT l.k, p FROM {call}").collect()] == [(None, 20)]
 
 
+def test_keys_and_arrivals_that_have_parts_are_equal_whatever_these_are_called_and_may_be_null(spark: SparkSession) -> None:
+    left = "VALUES (1, 'u', TIMESTAMP '2024-01-02', 2), (CAST(NULL AS INT), 'u', TIMESTAMP '2024-01-02', 2) AS l(i, s, t, o)"
+    right = "VALUES (1L, 'u', TIMESTAMP '2024-01-01', 1L, 10), (NULL, 'u', TIMESTAMP '2024-01-01', 1L, 20) AS r(b, s, t, o, p)"
+    conditions = (
+        "l.i <=> r.b",
+        "named_struct('x', l.i, 's', array(l.s)) = named_struct('y', r.b, 't', array(r.s))",
+        "array(named_struct('x', l.i)) = array(named_struct('y', CAST(r.b AS DOUBLE)))",
+    )
+    sides = f"TABLE(SELECT * FROM {left}), TABLE(SELECT * FROM {right}), order_by => ARRAY('t')"
+    calls = [f'AS_OF_JOIN({sides}, on => "{on}"{more})' for on in conditions for more in ("", ", arrival => 'struct(o)'")]
+    found = spark.sql(" UNION ALL ".join(f"SELECT {n} AS n, l.i, p FROM {call}" for n, call in enumerate(calls))).collect()
+    assert Counter(map(tuple, found)) == Counter((n, *pair) for n in range(len(calls)) for pair in ((1, 10), (None, 20)))
+
+
+@pytest.mark.parametrize("arrival", ["k", "struct(o)"])
+def test_arrivals_that_cannot_be_compared_are_refused(spark: SparkSession, arrival: str) -> None:
+    spark.sql("SELECT 1 AS k, TIMESTAMP '2024-01-02' AS t, 2 AS o, 'x' AS v").createOrReplaceTempView("l")
+    call = f"AS_OF_JOIN(TABLE(SELECT v, t, {arrival} AS o FROM l) PARTITION BY v ORDER BY t, TABLE(SELECT v, t, v AS o FROM l) PARTITION BY v ORDER BY t"
+    with pytest.raises(
+        AnalysisException, match=r"`arrival`: the arrivals `o` \((INT|STRUCT<O:INT>)\) and `o` \(STRING\) have different types"
+    ):
+        spark.sql(f"SELECT * FROM {call}, arrival => 'o')")
+
+
 def test_further_expressions_of_order_by_decide_between_equal_times(spark: SparkSession) -> None:
     left = view(spark, [{"k": "a", "t": moment(5), "n": 0, "w": 0}], "k STRING, t TIMESTAMP, n INT, w INT")
     right = view(
