@@ -473,6 +473,10 @@ MUTATIONS = [
         "NOT (CAST({old} AS STRING) <=> CAST({new} AS STRING))", "NOT ({old} <=> {new})", FOUND,
     ),
     Mutation(
+        "changes: a key or group that is also in ORDER BY is the row's, not that of what caused the change", "sql/changes/given.py",
+        "shown.setdefault(original, column)", "shown[original] = column", "tests/sql/functions/test_join_changes_by_foreign_key.py -k breaks_ties",
+    ),
+    Mutation(
         "maintain: rows that have no partner on the null side are looked up too", "catalog/maintained/joins.py",
         " and not (edge.outer and forward)", "", FOUND,
     ),

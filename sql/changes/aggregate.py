@@ -15,10 +15,10 @@ from streamtime.sql.changes.given import (
     OLD,
     changes_of,
     is_newest,
-    names_of,
     of_order,
     refuse_computed,
     refuse_two_of_a_name,
+    shown_once,
 )
 from streamtime.sql.changes.runs import in_runs, last_before
 from streamtime.sql.plain.extremes import Extreme, with_extremes
@@ -208,9 +208,7 @@ def _parts(call: Bound, judged: Judged) -> tuple[Frame, list[tuple[str, str]]]:
     order += [Order(refs[n], True, True) for n in (f"{PREFIX}ties", ROW, COMES)]
     parts = Frame(df, (), (), tuple(refs[n] for n in by.values()), tuple(order), refs[f"{PREFIX}of_row"], {}, call.kernels)
     names = [*by.items(), *copied.items()]
-    shown: dict[str, str] = {}
-    for original, (_, name) in zip(names_of(frame, [r for r, _ in names]), names, strict=True):
-        shown.setdefault(original, name)
+    shown = shown_once(frame, [r for r, _ in names], [n for _, n in names])
     return parts, [(n, o) for o, n in shown.items()]
 
 

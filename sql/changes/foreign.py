@@ -30,7 +30,7 @@ from streamtime.sql.changes.join import (
     shown_of,
     side_of,
 )
-from streamtime.sql.rows.changelog import MADE_ANEW, change_columns
+from streamtime.sql.rows.changelog import change_columns
 from streamtime.sql.rows.columns import expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.syntax.text import quoted
@@ -181,8 +181,7 @@ def changes(call: Bound, both: Both) -> DataFrame:
         .where(named(TYPE).isNotNull())
     )
     columns = list(zip(both.frame.columns, both.frame.originals, strict=True))
-    counted = [c.column for c, o in columns if c.name in both.ordered and not call.names.among(o, MADE_ANEW)]
-    number = F.row_number().over(Window.partitionBy(*keys, *counted).orderBy(named(PLACE), named(RANK)))
+    number = F.row_number().over(Window.partitionBy(*keys, *map(named, both.ordered)).orderBy(named(PLACE), named(RANK)))
     upsert = named(TYPE) == "upsert"
     kept = {**dict.fromkeys(both.own[0], upsert), **dict.fromkeys(both.own[1], upsert & named(MATCH))}
     shown = [(F.when(kept[c.name], c.column) if c.name in kept else c.column).alias(o) for c, o in columns]

@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.changes.foreign import sides
-from streamtime.sql.changes.given import ALIVE, names_of, of_order, refuse_two_of_a_name
+from streamtime.sql.changes.given import ALIVE, counted, of_order, refuse_two_of_a_name
 from streamtime.sql.changes.join import SIDES, shown_of
 from streamtime.sql.changes.stream import AS_THEY_ARE, MADE, PLACE, TIME, clocked_sides
-from streamtime.sql.rows.changelog import MADE_ANEW, change_columns
+from streamtime.sql.rows.changelog import change_columns
 from streamtime.sql.rows.columns import expression, must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.stream.buckets import HALVES
@@ -153,9 +153,8 @@ def _united(call: Bound, both: tuple[Side, Side], names: TravelNames, parts: Dat
             APART: spread.cast("bigint"),
         }
         rows.append(df.select(*picked, *(column.alias(n) for n, column in marks.items())))
-    originals = names_of(both[0].frame, of_order(both[0].frame.order))
-    counted = [n for n, o in zip(names.ordered, originals, strict=True) if not call.names.among(o, MADE_ANEW)]
-    return rows[0].unionAll(rows[1]).withColumn(PLACE, F.xxhash64(F.lit(0), *map(named, counted)))
+    ordered = counted(call, both[0].frame, names.ordered)
+    return rows[0].unionAll(rows[1]).withColumn(PLACE, F.xxhash64(F.lit(0), *map(named, ordered)))
 
 
 def _events(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelNames, options: dict[str, Any]) -> DataFrame:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from streamtime.sql.rows.changelog import deletions, preimages, refuse_no_condition, refuse_unnamed, typed
+from streamtime.sql.rows.changelog import MADE_ANEW, deletions, preimages, refuse_made_anew, refuse_no_condition, refuse_unnamed, typed
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, less, named
 from streamtime.sql.rows.frame import PREFIX
@@ -16,11 +16,14 @@ from streamtime.udfs.versions import refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeVar
 
     from pyspark.sql import Column
 
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame, Order, Ref
+
+    Named = TypeVar("Named", str, Column)
 
 ALIVE, OLD, CLOCK = (f"{PREFIX}{n}" for n in ("alive", "too_old", "clock"))
 REASONS = ("null_time", "null_key", "too_old", "out_of_order")
@@ -54,6 +57,7 @@ def refuse_computed(call: Bound, frame: Frame, refs: Sequence[tuple[str, Ref]]) 
     """A change has these columns by their names (C10). `refs` are columns and what the call asks them to be."""
     for role, ref in refs:
         refuse_unnamed(call, role, ref, frame.columns)
+        refuse_made_anew(call, role, names_of(frame, [ref])[0])
     if not frame.keys:
         raise call.no_key()
 
@@ -79,6 +83,20 @@ def of_order(order: Sequence[Order]) -> tuple[Ref, ...]:
 def names_of(frame: Frame, refs: Sequence[Ref]) -> list[str]:
     """The names that columns came with."""
     return [frame.originals[[c.name for c in frame.columns].index(r.name)] for r in refs]
+
+
+def shown_once(frame: Frame, refs: Sequence[Ref], columns: Sequence[str]) -> dict[str, str]:
+    """The columns that stand for these, by the names that they came with: of two that are one, the first."""
+    shown: dict[str, str] = {}
+    for original, column in zip(names_of(frame, refs), columns, strict=True):
+        shown.setdefault(original, column)
+    return shown
+
+
+def counted(call: Bound, frame: Frame, ordered: Sequence[Named]) -> list[Named]:
+    """Of what stands for the columns of ORDER BY, all but a `change_seq` that is made anew: changes at one place are numbered (C10)."""
+    originals = names_of(frame, of_order(frame.order))
+    return [column for column, original in zip(ordered, originals, strict=True) if not call.names.among(original, MADE_ANEW)]
 
 
 def is_newest(time: Column, newest: Column) -> Column:

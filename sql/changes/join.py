@@ -20,17 +20,19 @@ from streamtime.sql.changes.given import (
     CLOCK,
     OLD,
     changes_of,
+    counted,
     is_newest,
     names_of,
     of_order,
     refuse_computed,
     refuse_two_of_a_name,
     refuse_unpaired,
+    shown_once,
 )
 from streamtime.sql.changes.runs import Runs, in_runs, last_before
 from streamtime.sql.rows.changelog import MADE_ANEW
 from streamtime.sql.rows.columns import expression, has_collation, named, orderable, tie_value
-from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
+from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, different_types, prepare
 from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
@@ -184,8 +186,7 @@ def check_types(call: Bound, role: str, left: Sequence[Ref], right: Sequence[Ref
     """Columns of both sides that are compared."""
     for a, b in zip(left, right, strict=True):
         if not comparable(a.type, b.type):
-            kinds = f"`{a.text}` ({a.type.simpleString().upper()}) and `{b.text}` ({b.type.simpleString().upper()})"
-            raise call.refuse(role, f"{kinds} have different types", "Cast one of them.")
+            raise different_types(call, role, a, b)
 
 
 def check_order(call: Bound, left: Frame, right: Frame) -> None:
@@ -248,9 +249,7 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Joined:
         {},
         call.kernels,
     )
-    again = [o for o in names_of(left, of_order(left.order)) if call.names.among(o, MADE_ANEW)]
-    counted = [n for n, o in zip(ordered, names_of(left, of_order(left.order)), strict=True) if o not in again]
-    return Joined(frame, own, (times[0], times[1]), counted, in_runs(df, frame.keys, order))
+    return Joined(frame, own, (times[0], times[1]), counted(call, left, ordered), in_runs(df, frame.keys, order))
 
 
 def _fields(frame: Frame) -> dict[str, str]:
@@ -267,7 +266,7 @@ def shown_of(
     In the frame, the left side's keys and order are `shared`, the other columns of the sides `own`; `time` and `side` tell of a row.
     """
     left, told = both[0].frame, call["output"] in TOLD
-    called = dict(zip(names_of(left, (*left.keys, *of_order(left.order))), shared, strict=True))
+    called = shown_once(left, (*left.keys, *of_order(left.order)), shared)
     if told and left.time.name in {c.name for c in left.columns}:
         called.setdefault(names_of(left, (left.time,))[0], time)
     shown = [(n, o) for o, n in called.items() if not call.names.among(o, MADE_ANEW)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.changes.given import ALIVE, CLOCK, REASONS, names_of, of_order, refuse_two_of_a_name, refuse_unpaired
+from streamtime.sql.changes.given import ALIVE, CLOCK, REASONS, counted, of_order, refuse_two_of_a_name, refuse_unpaired
 from streamtime.sql.changes.join import SIDE, SIDES, check_order, check_types, prepared, shown_of, side_of
 from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW, change_columns
 from streamtime.sql.rows.columns import must_travel, named
@@ -141,7 +141,6 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Changes:
     keys, ordered = [f"{PREFIX}k{i}" for i in range(len(left.keys))], [f"{PREFIX}o{i}" for i in range(len(left.order))]
     others = [_others(side.frame) for side in both]
     names = [[f"{PREFIX}{side}_{i}" for i in range(len(of_side))] for side, of_side in zip(SIDES, others, strict=True)]
-    counted = [o for o, name in zip(ordered, names_of(left, of_order(left.order)), strict=True) if not call.names.among(name, MADE_ANEW)]
     rows: list[DataFrame] = []
     for place, (side, df) in enumerate(zip(both, clocked_sides(call, both), strict=True)):
         frame = side.frame
@@ -155,7 +154,7 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Changes:
                 call, None, f"column `{original}` of the {SIDES[place]} side", frame.df.schema[name].dataType, "to Python on a stream"
             )
     df = rows[0].unionAll(rows[1])
-    df = df.withColumn(PLACE, F.xxhash64(F.lit(0), *map(named, counted)))
+    df = df.withColumn(PLACE, F.xxhash64(F.lit(0), *map(named, counted(call, left, ordered))))
     refs = {f.name: Ref(f.name, f.dataType, f.name) for f in df.schema}
     order = [Order(refs[n], o.ascending, o.nulls_first) for n, o in zip(ordered, left.order, strict=True)]
     order.append(Order(refs[SIDE], True, True))
@@ -175,10 +174,9 @@ def _others(frame: Frame) -> list[Ref]:
 
 def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str], explain: Explain) -> DataFrame:
     """FILTER_CHANGES; `passes` is the column that says whether a row does."""
-    order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
-    counted = [r.column for r, o in order if not call.names.among(o, MADE_ANEW)]
     frame = frame.with_df(watermarked(call, frame))
-    df = frame.df.withColumns({PLACE: F.xxhash64(F.lit(0), *counted), TIME: frame.time.column})
+    place = F.xxhash64(F.lit(0), *counted(call, frame, [r.column for r in of_order(frame.order)]))
+    df = frame.df.withColumns({PLACE: place, TIME: frame.time.column})
     sent = [*(c.name for c in frame.columns), TIME, passes, PLACE, *([ALIVE] if call["output"] == "explain" else [])]
     columns = tuple(Ref(n, df.schema[n].dataType, n) for n in sent)
     given = list(zip((c.name for c in frame.columns), frame.originals, strict=True))
@@ -192,6 +190,7 @@ def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str], exp
     made = released_changes(call, sent_changes, log, options, reasons, explain=explain, join_type="left", always=versioned)
     if call["output"] != "rows":
         return made
-    upsert = named("change_type") == "upsert"
-    kept = [named(o) if n in shared else F.when(upsert, named(o)).alias(o) for n, o in shown]
+    names = [f"{PREFIX}shown_{i}" for i in range(len(shown))]  # two columns may have one name
+    made, upsert = made.toDF(*names, *CHANGE), named("change_type") == "upsert"
+    kept = [(named(c) if n in shared else F.when(upsert, named(c))).alias(o) for c, (n, o) in zip(names, shown, strict=True)]
     return made.select(*kept, *map(named, CHANGE))

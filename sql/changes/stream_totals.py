@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.changes.aggregate import ROWS, SUM, result
-from streamtime.sql.changes.given import ALIVE, REASONS, names_of, of_order, refuse_two_of_a_name
+from streamtime.sql.changes.given import ALIVE, REASONS, counted, of_order, refuse_two_of_a_name, shown_once
 from streamtime.sql.changes.stream import AS_THEY_ARE, AT, PLACE, SEQ, TIME, Changes, released_changes
 from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW, change_columns
 from streamtime.sql.rows.columns import expression, must_travel, named, orderable
@@ -82,10 +82,9 @@ def _with_parts(call: Bound, seen: Judged) -> Frame:
     for ref in seen.groups:
         refuse_collated(call, "`group_by`", "a column", ref)
         must_travel(call, "`group_by`", f"column `{ref.text}`", ref.type, "to Python on a stream")
-    order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
-    counted = [r.column for r, o in order if not call.names.among(o, MADE_ANEW)]
     frame, equal = frame.comparable(seen.groups)
     frame = frame.with_df(watermarked(call, frame))
+    place = F.xxhash64(F.lit(0), *counted(call, frame, [r.column for r in of_order(frame.order)]))
     inside = " AND ".join([quoted(ALIVE), *(f"{quoted(g.name)} IS NOT NULL" for g in seen.groups)])
     made = dict(zip(_groups(seen), (g.column for g in seen.groups), strict=True)) | dict(zip(_equal(seen), map(named, equal), strict=True))
     given = [(one, ref) for one, ref in zip(seen.asked, seen.given, strict=True) if ref is not None]
@@ -94,7 +93,7 @@ def _with_parts(call: Bound, seen: Judged) -> Frame:
         made[name] = (
             ref.column.cast("double") if inexact else F.when(ref.column.isNotNull(), True) if one.function == "count" else ref.column
         )
-    df = frame.df.withColumns(made | {PLACE: F.xxhash64(F.lit(0), *counted), TIME: frame.time.column, INSIDE: expression(inside)})
+    df = frame.df.withColumns(made | {PLACE: place, TIME: frame.time.column, INSIDE: expression(inside)})
     sent = [*(c.name for c in frame.columns), TIME, INSIDE, PLACE, *made, *([ALIVE] if call["output"] == "explain" else [])]
     columns = tuple(Ref(n, df.schema[n].dataType, n) for n in sent)
     return Frame(df, columns, tuple(sent), frame.keys, frame.order, columns[sent.index(TIME)], {}, call.kernels)
@@ -116,7 +115,7 @@ def _of_groups(call: Bound, seen: Judged, parts: DataFrame, carried: list[str]) 
         made.append(T.StructField(f"{ROWS}_{one.name}", T.LongType()))
         if function != "count":
             made.append(T.StructField(f"{SUM}_{one.name}", _sum(ref.type) if function == "sum" else ref.type))
-    shown = dict(zip(names_of(seen.frame, (*seen.groups, *of_order(seen.frame.order))), [*groups, *ordered], strict=True))
+    shown = shown_once(seen.frame, (*seen.groups, *of_order(seen.frame.order)), [*groups, *ordered])
     holder = Totals(TIME, PLACE, COMES, LAST, MOVED, tuple(kept), tuple(dict.fromkeys(shown.values())), (ROWS, AT, SEQ))
     state = KeyState(_equal(seen), {"aggregates": call["aggregates"]}, F.lit(None).cast("string"), ())
     fields = behind_watermark([*(T.StructField(n, schema[n].dataType) for n in dict.fromkeys(shown.values())), *made])

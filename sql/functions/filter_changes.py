@@ -94,7 +94,7 @@ from pyspark.sql import functions as F
 from streamtime.sql.call.kinds import Flag, Text
 from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Local, Option, Spec, apart_without
 from streamtime.sql.call.values import Expression
-from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, changes_of, names_of, of_order, refuse_computed
+from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, changes_of, counted, of_order, refuse_computed
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
 from streamtime.sql.changes.runs import Runs, in_runs
 from streamtime.sql.changes.stream import filtered, over_streams
@@ -152,8 +152,7 @@ def _changes(call: Bound, frame: Frame, runs: Runs) -> DataFrame:
     shared = {r.name for r in (*frame.keys, *of_order(frame.order), frame.time)}
     shown = [(c, o) for c, o in zip(frame.columns, frame.originals, strict=True) if not call.names.among(o, MADE_ANEW)]
     columns = [(c.column if c.name in shared else F.when(named(PASSES), c.column)).alias(o) for c, o in shown]
-    order = zip(of_order(frame.order), names_of(frame, of_order(frame.order)), strict=True)
-    number = F.row_number().over(runs.each_place([r.name for r, o in order if not call.names.among(o, MADE_ANEW)]))
+    number = F.row_number().over(runs.each_place(counted(call, frame, [r.name for r in of_order(frame.order)])))
     return frame.df.where(named(TYPE).isNotNull()).select(*columns, *change_columns(named(TYPE), frame.time.column, number - 1))
 
 

@@ -29,6 +29,7 @@ DELETED = Option(
 )
 # columns of a change that a function over changes makes anew, or leaves out (C10)
 CHANGE = ("change_type", "change_time", "change_seq")
+SHOWN = ("PARTITION BY", "`group_by`")  # what a call asks columns to be that a change then has
 MADE_ANEW = (*CHANGE, "_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -61,6 +62,13 @@ def refuse_unnamed(call: Bound, role: str, ref: Ref, columns: Sequence[Ref]) -> 
     if ref.name not in {c.name for c in columns}:
         fix = f"Name it in the TABLE argument: TABLE(SELECT *, {ref.text} AS name FROM ..)."
         raise call.refuse(role, f"a change has this column, so it needs a name (`{ref.text}`)", fix)
+
+
+def refuse_made_anew(call: Bound, role: str, name: str) -> None:
+    """Keys and groups are columns of the changes, so they cannot have the name of one that is made anew (C9, C10)."""
+    if role in SHOWN and call.names.among(name, MADE_ANEW):
+        fix = f"Rename it in the TABLE argument: TABLE(SELECT *, {quoted(name)} AS name FROM ..)."
+        raise call.refuse(role, f"a change has a column `{name}` of its own", fix)
 
 
 def typed(frame: Frame) -> list[tuple[str, T.DataType]]:

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.errors import of_other_type
 from streamtime.sql.call.names import plain
-from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW
+from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW, refuse_made_anew
 from streamtime.sql.udtf.suppress import KIND
 from streamtime.udfs.versions import refused
 
@@ -54,6 +54,7 @@ def named_place(call: Bound, schema: T.StructType, role: str, text: str) -> int:
     if name is None:
         fix = f"Name it in the TABLE argument: TABLE(SELECT *, {text} AS name FROM ..)."
         raise call.refuse(role, f"a change has this column, so it needs a name (`{text}`)", fix)
+    refuse_made_anew(call, role, name)
     return schema.names.index(name)
 
 

@@ -370,6 +370,22 @@ def test_a_wrong_call_is_refused(spark: SparkSession, asked: str) -> None:
         spark.sql(f"SELECT * FROM AGGREGATE_CHANGES(TABLE(given) PARTITION BY k ORDER BY n, time => 'ts', {asked})")
 
 
+def test_keys_and_groups_that_changes_could_not_show_are_refused(spark: SparkSession) -> None:
+    """Changes have columns of these names, which a column of the input cannot have beside them."""
+    rows = "TABLE(SELECT 1 AS k, 2 AS n, TIMESTAMP '2024-01-01' AS ts, 'x' AS Change_Type, 3 AS _commit_version)"
+    calls = {
+        f"AGGREGATE_CHANGES({rows} PARTITION BY k ORDER BY n, time => 'ts', group_by => ARRAY('_commit_version'), aggregates => 'count(*) AS c')":
+        "`group_by`: a change has a column `_commit_version` of its own. Rename it in the TABLE argument: TABLE(SELECT *, `_commit_version` AS name FROM ..)",
+        f"FILTER_CHANGES({rows} PARTITION BY (k, change_type) ORDER BY n, time => 'ts', condition => 'n > 0')":
+        "PARTITION BY: a change has a column `Change_Type` of its own",
+        f"JOIN_CHANGES({rows} PARTITION BY change_type ORDER BY n, {rows} PARTITION BY change_type ORDER BY n, time => 'ts')":
+        "PARTITION BY of the left side: a change has a column `Change_Type` of its own",
+    }  # fmt: skip
+    for call, said in calls.items():
+        with pytest.raises(AnalysisException, match=re.escape(said)):
+            spark.sql(f"SELECT * FROM {call}")
+
+
 def test_an_average_of_decimals_is_sparks(spark: SparkSession) -> None:
     rng = random.Random(3)
     rows = [(i, i % 3, Decimal(rng.randrange(-(10**11), 10**11)) / 100) for i in range(300)]

@@ -88,6 +88,32 @@ def test_a_stream_cut_anyhow_gives_the_changes_of_batch(spark: SparkSession, cha
     assert len({row.change_type for row in found}) == 2
 
 
+TWICE = {  # columns in two roles: what a change has of them is the row's, not what caused it
+    "by another key": (
+        "JOIN_CHANGES(TABLE(SELECT id, n, ts, change_type, id % 4 AS of FROM {0} WHERE side = 0) PARTITION BY id ORDER BY (n, id),"
+        " TABLE(SELECT id % 4 AS r, n, ts, v, change_type FROM {0} WHERE side = 1) PARTITION BY r ORDER BY (n, r), on => 'l.of', time => 'ts'{1})"
+    ),
+    "group": (
+        "AGGREGATE_CHANGES(TABLE(SELECT `the k`, n, ts, id % 3 AS g, v, change_type FROM {0}) PARTITION BY `the k` ORDER BY (n, g),"
+        " time => 'ts', group_by => ARRAY('g'), aggregates => 'count(*) AS c'{1})"
+    ),
+    "one name": FILTER.replace("SELECT * FROM", "SELECT *, id AS v FROM").replace("'v >", "'side = 0 AND id >"),
+}
+
+
+@pytest.mark.parametrize("call", TWICE)
+def test_columns_of_two_roles_and_two_columns_of_one_name(spark: SparkSession, changing: Source, call: str) -> None:
+    rows = changes(7, 2, 40)
+    spark.createDataFrame(rows, DDL).createOrReplaceTempView("batch")
+    expected = spark.sql(f"SELECT * FROM {TWICE[call].format('batch', '')}").collect()
+    changing.add(rows[:20])
+    changing.run(f"SELECT * FROM {TWICE[call].format('events', WAIT)}")
+    changing.add(rows[20:])
+    found = changing.run(f"SELECT * FROM {TWICE[call].format('events', WAIT)}")
+    assert Counter(map(tuple, found)) == Counter(map(tuple, expected))
+    assert len({row.change_type for row in found}) == 2
+
+
 EXPLAINED = {
     "join": (JOIN, ", join_type => 'left', versioned => ARRAY('right')", 2, {"joined", "alone", "withdrew", "waits"}),
     "filter": (FILTER, "", 1, {"passed", "withdrew", "nothing"}),
