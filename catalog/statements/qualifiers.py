@@ -58,8 +58,8 @@ def needed(statement: Statement, call: Call, on: str | None) -> bool:
 def relations(statement: Statement, rows: TableArgument) -> list[tuple[str | None, Span]]:
     """The tables that a TABLE argument reads whole, by the names that qualify their columns, and where they stand."""
     inside = [i for i, t in enumerate(statement.tokens) if rows.inside[0] <= t.start < rows.inside[1]]
-    if rows.is_name or statement.word(inside[0]) not in ("SELECT", "FROM"):
-        return [(statement.tokens[inside[-1]].spelled, rows.inside)] if rows.is_name else []
+    if rows.is_name or statement.name_end(inside[0]) > inside[-1]:  # which may be that of a CTE
+        return [(statement.tokens[inside[-1]].spelled, rows.inside)]
     if statement.words(inside[0], 3) != ["SELECT", "*", "FROM"]:
         return []
     return beside(statement, inside[0] + 2, inside[-1] + 1)

@@ -173,7 +173,7 @@ class Run:
             at = start
             for (first, last), (name, frame) in outermost:
                 if start <= first < end:
-                    text += unchanged(at, first) + (f"{{{name}}}" if frame is not None else name)
+                    text += unchanged(at, first) + (f"{{{name}}}" if frame is not None else escaped(name))
                     text += escaped(self.aliases.get((first, last), "")) + "\n" * source.count("\n", first, last)
                     at = last
                     if frame is not None:
