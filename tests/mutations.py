@@ -131,6 +131,8 @@ MUTATIONS = [
     Mutation("plain SQL: a function that tries is not what it stands for", "catalog/plain/expressions.py", 'if meant.tries or not function.startswith("try_"):', "if function:", EXPRESSIONS),
     Mutation("C3: a close is reached by the first row of a later step, too", "sql/windows/first_reach.py", "F.min(named(FIRST)).over(falling)", "named(FIRST)", "tests/sql/windows/test_first_reach.py"),
     Mutation("SQL text: a script is one statement", "sql/syntax/tokens.py", "edges += [] if depth else", "edges +=", "tests/sql/syntax/test_tokens.py"),
+    Mutation("AS OF: JOIN LATERAL is part of the left side", "sql/syntax/as_of_clauses.py", ' and source.word(i - 1) != "JOIN"', "", "tests/sql/syntax/test_as_of_syntax.py -k becomes_a_call"),
+    Mutation("query: braces in a column's name are not ours", "catalog/statements/query.py", "else escaped(name)", "else name", "tests/catalog/statements/test_query.py -k 'analyzer_doors and not connect'"),
     # arithmetic, order, keys
     Mutation("C12: as a Python UDTF, too, NaN is one key", "sql/udtf/handler.py", "not has_floating(kind)", "kind", "tests/sql/udtf/test_udtf.py -k other_types"),
     Mutation("C12: as a Python UDTF, too, zeros in a key are equal", "sql/udtf/told.py", "contains({json}, '-0.0')", "contains({json}, '-9.0')", "tests/sql/udtf/test_udtf.py -k 'expressions or other_types'"),

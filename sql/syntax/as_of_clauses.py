@@ -112,7 +112,7 @@ def _level(source: Source, relation: int | None, i: int, end: int, asof: bool) -
                 yield join
                 i = join.end
                 continue
-        elif word in CLAUSES and (word == "SELECT" or complete(source, i - 1)):
+        elif word in CLAUSES and (word == "SELECT" or complete(source, i - 1)) and source.word(i - 1) != "JOIN":  # JOIN LATERAL
             relation, piped = None, word == "|>"
         i = source.closing.get(i, i) + 1
 
@@ -217,6 +217,8 @@ def _primary(source: Source, i: int) -> tuple[int, bool]:
         return i, False
     if source.word(i) == "VALUES":
         return _rows_end(source, i), False
+    if source.word(i) == "LATERAL" and "(" in (source.word(i + 1), source.word(source.name_end(i + 1))):
+        return _primary(source, i + 1)[0], False
     if source.tokens[i].name is None:
         return source.closing.get(i, i) + 1, False
     if (

@@ -76,6 +76,11 @@ REWRITTEN = {
     ),
     f"SELECT * FROM (SELECT * FROM {JOIN}) l JOIN y ON y.k = l.k LEFT JOIN b FOR SYSTEM_TIME AS OF l.ts ON b.k = l.k": "SELECT * FROM "
     + call(f"(SELECT * FROM {P}) l JOIN y ON y.k = l.k", "b", "at => 'l.ts', on => 'b.k = l.k', join_type => 'left', history => 'b', unit => 'timestamp'"),
+    "FROM o JOIN LATERAL (SELECT o.n * 2 AS d) x ON true LEFT JOIN LATERAL f(o.n) JOIN p VERSION AS OF o.v USING (k)": "FROM "
+    + call("o JOIN LATERAL (SELECT o.n * 2 AS d) x ON true LEFT JOIN LATERAL f(o.n)", "p", "at => 'o.v', using => ARRAY('k'), join_type => 'inner', history => 'p', unit => 'version'"),
+    f"FROM t CROSS JOIN LATERAL (SELECT t.n) x ASOF JOIN q {MATCHED} USING (s) JOIN LATERAL (SELECT t.n) y": "FROM "
+    + call("t CROSS JOIN LATERAL (SELECT t.n) x", "q", "match => 't.ts >= q.ts', using => ARRAY('s'), join_type => 'inner'")
+    + " JOIN LATERAL (SELECT t.n) y",
     "FROM VALUES (1, 2), (3, 4) AS o(k, ts) JOIN p VERSION AS OF o.ts USING (k)": "FROM "
     + call("VALUES (1, 2), (3, 4) AS o(k, ts)", "p", "at => 'o.ts', using => ARRAY('k'), join_type => 'inner', history => 'p', unit => 'version'"),
     "FROM STREAM o JOIN p VERSION AS OF o.v USING (k)": "FROM "
