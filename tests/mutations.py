@@ -225,6 +225,8 @@ MUTATIONS = [
     Mutation("J1: an equality with a constant is no key", "sql/as_of/sides.py", "if turned is None or not _is_key(call, frames[1], turned)", "if turned is None", "tests/sql/functions/test_as_of_join.py -k constant"),
     Mutation("V1: a version ends before valid_to", "sql/as_of/lookup.py", "(time.column < end)", "(time.column <= end)", "tests/sql/as_of"),
     Mutation("C10: changes of rows that have NaN in ORDER BY are numbered on", "udfs/arrays/groups.py", "if pa.types.is_floating(left.type)", "if False", "tests/udfs/arrays/test_groups.py"),
+    Mutation("C6: a row ahead of stream time is not late", "sql/rows/outcome.py", "F.when(late <= 0, 0.0).otherwise(late)", "F.abs(late)", "tests/sql/rows/test_outcome.py"),
+    Mutation("D8: lateness falls with stream time", "sql/rows/outcome.py", 'call.options.get("keep") == "last"', "False", "tests/sql/rows/test_outcome.py"),
     # doors
     Mutation("a connection without the token gets no answer", "catalog/door/callbacks.py", "secrets.compare_digest(rest[0], self.token)", "secrets.compare_digest(rest[0], rest[0])", "tests/catalog/door/test_callbacks.py"),
     Mutation("a connection on which a call waits is not idle", "catalog/door/callbacks.py", "idle ? 0 : 1", "0", "tests/catalog/door/test_callbacks.py"),

@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.binding import refuse_clash
-from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.columns import expression
+from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import HIGHEST
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def outcome(
     if wanted == "rows":
         return frame.df.where(reason.isNull()).select(*columns, *[c.alias(n) for n, c in adds.items()])
     known = F.when(frame.has_time, stream_time)
-    report = {"reason": reason, "stream_time": known, "lateness": lateness(frame, stream_time)} | details
+    report = {"reason": reason, "stream_time": known, "lateness": lateness(frame, stream_time, _falls(call))} | details
     rows = frame.df if wanted == "all" else frame.df.where(reason.isNotNull())
     return rows.select(*columns, *[c.alias(n) for n, c in report.items()])
 
@@ -79,24 +80,31 @@ def explained(
     return frame.df.select(*frame.original(), *[c.alias(n) for n, c in columns.items()])
 
 
-def lateness(frame: Frame, stream_time: Column) -> Column:
-    """How far a row lies behind stream time, in seconds; never negative. A number, since Delta has no intervals."""
-    time = frame.time.column
+def lateness(frame: Frame, stream_time: Column, falls: bool = False) -> Column:
+    """How far a row lies behind stream time, in seconds; 0 where it does not. A number, since Delta has no intervals.
+
+    `falls` says that stream time is the smallest time so far (rule D8).
+    """
+    later, earlier = (frame.time.column, stream_time) if falls else (stream_time, frame.time.column)
     if isinstance(frame.time.type, T.DateType):
-        behind = F.abs(F.datediff(stream_time, time)) * 86_400.0
+        late = F.datediff(later, earlier) * 86_400.0
     elif isinstance(frame.time.type, T.TimestampType):
-        now, then = F.unix_micros(stream_time), F.unix_micros(time)
-        behind = F.abs(F.coalesce(F.try_subtract(now, then) / 1e6, now / 1e6 - then / 1e6))
+        now, then = F.unix_micros(later), F.unix_micros(earlier)
+        late = F.coalesce(F.try_subtract(now, then) / 1e6, now / 1e6 - then / 1e6)
     else:  # no function counts its microseconds without asking for a time zone
-        apart = F.abs(F.try_subtract(stream_time, time))
+        apart = F.try_subtract(later, earlier)
         sizes = (("DAY", 86_400), ("HOUR", 3_600), ("MINUTE", 60), ("SECOND", 1))
         days, hours, minutes, seconds = (F.extract(F.lit(unit), apart).cast("double") * size for unit, size in sizes)
-        behind = days + hours + minutes + seconds
-    return F.when(frame.has_time, behind)
+        late = days + hours + minutes + seconds
+    return F.when(frame.has_time, F.when(late <= 0, 0.0).otherwise(late))
+
+
+def _falls(call: Bound) -> bool:
+    return call.options.get("keep") == "last"
 
 
 def _metrics(call: Bound, frame: Frame, reason: Column, stream_time: Column, reasons: Sequence[str]) -> DataFrame:
-    seconds = lateness(frame, stream_time)
+    seconds = lateness(frame, stream_time, _falls(call))
     low, high = F.min(F.when(frame.has_time, frame.time.column)), F.max(F.when(frame.has_time, frame.time.column))
     one = frame.df.agg(
         *[F.count_if(reason == r).alias(f"{r}_total") for r in reasons],
@@ -105,7 +113,7 @@ def _metrics(call: Bound, frame: Frame, reason: Column, stream_time: Column, rea
         low.alias("low"),
         high.alias("high"),
     )
-    highest, lowest = (F.unix_micros(named(name).cast("timestamp")) for name in ("high", "low"))
+    highest, lowest = (expression(microseconds(name, frame.time.type)) for name in ("high", "low"))
     span = F.when(highest >= lowest, F.coalesce(F.try_subtract(highest, lowest), F.lit(HIGHEST)))  # null where no row has a time
     return metrics(call, one.withColumn("span", span / 1e6), reasons, ("late_avg", "late_max"))
 

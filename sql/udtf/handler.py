@@ -256,7 +256,8 @@ def answer(result: Analyzed, rows: list[tuple[Any, ...]], local: Local) -> Itera
             extra.append(None if extra[0] is None else f"{rows[row][-1]}@{time_text(verdicts.details[details[0]][i], result.time_type)}")
         if is_reported:
             known = bool(has_time[row]) and int(stream[row]) not in (LOWEST, HIGHEST)
-            late = abs(int(stream[row]) - int(micros[row])) / 1e6 if known else None
+            behind = (int(micros[row]) - int(stream[row])) * (1 if last else -1)
+            late = max(behind, 0) / 1e6 if known else None
             extra = [reason, _moment(int(stream[row]) if known else None, result.time_type), late, *extra]
         yield (*rows[row][: -width - local.changes], *extra)
 

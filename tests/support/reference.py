@@ -19,10 +19,12 @@ class Judged:
     stream_time: int | None = None
     kept_time: int | None = None
     window: tuple[int, int] | None = None
+    sign: int = 1  # -1: stream time falls (D8)
 
     @property
     def lateness(self) -> int | None:
-        return None if self.stream_time is None else abs(self.stream_time - self.row["t"])
+        """How far the row lies behind stream time."""
+        return None if self.stream_time is None else max((self.stream_time - self.row["t"]) * self.sign, 0)
 
 
 def in_processing_order(rows: Sequence[Row], order: Sequence[str], descending: bool = False, reverse: bool = False) -> list[Row]:
@@ -106,7 +108,7 @@ def deduplicate(
     has_time = lambda r: r["t"] is not None and r[order[0]] is not None  # noqa: E731
     ordered = in_processing_order(rows, order, descending, reverse=last)
     for row, clock in clocked or with_stream_time(ordered, lambda r: tuple(r[c] for c in clock_by), has_time, sign):
-        this = Judged(row)
+        this = Judged(row, sign=sign)
         judged.append(this)
         if not has_time(row):
             this.reason = "null_time"

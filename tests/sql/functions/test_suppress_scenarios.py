@@ -103,7 +103,7 @@ def test_nasty_rows_equal_the_slow_definition_and_nothing_is_lost(spark: SparkSe
     wanted = Counter[Any]()
     shown = {r["id"]: r for r in rows}
     for f in fates_of(rows, options):
-        late = None if f.stream_time is None else nasty.about(abs(f.stream_time - f.row["t"]) / 1e6)
+        late = None if f.stream_time is None else nasty.about(max(f.stream_time - f.row["t"], 0) / 1e6)
         reason = None if f.outcome == "released" else f.outcome
         by = None if f.decided_by is None else [shown[f.decided_by["id"]][o.removesuffix(" DESC")] for o in options["order"]]
         wanted["all", f.row["id"], reason, f.emit_time, f.emit_reason, f.stream_time, late] += 1
