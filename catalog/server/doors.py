@@ -101,6 +101,7 @@ public class Gate implements org.sparkproject.connect.grpc.ServerInterceptor {
 class Nothing extends ServerCall.Listener {}
 """,
 }
+INTERCEPTORS = "spark.connect.grpc.interceptor.classes"
 # What these log of each failed query, with the stack, is one line of the server's own log. That a client went away is no error, and that
 # a query which ended had no job to cancel is none either
 QUIET = (
@@ -174,7 +175,7 @@ class Doors:
         if token and not self._checks(token):
             raise CannotServe(f"Spark {self.spark.version} does not check a token of Spark Connect: use a newer one, or --connect-port off")
         self.gate = self._compiled("Gate")
-        conf.set("spark.connect.grpc.interceptor.classes", "streamtime.Gate")
+        conf.set(INTERCEPTORS, with_gate(conf.get(INTERCEPTORS, "")))
         try:
             package.service.SparkConnectService.start(self.spark.sparkContext._jsc.sc())
         except Exception as error:
@@ -286,6 +287,12 @@ def forget_environment() -> None:
     """Hive takes an address and a port from the environment, whatever its settings say."""
     for name in ("HIVE_SERVER2_THRIFT_BIND_HOST", "HIVE_SERVER2_THRIFT_PORT", "HIVE_SERVER2_TRANSPORT_MODE"):
         os.environ.pop(name, None)
+
+
+def with_gate(given: str) -> str:
+    """The interceptors of Spark Connect: those that --conf names, and the gate, which Spark asks first where it stands last."""
+    names = [name.strip() for name in given.split(",")]
+    return ",".join([*(name for name in names if name not in ("", "streamtime.Gate")), "streamtime.Gate"])
 
 
 def _taken(door: str, host: str, port: int | None, error: Exception) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from streamtime.server import options as asked
 from streamtime.server import passwords, settings
+from streamtime.server.doors import with_gate
 from streamtime.server.options import CannotServe, Options, check, loopback, token
 from streamtime.session import delta_jars, partitions_for
 from streamtime.shell import cli
@@ -104,6 +105,11 @@ def test_what_cannot_be_right_is_refused_with_the_way_out(made: dict[str, object
     with pytest.raises(CannotServe) as refused:
         check(Options(**made))  # type: ignore[arg-type]
     assert says in str(refused.value)
+
+
+def test_interceptors_of_connect_that_are_given_stand_beside_the_gate() -> None:
+    for given, made in {"": [], "a.B": ["a.B"], " a.B , c.D,": ["a.B", "c.D"], "a.B,streamtime.Gate": ["a.B"]}.items():
+        assert with_gate(given) == ",".join([*made, "streamtime.Gate"])
 
 
 def test_a_spark_without_hive_or_doors_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
