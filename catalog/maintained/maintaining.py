@@ -82,6 +82,8 @@ def maintain(
         fix = did_you_mean(policy, POLICIES) or f"Write one of {listed(POLICIES)}."
         raise CallError(NAME, "`policy`", f"expected 'auto', 'incremental' or 'full', got '{policy}'", fix)
     keys = None if key is None else (key,) if isinstance(key, str) else tuple(key)
+    if keys == ():
+        raise CallError(NAME, "`key`", "expected a column at least, got none", "Leave it out, or name columns that tell rows apart.")
     run = _Run(spark, target, sql, keys, policy, dict(properties or {}))
     try:
         return run.explained() if explain else run.done(shadow)
@@ -162,11 +164,10 @@ class _Run:
     def _units(self) -> tuple[str, ...]:
         """The columns by which the result is cut; none where it cannot be."""
         columns = {c.lower(): c for c in self.query.columns}
-        if self.key is not None:
-            for name in self.key:
-                if name.lower() not in columns:
-                    fix = did_you_mean(name, self.query.columns) or f"The result has {listed(self.query.columns)}."
-                    raise CallError(NAME, "`key`", f"no column `{name}` in the result", fix)
+        for name in self.key or ():
+            if name.lower() not in columns:
+                fix = did_you_mean(name, self.query.columns) or f"The result has {listed(self.query.columns)}."
+                raise CallError(NAME, "`key`", f"no column `{name}` in the result", fix)
         root = self.query.root
         if root is None:
             return ()

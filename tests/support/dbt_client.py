@@ -75,7 +75,7 @@ def here() -> dict[str, Any]:
 
 
 CHANGES = """
-select id, `full name`, {{ var('number', 'batch') }} as batch, at, op from values
+select id, `full name`, {{ var('number', 'batch') }} as batch, at, op, at as change_time from values
   (1, 'ann', 1, timestamp'2026-01-01 10:00:00', 'I'), (2, 'bob', 1, timestamp'2026-01-01 10:00:00', 'I'),
   (3, 'cyd', 1, timestamp'2026-01-01 10:05:00', 'I'), (1, 'Ann', 1, timestamp'2026-01-01 10:09:00', 'U'),
   (2, 'bob', 1, timestamp'2026-01-01 10:30:00', 'D'), (null, 'nobody', 1, timestamp'2026-01-01 10:30:00', 'I'),
@@ -133,6 +133,7 @@ def changes(folder: Path) -> dict[str, list[str]]:
         for more in ({}, {"scd": 1}, {"scd": 2}, {"number": "batch + 0.5D"})
     ]
     fits = [[str(r.message) if r.status == "error" else str(r.status) for r in sorted(one, key=lambda r: r.node.name)] for one in others]
+    found["kept"] = spark.table("flights.people_1").columns
     return found | {"ways": ways, "odd": odd, "fits": fits, "built": sorted(r.node.name for r in built if r.status == "success")}
 
 

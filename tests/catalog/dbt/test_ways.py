@@ -93,6 +93,7 @@ def test_a_rota_has_late_changes_in_their_place_and_of_two_at_one_time_the_large
 
 def test_changes_are_merged_whatever_their_order(ways: dict[str, Said]) -> None:
     found = ways["here"]["changes"]
+    assert found["kept"][-2:] == ["op", "change_time"]  # one of the names of a changelog's columns alone is a column
     assert found["1"] == ["1 Ann", "3 Cyd", "4 dee"]
     assert found["2"] == [
         "1 Ann 10:09-",

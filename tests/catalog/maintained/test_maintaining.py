@@ -160,15 +160,16 @@ def shared(spark: SparkSession) -> str:
         ),
         ("SELECT k FROM {s}.t", {"key": "kk"}, "maintain, `key`: no column `kk` in the result. Did you mean `k`?"),
         ("SELECT k FROM {s}.t UNION ALL SELECT k FROM {s}.u", {"key": "k"}, "maintain, `key`: the result has 2 rows with k = 1"),
+        ("SELECT k FROM {s}.t", {"key": []}, "maintain, `key`: expected a column at least, got none. Leave it out, or name"),
         ("SELECT k FROM {s}.t", {"target": "{s}.u"}, "is there, and no run of maintain made it"),
         ("SELECT k FROM {s}.nowhere", {}, "nowhere"),
     ],
 )
-def test_a_wrong_call_makes_nothing(spark: SparkSession, shared: str, text: str, options: dict[str, str], message: str) -> None:
-    given = {k: v.format(s=shared) for k, v in options.items()}
+def test_a_wrong_call_makes_nothing(spark: SparkSession, shared: str, text: str, options: dict[str, Any], message: str) -> None:
+    given = {k: v.format(s=shared) if isinstance(v, str) else v for k, v in options.items()}
     target = given.pop("target", f"{shared}.wrong")
     with pytest.raises(Exception, match=re.escape(message)):
-        streamtime.maintain(spark, target, text.format(s=shared), **given)  # type: ignore[arg-type]
+        streamtime.maintain(spark, target, text.format(s=shared), **given)
     assert not spark.catalog.tableExists(f"{shared}.wrong")
 
 

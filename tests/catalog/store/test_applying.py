@@ -167,6 +167,24 @@ def test_a_column_by_the_name_of_one_of_a_changelogs_stays_where_deletions_are_m
     changes = "SELECT 1 AS id, 5 AS lsn, 'U' AS op, TIMESTAMP '2024-01-01' AS change_time"
     streamtime.apply_changes(spark, f"{schema}.t", changes, keys="id", sequence_by="lsn", deleted="op = 'D'")
     assert spark.table(f"{schema}.t").columns == ["id", "lsn", "op", "change_time"]
+    streamtime.apply_changes(spark, f"{schema}.u", changes.replace("'U' AS op", "7 AS change_type"), keys="id", sequence_by="lsn")
+    assert spark.table(f"{schema}.u").columns == ["id", "lsn", "change_type", "change_time"]
+    streamtime.apply_changes(spark, f"{schema}.v", changes.replace("'U' AS op", "'delete' AS change_type"), keys="id", sequence_by="lsn")
+    assert (spark.table(f"{schema}.v").columns, spark.table(f"{schema}.v").count()) == (["id", "lsn", "change_time"], 0)
+
+
+def test_deletions_are_marked_by_all_that_the_session_knows(spark: SparkSession, schema: str) -> None:
+    """The merge runs in a session of its own, without this one's functions and ways of reading a text."""
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION is_gone(op STRING) RETURNS BOOLEAN RETURN op = 'D'")
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        for number, deleted in enumerate(("is_gone(op)", "\"op\" = 'D'")):
+            changes = "SELECT * FROM VALUES (1, 1, 'I'), (1, 2, 'D'), (2, 1, 'I') AS c(id, lsn, op)"
+            streamtime.apply_changes(spark, f"{schema}.t{number}", changes, keys="id", sequence_by="lsn", deleted=deleted)
+            assert [tuple(row) for row in spark.table(f"{schema}.t{number}").collect()] == [(2, 1, "I")]
+    finally:
+        spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+        spark.sql("DROP TEMPORARY FUNCTION is_gone")
 
 
 def test_columns_that_come_are_added_and_those_that_only_the_table_has_keep_their_values(spark: SparkSession, schema: str) -> None:
@@ -287,22 +305,25 @@ def test_two_streams_at_once_make_one_table_of_their_changes(
     assert set(found) == meant(changes)[scd - 1]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"keys": "kk"}, "apply_changes, `keys`: no column `kk` in the changes. Did you mean `k`?"),
-        ({"sequence_by": "nothing"}, "apply_changes, `sequence_by`: no column `nothing` in the changes. The changes have `k`, `seq`, `v`."),
-        ({"sequence_by": "m"}, "no column `m`"),
-        ({"deleted": "v"}, "apply_changes, `deleted`: expected a condition, got STRING (`v`). Write it as op = 'D'."),
-        ({"deleted": "w = 1"}, "apply_changes, `deleted`: Spark cannot resolve it"),
-        ({"scd": 3}, "apply_changes, `scd`: expected 1 or 2, got 3."),
-        ({"scd": 2, "sequence_by": ["seq", "v"]}, "expected one column with scd=2, got `seq`, `v`"),
-    ],
-)
-def test_what_is_wrong_is_said_before_anything_is_made(spark: SparkSession, schema: str, options: dict[str, Any], message: str) -> None:
-    given = {"keys": "k", "sequence_by": "seq"} | options
-    with pytest.raises(CallError, match=re.escape(message)):
-        streamtime.apply_changes(spark, f"{schema}.t", "SELECT 1 AS k, 1 AS seq, 'a' AS v", **given)
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"keys": "kk"}, "apply_changes, `keys`: no column `kk` in the changes. Did you mean `k`?"),
+    ({"sequence_by": "nothing"}, "apply_changes, `sequence_by`: no column `nothing` in the changes. The changes have `k`, `seq`, `v`."),
+    ({"sequence_by": "m"}, "no column `m`"),
+    ({"deleted": "v"}, "apply_changes, `deleted`: expected a condition, got STRING (`v`). Write it as op = 'D'."),
+    ({"deleted": "w = 1"}, "apply_changes, `deleted`: Spark cannot resolve it"),
+    ({"scd": 3}, "apply_changes, `scd`: expected 1 or 2, got 3."),
+    ({"scd": 2, "sequence_by": ["seq", "v"]}, "expected one column with scd=2, got `seq`, `v`"),
+    ({"keys": []}, "apply_changes, `keys`: expected a column at least, got none."),
+    ({"sequence_by": []}, "apply_changes, `sequence_by`: expected a column at least, got none."),
+    ({"sequence_by": ["seq", "K"]}, "apply_changes, `sequence_by`: `k` is a key. Changes of a key are ordered by another column."),
+]
+
+
+def test_what_is_wrong_is_said_before_anything_is_made(spark: SparkSession, schema: str) -> None:
+    for options, message in WRONG:
+        given: dict[str, Any] = {"keys": "k", "sequence_by": "seq"} | options
+        with pytest.raises(CallError, match=re.escape(message)):
+            streamtime.apply_changes(spark, f"{schema}.t", "SELECT 1 AS k, 1 AS seq, 'a' AS v", **given)
     assert not spark.catalog.tableExists(f"{schema}.t")
 
 

@@ -25,14 +25,20 @@
   {{ run_hooks(pre_hooks) }}
 
   {%- call statement('rows') -%} {{ create_table_as(True, rows, compiled_code) }} {%- endcall -%}
-  {%- set types = {} -%}
-  {%- set said = [] -%}
+  {%- set types, said, marks = {}, {}, ['_change_type', '_commit_version', '_commit_timestamp'] -%}
+  {%- set described = [] -%}
   {%- for row in run_query('describe table ' ~ rows).rows if row[0] and not row[0].startswith('#') -%}
-    {%- do said.append(row[0] | lower) -%}
-    {%- if (row[0] | lower) not in ('change_type', 'change_time', 'change_seq', '_change_type', '_commit_version', '_commit_timestamp')
-        or ('`' ~ row[0] ~ '`') in keys + sequence -%}
-      {%- do types.update({'`' ~ row[0] ~ '`': row[1]}) -%}
-    {%- endif -%}
+    {%- do described.append(row) -%}
+    {%- do said.update({row[0] | lower: row[1]}) -%}
+  {%- endfor -%}
+  {#- One of these names alone is a column of theirs, but for the one that marks deletions -#}
+  {%- set kind = 'change_type' if said.get('change_type') == 'string' else '_change_type' if said.get('_change_type') == 'string' -%}
+  {%- if 'change_type' in said and 'change_time' in said and 'change_seq' in said -%}
+    {%- do marks.extend(['change_type', 'change_time', 'change_seq']) -%}
+  {%- elif kind and not config.get('deleted') -%} {%- do marks.append(kind) -%}
+  {%- endif -%}
+  {%- for row in described if (row[0] | lower) not in marks or ('`' ~ row[0] ~ '`') in keys + sequence -%}
+    {%- do types.update({'`' ~ row[0] ~ '`': row[1]}) -%}
   {%- endfor -%}
   {%- for name in keys + sequence if name not in types -%}
     {{ exceptions.raise_compiler_error('apply_changes: no column ' ~ name ~ ' in the changes. They have ' ~ types.keys() | join(', ')) }}
@@ -44,8 +50,7 @@
   {%- for name in columns if name not in keys + sequence and not ('map<' in types[name] or 'variant' in types[name]) -%}
     {%- do ties.append(name) -%}
   {%- endfor -%}
-  {%- set kind = '`change_type`' if 'change_type' in said else '`_change_type`' if '_change_type' in said -%}
-  {%- set deleted = '(' ~ config.get('deleted') ~ ')' if config.get('deleted') else kind ~ " = 'delete'" if kind else 'false' -%}
+  {%- set deleted = '(' ~ config.get('deleted') ~ ')' if config.get('deleted') else '`' ~ kind ~ "` = 'delete'" if kind else 'false' -%}
   {%- set skipped = "`_change_type` = 'update_preimage'" if '_change_type' in said else 'false' -%}
 
   {%- if existing is none or existing.is_view or should_full_refresh() -%}
