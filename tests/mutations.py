@@ -120,6 +120,7 @@ MUTATIONS = [
     Mutation("S3: in plain SQL, too, what is due at the end of time is never due", "sql/plain/places.py", " AND so_far.due < {HIGHEST}L", "", "tests/catalog/plain -k ends_of"),
     Mutation("C10: in plain SQL, too, changes of one row are numbered", "sql/windows/window_updates.py", "same = [named(NUMBER)] if final", "same = [] if final", "tests/catalog/plain -k ends_of"),
     Mutation("views of plain SQL: those that end with the session are left alone", "catalog/statements/views.py", 'words[:2] == ["CREATE", "VIEW"] or', '"VIEW" in words or', "tests/catalog/statements/test_views.py -k which_views"),
+    Mutation("views of plain SQL: one that a script makes stores no call", "catalog/statements/views.py", "if any(i < call < end", "if any(i > call > end", "tests/catalog/statements/test_views.py -k that_a_script"),
     Mutation("plain SQL: try_subtract is no subtraction", "catalog/plain/expressions.py", "in TRYING and e.tries:", "in TRYING and e.type:", "tests/catalog/plain -k ends_of"),
     Mutation("plain SQL: what prints itself without parentheses gets some", "catalog/plain/expressions.py", "if e.kind in OPEN else", "if e.kind in () else", EXPRESSIONS),
     Mutation("plain SQL: a variable has the name of no column", "catalog/plain/expressions.py", " or name.lower() in self._taken:", ":", EXPRESSIONS),

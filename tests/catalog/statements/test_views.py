@@ -70,6 +70,25 @@ def test_what_is_no_view_that_lasts_is_left_alone(spark: SparkSession, clicks: s
     spark.catalog.dropTempView("passing")
 
 
+def test_a_view_that_a_script_makes_is_refused_where_it_would_store_a_call(
+    spark: SparkSession, clicks: str, run: Callable[[str], object]
+) -> None:
+    joined = f"{clicks}.clicks o ASOF JOIN {clicks}.clicks p MATCH_CONDITION (o.ts > p.ts) ON o.user_id = p.user_id"
+    for what in (first(clicks), joined):
+        with pytest.raises(
+            AnalysisException, match=r"a view that a script \(BEGIN .. END\) makes would store its call, not plain.*(line 2,? pos 2)"
+        ):
+            run(f"BEGIN SELECT 1;\n  CREATE OR REPLACE VIEW {clicks}.v AS SELECT * FROM {what}; END")
+    spark.sql(f"BEGIN CREATE VIEW {clicks}.made AS SELECT 1 AS x; CREATE TEMP VIEW passing AS SELECT * FROM {first(clicks)}; END")
+    assert spark.table("passing").count() == 3
+    spark.catalog.dropTempView("passing")
+
+
+def test_a_long_comment_hides_no_view(spark: SparkSession, clicks: str) -> None:
+    spark.sql(f"CREATE /* {'x' * 99}\n */ VIEW {clicks}.v AS SELECT * FROM {first(clicks)}")
+    assert "row_number()" in stored(spark, f"{clicks}.v")
+
+
 @pytest.mark.parametrize(
     ("words", "lasts"),
     [
