@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,12 +21,13 @@ from streamtime.sql.rows.typed import ddl, needs_mapping
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.applied import Applied
 from streamtime.statements.query import is_remote, query
-from streamtime.store.puts import APP, CONFLICTS, VERSION
+from streamtime.store.fitting import as_kept
+from streamtime.store.puts import APP, CONFLICTS, VERSION, batch_name
 from streamtime.store.table import qualified, query_id
 
 NAME = "apply_changes"
 BOUNDS = ("valid_from", "valid_to")
-ANEW = "__streamtime_anew"
+ANEW, GONE = "__streamtime_anew", "__streamtime_gone"
 ATTEMPTS = 20
 INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)  # each fits into those behind it
 PAUSE = 0.5  # seconds until a table that another writer is making should be there
@@ -82,8 +82,10 @@ def apply_changes(
             changes: what is deleted in it is remembered each time.
 
     Columns that only the changes have are added to the table; those that only the table has keep their values, so what a table has in
-    columns that some batches lack may depend on the order in which they came. In a change feed of Delta, a deletion of a row that the same
-    commit writes anew is none, and a row that an update gave another key is deleted by its old one.
+    columns that some batches lack may depend on the order in which they came. What only tells of a change is no column of the table: the
+    `change_type` that marks deletions, with `change_time` and `change_seq` where all three are there, and Delta's own. In a change feed of
+    Delta, a deletion of a row that the same commit writes anew is none, and a row that an update gave another key is deleted by its old
+    one.
 
     Raises:
         CallError: a column that is not there, a condition that Spark does not understand, a table that does not fit, a column
@@ -92,9 +94,7 @@ def apply_changes(
     if is_remote(spark):
         raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
     applier = _Applier(spark, target, changes, _listed(keys), _listed(sequence_by), deleted, scd)
-    # with another colon, two batches of two applications could have one name
-    named = f"{app_id}:{batch_id}" if ":" not in str(batch_id) else json.dumps([app_id, str(batch_id)])
-    return applier.applied(None if batch_id is None else (named, 0))
+    return applier.applied(None if batch_id is None else (batch_name(app_id, batch_id), 0))
 
 
 def changes_writer(
@@ -135,6 +135,11 @@ class _Applier:
     ) -> None:
         if scd not in (1, 2):
             raise CallError(NAME, "`scd`", f"expected 1 or 2, got {scd!r}", "1 keeps the newest row of a key, 2 all of its versions.")
+        for option, names in (("`keys`", keys), ("`sequence_by`", sequence)):
+            if not names:
+                raise CallError(
+                    NAME, option, "expected a column at least, got none", "Name the columns that tell rows apart, and order changes."
+                )
         if scd == 2 and len(sequence) != 1:
             raise CallError(NAME, "`sequence_by`", f"expected one column with scd=2, got {listed(sequence)}", "It gives `valid_from`.")
         self.spark, self.scd = spark, scd
@@ -148,8 +153,10 @@ class _Applier:
         self.sequence = [self._column("`sequence_by`", c) for c in sequence]
         if deleted is None and {"_change_type", "_commit_version"} <= {c.lower() for c in self.df.columns}:
             self.df = self._rewritten()
-        self.gone, marks = self._deleted(deleted)
-        data = [f for f in self.df.schema.fields if f.name.lower() not in marks or f.name in (*self.keys, *self.sequence)]
+        if both := [c for c in self.sequence if c in self.keys]:
+            raise CallError(NAME, "`sequence_by`", f"{listed(both)} is a key", "Changes of a key are ordered by another column.")
+        marks = self._mark(deleted)
+        data = [f for f in self.df.schema.fields if f.name.lower() not in (GONE, *marks) or f.name in (*self.keys, *self.sequence)]
         self.schema = T.StructType(data)
         for name in (*self.keys, *self.sequence):
             if not orderable(self.schema[name].dataType):
@@ -170,7 +177,7 @@ class _Applier:
             changes, dropped = self._counted(df)
             work = Applied(
                 self.target, self.deletions, f"global_temp.{view}", self.schema.names, self.keys, self.sequence, self._ties(),
-                self.gone, f"{quoted('_change_type')} = 'update_preimage'" if "_change_type" in df.columns else "false", self.scd,
+                quoted(GONE), f"{quoted('_change_type')} = 'update_preimage'" if "_change_type" in df.columns else "false", self.scd,
             )  # fmt: skip
             self._retried(session, lambda: session.sql(work.remember))
             before = self._commits(session)
@@ -237,24 +244,24 @@ class _Applier:
             raise CallError(NAME, option, f"no column `{name}` in the changes", fix)
         return known[name.lower()]
 
-    def _deleted(self, condition: str | None) -> tuple[str, set[str]]:
-        """The condition that marks deletions, and the columns that only say what kind of change a row is."""
-        lower = {c.lower() for c in self.df.columns}
-        marks = set(MADE_ANEW) & lower
-        if condition is not None and not set(CHANGE) <= lower:  # one of these names alone is a column of theirs
-            marks -= set(CHANGE)
+    def _mark(self, condition: str | None) -> set[str]:
+        """Mark deletions, in this session, which knows all that the condition names; and say which columns only tell what a change is."""
+        kinds = {f.name.lower(): f.dataType for f in self.df.schema.fields}
+        marks = {c for c in MADE_ANEW if c in kinds and (c not in CHANGE or set(CHANGE) <= kinds.keys())}  # one alone is a column of theirs
         if condition is None:
-            kind = next((c for c in ("change_type", "_change_type") if c in lower), None)
-            return (f"{quoted(kind)} = 'delete'" if kind else "false"), marks
+            kind = next((c for c in ("change_type", "_change_type") if isinstance(kinds.get(c), T.StringType)), None)
+            self.df = self.df.withColumn(GONE, F.col(kind) == "delete" if kind else F.lit(False))
+            return marks | ({kind} if kind else set())
         try:
             with unlogged():
-                kind_ = self.df.select(F.expr(condition)).schema[0].dataType
+                self.df = self.df.withColumn(GONE, F.expr(condition))
         except AnalysisException as error:
             raise CallError(NAME, "`deleted`", f"Spark cannot resolve it: {gist(error)}", "Write a condition over the columns.") from None
-        if not isinstance(kind_, T.BooleanType):
+        found = self.df.schema[GONE].dataType
+        if not isinstance(found, T.BooleanType):
             fix = "Write it as op = 'D'."
-            raise CallError(NAME, "`deleted`", of_other_type("a condition", kind_.simpleString(), condition), fix)
-        return f"({condition})", marks
+            raise CallError(NAME, "`deleted`", of_other_type("a condition", found.simpleString(), condition), fix)
+        return marks
 
     def _ties(self) -> list[str]:
         rest = [f for f in self.schema.fields if f.name not in (*self.keys, *self.sequence)]
@@ -307,16 +314,10 @@ class _Applier:
         cast: dict[str, Column] = {}
         for kept in there:
             of = given.get(kept.name.lower())
-            if of is None or of.dataType.simpleString() == kept.dataType.simpleString():
+            if of is None:
                 continue
-            kinds = [kind.simpleString().upper() for kind in (of.dataType, kept.dataType)]
-            if not isinstance(of.dataType, T.NullType) and (not _numbers(of, kept) or _cuts(of.dataType, kept.dataType)):
-                problem = f"has `{of.name}` as {kinds[0]}, and the table {self.target} as {kinds[1]}"
-                raise CallError(NAME, "`changes`", problem, "Cast it, or give the table a wider type (delta.enableTypeWidening).")
-            column, text = F.col(quoted(of.name)), f"{NAME}: a value of `{of.name}` ({kinds[0]}) does not fit into {kinds[1]}"
-            as_kept = column.try_cast(kept.dataType)
-            fits = F.lit(True) if isinstance(of.dataType, T.NullType) else column.isNull() | (as_kept.cast(of.dataType) == column)
-            cast[of.name] = F.when(fits, as_kept).otherwise(F.raise_error(F.lit(f"{text}, which {self.target} has.")))
+            if (column := as_kept(of, kept, self.target, NAME, "`changes`")) is not None:
+                cast[of.name] = column
         if cast:
             self.df = self.df.withColumns(cast)
             self.schema = T.StructType([self.df.schema[name] for name in self.schema.names])
@@ -340,10 +341,6 @@ class _Applier:
             time.sleep(PAUSE)
 
 
-def _numbers(*fields: T.StructField) -> bool:
-    return all(isinstance(f.dataType, T.NumericType) for f in fields)
-
-
 def _narrower(kept: T.DataType, wanted: T.DataType) -> bool:
     """Whether some numbers of the other type do not fit into this one, and Delta knows how to make it wider."""
     if isinstance(kept, T.IntegralType) and isinstance(wanted, T.IntegralType):
@@ -354,16 +351,6 @@ def _narrower(kept: T.DataType, wanted: T.DataType) -> bool:
     if isinstance(kept, T.IntegralType) and isinstance(wanted, T.DecimalType):
         return wanted.precision - wanted.scale >= (20 if isinstance(kept, T.LongType) else 10)
     return isinstance(wanted, T.DoubleType) and isinstance(kept, T.FloatType | T.ByteType | T.ShortType | T.IntegerType)
-
-
-def _cuts(given: T.DataType, kept: T.DataType) -> bool:
-    """Whether numbers of one type lose a fraction in the other."""
-    if isinstance(given, T.IntegralType):
-        return False
-    scale = given.scale if isinstance(given, T.DecimalType) else None
-    if isinstance(kept, T.IntegralType | T.DecimalType):
-        return scale is None or scale > (kept.scale if isinstance(kept, T.DecimalType) else 0)
-    return isinstance(kept, T.FloatType)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ Writers in one process take turns, since Delta would let only one of them throug
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -284,6 +285,12 @@ def _judged(group: Sequence[Waiting], clock: int | None) -> tuple[list[Report], 
         counts = dict(Counter(r.reason for r in dropped))
         reports.append(Report(len(waiting.rows) - len(dropped), counts, rows=tuple(dropped)))
     return reports, list(accepted.values()), clock if grace is not None else None
+
+
+def batch_name(app_id: str, batch_id: str | int) -> str:
+    """What Delta knows a batch of an application by."""
+    # with another colon, two batches of two applications could have one name
+    return f"{app_id}:{batch_id}" if ":" not in str(batch_id) else json.dumps([app_id, str(batch_id)])
 
 
 _writers: weakref.WeakValueDictionary[tuple[str, str], Writer] = weakref.WeakValueDictionary()

@@ -7,12 +7,14 @@ gives each row its end. A put is one transaction, a MERGE on key and time (`stre
 from __future__ import annotations
 
 import datetime
+import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -20,18 +22,23 @@ from pyspark.sql import types as T
 from streamtime.api import versions
 from streamtime.session import DELTA
 from streamtime.sparks import spark_version
-from streamtime.sql.call.errors import CallError, did_you_mean, listed
+from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed, unlogged
 from streamtime.sql.call.kinds import MICROSECOND
+from streamtime.sql.call.values import Sort
 from streamtime.sql.rows.columns import direct, less, named, orderable
 from streamtime.sql.rows.typed import ddl, microseconds, needs_mapping
-from streamtime.sql.syntax.text import in_words, literal, quoted, unquoted
+from streamtime.sql.syntax.text import in_words, literal, quoted
+from streamtime.sql.syntax.tokens import Source
 from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read
 from streamtime.statements.query import is_remote
-from streamtime.store.puts import Layout, Report, Values, writer
+from streamtime.store.fitting import as_kept, fitting
+from streamtime.store.fitting import literal as literal_of
+from streamtime.store.puts import Layout, Report, Values, batch_name, writer
 from streamtime.udfs.versions import expired, gone, moved, refused
 
 NAME = "VersionedTable"
 DELETED = "_deleted"
+PADDED = "__CHAR_VARCHAR_TYPE_STRING"  # of a column's metadata: what Spark reads as STRING, and pads when it is written
 QUERY = "sql.streaming.queryId"
 NO_DELTA = (
     "Use streamtime.session(), or start your own session with spark.jars.packages = io.delta:delta-spark_{}_2.13:{}, "
@@ -60,7 +67,14 @@ class VersionedTable:
         with delta(spark):
             asked(self.table, NAME, lambda: DeltaTable.forName(spark, self.table))
         self._layout = Layout(declaration, spark.table(self.table).schema, declaration.mark)
+        for name in self._layout.declaration.key:
+            if (kind := self._layout.schema[name].metadata.get(PADDED, "")).startswith("char"):
+                problem = f"`{name}` is {kind.upper()}, whose values are stored with blanks, so no put would find them"
+                raise CallError(NAME, "`key`", problem, "Make it STRING, or VARCHAR.")
         self._writer = writer(spark, self.table)
+        counted = (*self._layout.declaration.key, self._layout.time.name)  # a null there is no error
+        columns = [T.StructField(f.name, f.dataType, f.nullable or f.name in counted) for f in self._layout.schema]
+        self._fitting = [fitting(column, NAME) for column in columns]
 
     @classmethod
     def create(
@@ -107,13 +121,14 @@ class VersionedTable:
         """Put versions, in one transaction (V2). With a `batch_id`, at most once: one that is there, of this `app_id`, is not repeated.
 
         `rows` are mappings from column to value, sequences in the order of the columns, or a DataFrame. They are put in their order, those
-        of a DataFrame in that of `order_by`, SQL expressions, by default of the event time; a column of it may be there for the order
+        of a DataFrame in that of `order_by`, such as `'off DESC'`, by default of the event time; a column of it may be there for the order
         alone. `_deleted => True` makes a row a tombstone. A column that is not given is null. The report says what was accepted, and has
         each row that was not, with the reason.
 
-        Raises CallError for rows that do not fit the table, TimeoutError if other writers do not let this one through.
+        Raises CallError for rows that do not fit the table (numbers take its types, and nothing else is cast), TimeoutError if other
+        writers do not let this one through.
         """
-        batch = None if batch_id is None else (f"{app_id}:{batch_id}", 0)
+        batch = None if batch_id is None else (batch_name(app_id, batch_id), 0)
         return self._put(rows, batch, order_by)
 
     def writer(self, *, app_id: str | None = None, order_by: Sequence[str] | None = None) -> Callable[[DataFrame, int], None]:
@@ -131,20 +146,25 @@ class VersionedTable:
     def delete(self, key: Any, at: Any, batch_id: str | int | None = None) -> Row | None:
         """Put a tombstone: from `at` until its next version, the key has none. What was valid then; None where it is too old (V4).
 
-        `key` is the value of the key column, or a tuple of those of several.
+        `key` is the value of the key column, or a tuple of those of several. With a `batch_id`, at most once: a batch of that name may have
+        many deletions, each known by its key and its time.
         """
         if self._layout.mark is None:
             fix = f"Add a BOOLEAN column and name it in the property `{PREFIX}deleted`."
             raise CallError(NAME, "delete", f"the table {self.table} has no column that marks tombstones", fix)
-        row = dict(zip(self._layout.declaration.key, self._key(key), strict=True)) | {self._layout.time.name: at, self._layout.mark: True}
-        label = uuid.uuid4().hex
-        batch = None if batch_id is None else (f"streamtime:{batch_id}", 0)
-        report = self._writer.put_rows(self._layout, [self._values(row)], batch, label)
-        if not report.accepted:
+        row = dict(zip(self._layout.declaration.key, self._key(key), strict=True)) | {self._layout.time.name: at}
+        if missing := [name for name, value in row.items() if value is None]:
+            raise CallError(NAME, "delete", f"{listed(missing)} is null", "Give the key, and the time from which on there is none.")
+        values = self._values(row | {self._layout.mark: True}, "delete")
+        # of its own: many deletions may share a `batch_id`, with each other and with a put
+        name = None if batch_id is None else json.dumps(["delete", str(batch_id), *row.values()], default=str)
+        label = name or uuid.uuid4().hex
+        report = self._writer.put_rows(self._layout, [values], name and (name, 0), label)
+        if not report.accepted and not report.repeated:
             return None
         commits = DeltaTable.forName(self.spark, self.table).history().where(F.col("userMetadata") == label)
-        (commit,) = commits.select("version").collect()
-        return self.get(key, at, version=commit.version - 1)
+        commit = commits.select("version").first()  # of a batch that comes again, the log may have lost it
+        return None if commit is None else self.get(key, at, version=commit.version - 1)
 
     def maintain(self, *, compact: bool = True) -> int:
         """Remove the versions that the retention ended (V3), in one transaction, and, with `compact`, merge small files. How many.
@@ -208,24 +228,34 @@ class VersionedTable:
     def _judged(self, df: DataFrame, order_by: Sequence[str]) -> DataFrame:
         """The rows with the columns of the table, and `reason`, by the rows alone."""
         layout = self._layout
-        given = {n.lower(): n for n in df.columns}
-        ordering = {unquoted(o).lower() for o in order_by}
+        given = {f.name.lower(): f for f in df.schema}
+        ordering = {token.name for text in order_by for token in Source(text).tokens}
         self._known(n for n in df.columns if n.lower() not in ordering)
-        columns = [
-            (F.col(quoted(given[f.name.lower()])) if f.name.lower() in given else F.lit(None)).cast(f.dataType).alias(f"c{i}")
-            for i, f in enumerate(layout.schema)
-        ]
-        order = order_by or [quoted(layout.time.name)]
-        renamed = df.select(*columns, *[F.expr(o).alias(f"o{i}") for i, o in enumerate(order)])
+        sorts = [Sort.parse(text) for text in order_by]
+        columns = [self._column(given.get(f.name.lower()), f).alias(f"c{i}") for i, f in enumerate(layout.schema)]
+        try:
+            with unlogged():
+                renamed = df.select(*columns, *[sort.expression.column().alias(f"o{i}") for i, sort in enumerate(sorts)])
+        except AnalysisException as error:
+            raise CallError(
+                NAME, "`order_by`", f"Spark cannot resolve it: {gist(error)}", "Write it over the DataFrame's columns."
+            ) from None
+        directions = [("ASC" if s.ascending else "DESC") + (" NULLS FIRST" if s.nulls_first else " NULLS LAST") for s in sorts]
         place = {f.name: f"c{i}" for i, f in enumerate(layout.schema)}
         options = {
             "keys": [place[k] for k in layout.declaration.key],
-            "order_by": [f"o{i}" for i in range(len(order))],
+            "order_by": [f"o{i} {way}" for i, way in enumerate(directions)] or [place[layout.time.name]],
             "time": place[layout.time.name],
             "output": "all",
         }
         versions = _versions(renamed, options, layout.declaration.grace)
         return versions.select(*[named(p).alias(n) for n, p in place.items()], "reason")
+
+    def _column(self, given: T.StructField | None, kept: T.StructField) -> Column:
+        if given is None:
+            return F.lit(None).cast(kept.dataType)
+        cast = as_kept(given, kept, self.table, NAME, "the DataFrame")
+        return F.col(quoted(given.name)) if cast is None else cast
 
     # -- reading
 
@@ -246,7 +276,7 @@ class VersionedTable:
         rows = self._of(key, self.spark.table(self.table), end)
         valid = ~self._gone
         if start is not None:
-            valid &= F.col("valid_to") > F.lit(start).cast(self._layout.time.dataType)
+            valid &= F.col("valid_to") > literal_of(start, self._layout.time.dataType)
         if end is not None:
             valid &= ~self._expired
         return self._rows(rows.where((F.lit(True) if end is None else self._begun) & (F.col("__ends").isNull() | valid)))
@@ -279,8 +309,8 @@ class VersionedTable:
         kind = self._layout.time.dataType
         equal = F.lit(True)
         for name, value in zip(self._layout.declaration.key, self._key(key), strict=True):
-            equal &= F.col(quoted(name)) == F.lit(value).cast(self._layout.schema[name].dataType)
-        rows = self._ended(df.where(equal), df).withColumn("__at", F.lit(at).cast(kind))
+            equal &= F.col(quoted(name)) == literal_of(value, self._layout.schema[name].dataType)
+        rows = self._ended(df.where(equal), df).withColumn("__at", literal_of(at, kind))
         return rows.withColumn("__at", F.expr(microseconds("`__at`", kind)))
 
     def _ended(self, rows: DataFrame, whole: DataFrame | None = None) -> DataFrame:
@@ -310,7 +340,7 @@ class VersionedTable:
             raise CallError(NAME, "key", f"expected values of {listed(names)}, got {key!r}", "Give those of several columns as a tuple.")
         return values
 
-    def _values(self, row: Mapping[str, Any] | Sequence[Any]) -> Values:
+    def _values(self, row: Mapping[str, Any] | Sequence[Any], argument: str = "put") -> Values:
         schema, mark = self._layout.schema, self._layout.mark
         names = [n for n in schema.names if n != mark]
         if isinstance(row, Row):
@@ -321,7 +351,7 @@ class VersionedTable:
             row = dict(zip(names, row, strict=True))
         self._known(row)
         lower = {n.lower(): value for n, value in row.items()}
-        return tuple(lower.get(n.lower()) for n in schema.names)
+        return tuple(fitted(lower.get(n.lower()), argument) for n, fitted in zip(schema.names, self._fitting, strict=True))
 
     def _known(self, names: Iterable[str]) -> None:
         known = {n.lower() for n in self._layout.schema.names}
