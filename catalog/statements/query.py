@@ -34,7 +34,7 @@ from streamtime.sql.call.values import Expression, Sort, Table, Value
 from streamtime.sql.syntax import as_of_rewrite
 from streamtime.sql.syntax.as_of_clauses import Refusal
 from streamtime.sql.syntax.text import quoted
-from streamtime.sql.syntax.tokens import Span, Token, blank
+from streamtime.sql.syntax.tokens import Span, Token, blank, is_script
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.statements import constants, hints, qualifiers, views
 from streamtime.statements.calls import Call, ExpressionText, Malformed, Statement, TableArgument, spoken
@@ -115,6 +115,7 @@ class Run:
         self.columns: dict[Span, qualifiers.Columns] = {}  # of those that carry their tables along
         self.aliases: dict[Span, str] = {}  # of those whose columns are named with the table that they read
         self.inputs: dict[Span, DataFrame] = {}  # of TABLE arguments, by where they stand
+        self.stored: list[str] = []  # views for what the statement stores
 
     def result(self) -> DataFrame:
         """Runs it."""
@@ -126,8 +127,15 @@ class Run:
         if not calls:
             return self.sql(self.statement.text, whole)
         store = self._store(calls[0])
-        self.place(calls, lambda _, frame: store(frame))
-        return self.read(whole)
+        try:
+            self.place(calls, lambda _, frame: store(frame))
+            return self.read(whole)
+        except AnalysisException as error:
+            for name in self.stored:
+                self.spark.catalog.dropTempView(name)
+            if self.stored and error.getCondition() == "INVALID_TEMP_OBJ_REFERENCE":  # ALTER VIEW of one that lasts
+                self._refuse(calls[0], _outlives(calls[0], "persistent view"))
+            raise
 
     def place(self, calls: Sequence[Call], store: Callable[[Call, DataFrame], tuple[str, DataFrame | None]]) -> None:
         """Plans the calls, inner ones first; `store` says what stands in the place of each."""
@@ -267,26 +275,34 @@ class Run:
     def _store(self, call: Call) -> Callable[[DataFrame], tuple[str, DataFrame | None]]:
         """How the statement gets at the frames: by a view for the moment or, where it stores its text, for the session."""
         words = self.statement.words(0, 8)
-        refuse: tuple[str, str] | None = None
-        if words[0] == "BEGIN":
-            refuse = "a call cannot stand in a script (BEGIN .. END)", "Give its statements with semicolons between them."
+        if is_script(words):
+            problem = "a call cannot stand in a script (BEGIN .. END)"
+            self._refuse(call, CallError(call.function, None, problem, "Give its statements with semicolons between them."))
         creates = next((w for w in words if w in ("VIEW", "FUNCTION", "TABLE")), None) if words[0] == "CREATE" else None
         temporary = any(w in ("TEMP", "TEMPORARY") for w in words[: words.index(creates)]) if creates else False
         if creates in ("VIEW", "FUNCTION") and (not temporary or "GLOBAL" in words):
-            what = f"global temporary {creates.lower()}" if temporary else f"persistent {creates.lower()}"
-            refuse = (
-                f"a {what} stores its text, and a session that reads it does not know this call",
-                "Create a TEMP VIEW or a table. Or a view of plain SQL, which every session reads: say SET streamtime.views = plain "
-                "before; over Spark Connect, streamtime.compile gives its text. Or register the pack in the server's process.",
-            )
-        if refuse:
-            self._refuse(call, CallError(call.function, None, *refuse))
+            self._refuse(call, _outlives(call, f"{'global temporary' if temporary else 'persistent'} {creates.lower()}"))
         if creates in ("VIEW", "FUNCTION") or words[0] in ("CACHE", "ALTER"):
-            return _stored
+            return self._stored
         return lambda frame: (f"f{len(self.frames)}", frame)
+
+    def _stored(self, frame: DataFrame) -> tuple[str, None]:
+        name = _unique()
+        frame.createTempView(name)
+        self.stored.append(name)
+        return name, None
 
     def _refuse(self, call: Call, error: CallError) -> NoReturn:
         raise AnalysisException(f"{error}; {self.statement.position(call.start)}") from None
+
+
+def _outlives(call: Call, what: str) -> CallError:
+    """What is stored as text, for sessions that need not have the pack."""
+    return CallError(
+        call.function, None, f"a {what} stores its text, and a session that reads it does not know this call",
+        "Create a TEMP VIEW or a table. Or a view of plain SQL, which every session reads: say SET streamtime.views = plain before; over "
+        "Spark Connect, streamtime.compile gives its text. Or register the pack in the server's process.",
+    )  # fmt: skip
 
 
 def with_calls(spark: SparkSession, text: str) -> str:
@@ -306,12 +322,6 @@ def is_remote(spark: object) -> bool:
 def _sql(spark: SparkSession, text: str, args: Args, **frames: DataFrame) -> DataFrame:
     named: dict[str, Any] = {**frames}
     return spark.sql(text, args=args, **named) if args else spark.sql(text, **named)
-
-
-def _stored(frame: DataFrame) -> tuple[str, None]:
-    name = _unique()
-    frame.createTempView(name)
-    return name, None
 
 
 def _unique() -> str:

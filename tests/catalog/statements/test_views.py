@@ -56,8 +56,19 @@ def test_without_the_setting_a_view_stores_the_call(spark: SparkSession, clicks:
     spark.sql("SET streamtime.views = calls")
     spark.sql(f"CREATE VIEW {clicks}.called AS SELECT * FROM {first(clicks)}")
     assert first(clicks) in stored(spark, f"{clicks}.called")
-    with pytest.raises(AnalysisException, match=r"a persistent view stores its text.* SET streamtime.views = plain"):
-        streamtime.query(spark, f"CREATE VIEW {clicks}.refused AS SELECT * FROM {first(clicks)}")
+    spark.sql("CREATE TEMP VIEW passing AS SELECT 1")
+    views = [r.viewName for r in spark.sql("SHOW VIEWS").collect()]
+    for begin in (f"CREATE VIEW {clicks}.refused AS", f"ALTER VIEW {clicks}.called AS", f"/* l */ ALTER VIEW {clicks}.`called`"):
+        with pytest.raises(AnalysisException, match=r"a persistent view stores its text.* SET streamtime.views = plain.*; line 1 pos \d\d"):
+            streamtime.query(spark, f"{begin} SELECT * FROM {first(clicks)}")
+    with pytest.raises(AnalysisException, match="nowhere"):
+        streamtime.query(spark, f"ALTER VIEW {clicks}.nowhere AS SELECT * FROM {first(clicks)}")
+    assert [r.viewName for r in spark.sql("SHOW VIEWS").collect()] == views
+    assert first(clicks) in stored(spark, f"{clicks}.called")
+    streamtime.query(spark, f"ALTER VIEW passing AS SELECT * FROM {first(clicks)}")
+    assert spark.table("passing").count() == 3
+    for name in {r.viewName for r in spark.sql("SHOW VIEWS").collect()} - {*views} | {"passing"}:
+        spark.catalog.dropTempView(name)
 
 
 def test_what_is_no_view_that_lasts_is_left_alone(spark: SparkSession, clicks: str) -> None:
