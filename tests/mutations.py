@@ -228,6 +228,8 @@ MUTATIONS = [
     Mutation("C10: changes of rows that have NaN in ORDER BY are numbered on", "udfs/arrays/groups.py", "if pa.types.is_floating(left.type)", "if False", "tests/udfs/arrays/test_groups.py"),
     Mutation("C6: a row ahead of stream time is not late", "sql/rows/outcome.py", "F.when(late <= 0, 0.0).otherwise(late)", "F.abs(late)", "tests/sql/rows/test_outcome.py"),
     Mutation("D8: lateness falls with stream time", "sql/rows/outcome.py", 'call.options.get("keep") == "last"', "False", "tests/sql/rows/test_outcome.py"),
+    Mutation("C4: a column with a collation breaks its own ties", "sql/rows/frame.py", "done = {r.name for r in equal if not has_collation(r.type)}", "done = {r.name for r in equal}", "tests/sql/rows/test_ties.py"),
+    Mutation("C4: zeros of ORDER BY are told apart in the end", "sql/rows/frame.py", "if o.ref.name in own and has_floating(o.ref.type)", "if False", "tests/sql/rows/test_ties.py"),
     # doors
     Mutation("a connection without the token gets no answer", "catalog/door/callbacks.py", "secrets.compare_digest(rest[0], self.token)", "secrets.compare_digest(rest[0], rest[0])", "tests/catalog/door/test_callbacks.py"),
     Mutation("a connection on which a call waits is not idle", "catalog/door/callbacks.py", "idle ? 0 : 1", "0", "tests/catalog/door/test_callbacks.py"),
@@ -538,6 +540,15 @@ MUTATIONS = [
     Mutation(
         "V2: where another writer moved stream time, rows are judged anew", "catalog/store/puts.py",
         "F.when(now.eqNullSafe(F.lit(clock).cast(\"long\")), True)", "F.when(now.isNull() | now.isNotNull(), True)", VERSIONED,
+    ),
+    Mutation(
+        "V6: a query of WITH is not the table whose name it has", "sql/as_of/history.py",
+        "if reads_with(call.tables[1].source, call[\"history\"]):", "if False:", "tests/sql/as_of/test_history.py::test_a_query_of_with_has_no_history",
+    ),
+    Mutation(
+        "V6: what was read in other columns than a table has now is not read", "sql/tables/commits.py",
+        "start, complete, why = anew, False,", "complete, why = False,",
+        "tests/sql/functions/test_table_history.py::test_a_table_that_was_replaced_with_other_columns_begins_anew",
     ),
     Mutation(
         "V2: stream time is the table's, not what a process remembers", "catalog/store/puts.py",

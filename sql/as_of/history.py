@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamtime.sql.call.errors import CallError, NoHistory, listed
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from streamtime.sql.call.errors import CallError, NoHistory, listed, of_other_type, unlogged
 from streamtime.sql.call.names import parts, pieces, plain
 from streamtime.sql.call.values import Expression, Sort
 from streamtime.sql.rows.columns import TIMES
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.syntax.tokens import Source
 from streamtime.sql.tables.commits import ADDED, history
-from streamtime.sql.tables.declaration import PREFIX, as_name, versioned_source
+from streamtime.sql.tables.declaration import PREFIX, as_name, reads_with, versioned_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +54,13 @@ def past(call: Bound, keys: list[KeyPair], others: list[Conjunct], at: Expressio
     if declaration is not None:
         call.depends_on(declaration.said)
         return _by_event_time(call, declaration, keys, others, at)
+    if reads_with(call.tables[1].source, call["history"]):
+        fix = "Write ASOF JOIN .. MATCH_CONDITION, or name the table with its schema."
+        raise call.refuse("`history`", f"{call['history']} is a query of WITH here, not a table", fix)
+    kind = kind_of(call.tables[0].df, at.text) if unit == VERSION else None
+    if kind is not None and not isinstance(kind, T.IntegralType):
+        problem = of_other_type("the number of a commit", kind.simpleString(), at.text)
+        raise call.refuse("VERSION AS OF", problem, "Use TIMESTAMP AS OF with a time; CAST another number AS BIGINT.")
     if call.tables[0].df.isStreaming:
         fix = f"Declare its versions, and a stream sees its newest rows: {declaring(call, [column(k.right.text) for k in keys])}."
         raise call.refuse("`history`", f"the commits of {call['history']} are read when the query is analysed, and a stream goes on", fix)
@@ -84,6 +95,15 @@ def past(call: Bound, keys: list[KeyPair], others: list[Conjunct], at: Expressio
     numbers = [f"timestamp_micros(CAST({text} AS BIGINT))" for text in (at.text, "from_version", "to_version")]  # in their order
     left, right = (Sort(Expression.parse(n)) for n in numbers[:2])
     return Past(rows, (left, right), keys, others, until=numbers[2], begins=versions.first)
+
+
+def kind_of(frame: DataFrame, text: str) -> T.DataType | None:
+    """The type of an expression; None where it does not resolve."""
+    try:
+        with unlogged():  # over Spark Connect, what is wrong shows only when the schema is asked
+            return frame.select(F.expr(text).alias("found")).schema[0].dataType
+    except AnalysisException:
+        return None
 
 
 def declaring(call: Bound, keys: Sequence[str]) -> str:

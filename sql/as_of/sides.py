@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.as_of.history import column, declaring, past, table_columns, tombstones
+from streamtime.sql.as_of.history import column, declaring, kind_of, past, table_columns, tombstones
 from streamtime.sql.as_of.keys import KeyPair
-from streamtime.sql.call.errors import CallError, did_you_mean, listed, unlogged
+from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.names import parts, pieces, plain
 from streamtime.sql.call.spec import Bound
 from streamtime.sql.call.values import Expression, Sort, Table
@@ -287,12 +286,7 @@ def _plain(call: Bound, frame: DataFrame, text: str) -> Expression:
 
 
 def _resolves(frame: DataFrame, text: str) -> bool:
-    try:
-        with unlogged():
-            frame.select(F.expr(text).alias("found")).schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
-    except AnalysisException:
-        return False
-    return True
+    return kind_of(frame, text) is not None
 
 
 def _check_types(call: Bound, both: Sides) -> None:

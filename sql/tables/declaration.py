@@ -23,7 +23,7 @@ from streamtime.sql.call.errors import CallError, NoHistory, did_you_mean, echoe
 from streamtime.sql.call.names import plain
 from streamtime.sql.rows.columns import TIMES
 from streamtime.sql.rows.unread import plan_text
-from streamtime.sql.syntax.text import UNITS, literal, quoted
+from streamtime.sql.syntax.text import UNITS, literal, quoted, unquoted
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.sql.tables.marks import NoMark, mark
 
@@ -38,6 +38,7 @@ LENGTHS = dict(UNITS) | {"millisecond": 1_000, "week": 7 * dict(UNITS)["day"]}
 PIECE = re.compile(r"'?([0-9]{1,15})'?\s+([a-z]+?)s?\b\s*")
 THROUGH = re.compile(r"^ *(\+- )?(SubqueryAlias|View|Project|Filter)\b")
 READS = re.compile(r"^ *(\+- )?(Relation [^\s\[]+\[|RelationV2\[)")  # the change data feed of a table has no name there
+READS_WITH = re.compile(r"^ *(\+- )?CTERelationRef\b")
 ALIAS = re.compile(r"^ *(?:\+- )?SubqueryAlias (.+)$")
 NAMED = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^`,]*[^`,\s])?))\s*(?:,|$)")
 OWN_CATALOG = "spark_catalog."  # a name that no other engine has
@@ -106,8 +107,21 @@ def versioned_source(df: Any, function: str = "versioned table") -> Declaration 
 
 def source_table(plan: str) -> str | None:
     """The table at the end of an analysed plan, as Spark writes it, that has no other nodes than those which keep versions."""
-    lines = plan.strip().splitlines()
-    if not all(THROUGH.match(line) for line in lines[:-1]) or not READS.match(lines[-1]):
+    return _named(plan, READS)
+
+
+def reads_with(df: Any, name: str) -> bool:
+    """Whether the rows are those of a query of WITH that has this name."""
+    named = _named(plan_text(df) or "", READS_WITH)
+    return named is not None and unquoted(named).lower() == unquoted(name.strip()).lower()
+
+
+def _named(plan: str, leaf: re.Pattern[str]) -> str | None:
+    """What the leaf of a plan is called, if it is one of these, and nothing above it makes rows of its own."""
+    lines = plan.strip().splitlines() or [""]
+    if lines[0] == "WithCTE":  # what is defined stands first, and what reads it last
+        lines = [line[3:] for line in lines[[line[:3] for line in lines].index("+- ") :]]
+    if not all(THROUGH.match(line) for line in lines[:-1]) or not leaf.match(lines[-1]):
         return None
     alias = ALIAS.match(lines[-2]) if len(lines) > 1 else None
     return alias[1].strip() if alias else None

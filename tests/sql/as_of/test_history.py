@@ -10,6 +10,8 @@ import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import SparkSession
 
+import streamtime
+
 EVENTS = "(SELECT col1 AS n, col2 AS k, CAST(col3 AS TIMESTAMP) AS ts FROM VALUES (1, 'a', '2024-01-01'), (2, 'a', '2024-01-03'), (3, 'b', '2024-01-09'))"
 
 
@@ -162,6 +164,13 @@ def test_several_joins_in_one_query_and_in_a_view(spark: SparkSession, prices: s
             "JOIN {stock} FOR SYSTEM_TIME AS OF e.n p ON e.k = p.k",
             "expected TIMESTAMP, TIMESTAMP_NTZ or DATE .*Name a time of the left side",
         ),
+        *(
+            (
+                f"JOIN {{stock}} VERSION AS OF {at} p ON e.k = p.k",
+                rf"VERSION AS OF: expected the number of a commit, got {kind} .*Use TIMESTAMP AS OF",
+            )
+            for at, kind in (("e.ts", "TIMESTAMP"), ("e.n / 1", "DOUBLE"), ("e.n > 1", "BOOLEAN"), ("e.k", "STRING"))
+        ),
     ],
 )
 def test_what_cannot_be_looked_up_is_said_in_words(
@@ -172,6 +181,26 @@ def test_what_cannot_be_looked_up_is_said_in_words(
     spark.sql("SELECT 'a' AS `the k`, now() AS `at o'clock`, 'a' AS `k.``x`").createOrReplaceTempView("files")
     with pytest.raises(AnalysisException, match=message):
         spark.sql(f"SELECT * FROM {EVENTS} e {join.format(prices=prices, stock=stock, plain=tables + '.plain', csv=tables + '.csv')}")
+
+
+@pytest.mark.parametrize("name", ["prices", "stock", "free"])
+def test_a_query_of_with_has_no_history(spark: SparkSession, prices: str, stock: str, tables: str, name: str) -> None:
+    """Though a table has its name, which it reads; that table is another one by its full name, whatever the query is called."""
+    of = f"{tables}.{'stock' if name == 'stock' else 'prices'}"
+    text = f"WITH {name.upper()} AS (SELECT * FROM {of} WHERE k = 'b') SELECT e.n FROM {EVENTS} e LEFT JOIN {{}} FOR SYSTEM_TIME AS OF e.ts p ON e.k = p.k"
+    current = spark.catalog.currentDatabase()
+    spark.sql(f"USE {tables}")
+    try:
+        for run in (spark.sql, lambda text: streamtime.query(spark, text)):
+            with pytest.raises(
+                (AnalysisException, streamtime.CallError), match=rf"`history`: `?{name}`? is a query of WITH here, not a table. Write ASOF"
+            ):
+                run(text.format(f"`{name}`" if name == "free" else name)).collect()
+            assert run(text.format(of)).count() == 3
+        by_price = text.replace("SELECT e.n FROM", "SELECT e.n, p.price FROM").format(f"{tables}.prices")
+        assert sorted(map(tuple, streamtime.query(spark, by_price).collect())) == [(1, None), (2, 1), (3, None)]
+    finally:
+        spark.sql(f"USE {current}")
 
 
 def test_a_time_before_the_first_commit_has_a_reason_of_its_own(spark: SparkSession, stock: str) -> None:
