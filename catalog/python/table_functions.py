@@ -28,6 +28,11 @@ from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.statements.query import is_remote
 
 Parameter = inspect.Parameter
+ATTOSECONDS = {
+    "W": 604_800 * 10**18, "D": 86_400 * 10**18, "h": 3_600 * 10**18, "m": 60 * 10**18, "s": 10**18, "ms": 10**15, "us": 10**12,
+    "ns": 10**9, "ps": 10**6, "fs": 10**3, "as": 1,
+}  # fmt: skip
+MONTHS = {"M": "MONTH", "Y": "YEAR"}  # as types of SQL have them
 RETURNS = {True: "By `output`:", False: "A DataFrame:"}
 
 
@@ -174,15 +179,28 @@ def _plain(given: Any) -> Any:
     """A number, a flag or a length of time of NumPy as Python's own."""
     match given:
         case np.timedelta64():
-            return given if np.isnat(given) else datetime.timedelta(microseconds=int(given // np.timedelta64(1, "us")))
+            return _length(given)
         case np.integer() | np.bool_():
             return given.item()
         case _:
             return given
 
 
+def _length(given: np.timedelta64) -> Any:
+    """As Python's own, in whole microseconds. As it is where that has none: NaT, without a unit, months, more than Python counts."""
+    unit, count = np.datetime_data(given.dtype)
+    if np.isnat(given) or unit not in ATTOSECONDS:
+        return given
+    try:  # NumPy would divide modulo 2**64
+        return datetime.timedelta(microseconds=int(given.astype(np.int64)) * count * ATTOSECONDS[unit] // ATTOSECONDS["us"])
+    except OverflowError:
+        return given
+
+
 def _type(given: Any) -> str:
     kind = type(given).__name__
+    if isinstance(given, np.timedelta64) and (unit := np.datetime_data(given.dtype)[0]) in MONTHS:
+        return f"{kind} of {MONTHS[unit]}"
     others = sorted({type(i).__name__ for i in given} - {"str"}) if isinstance(given, (list, tuple)) else []
     return f"{kind} of {', '.join(others)}" if others else kind
 

@@ -88,6 +88,7 @@ def test_an_option_takes_all_that_python_has_for_it(df: DataFrame) -> None:
         pd.Timedelta(600_000_000_999, "ns"),
         np.timedelta64(600, "s"),
         np.timedelta64(600_000_000_999, "ns"),
+        np.timedelta64(24, "25s"),
     )
     frames = [streamtime.deduplicate(df, keys="user_id", order_by="ts", within=within) for within in lengths]
     frames += [
