@@ -32,6 +32,7 @@ def add(commands: Any, formatter: Any, setting: Callable[[str], Any]) -> None:
     one.add_argument("--wheel", metavar="PATH", help="where the pack's wheel lies, in a volume; functions need it")
     one.add_argument("--table", type=setting, action="append", metavar="NAME=COLUMNS", help="a table's columns; may be repeated")
     one.add_argument("--tables", type=Path, metavar="FILE", help='a JSON file with columns of tables: {"NAME": "COLUMNS"}')
+    one.add_argument("--conf", type=setting, action="append", metavar="KEY=VALUE", help="a Spark setting; may be repeated")
     one.add_argument("--warehouse", type=Path, metavar="DIR", help="the folder where `streamtime sql` keeps tables and views")
 
 

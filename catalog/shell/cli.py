@@ -125,6 +125,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--table", type=_setting, action="append", metavar="NAME=COLUMNS", help="a table's columns; may be repeated")
     made.add_argument("--tables", type=Path, metavar="FILE", help='a JSON file with columns of tables: {"NAME": "COLUMNS"}')
     made.add_argument("--warehouse", type=Path, metavar="DIR", help="the folder where `streamtime sql` keeps tables and views")
+    made.add_argument("--conf", type=_setting, action="append", metavar="KEY=VALUE", help="a Spark setting; may be repeated")
     made.add_argument("--dialect", choices=DIALECTS, default="spark", help="refuse what Databricks does not have (default: spark)")
     made.add_argument("--check", action="store_true", help="have Spark plan the plain text, too")
 
@@ -235,7 +236,7 @@ def compiled(options: argparse.Namespace) -> int:
 
     try:
         text = _read(options.file)
-        opened = local(settings={}, warehouse=options.warehouse)
+        opened = local(settings=dict(options.conf or ()), warehouse=options.warehouse)
     except (ConnectionFailed, JavaError, OSError, UnicodeDecodeError) as problem:
         return _fail(str(problem))
     try:

@@ -494,8 +494,10 @@ def test_statements_are_compiled_from_stdin_or_refused(tmp_path: Path) -> None:
     assert done.stderr.startswith("streamtime: SUPPRESS_UNTIL_TIME_LIMIT: this call has no plain SQL: it needs a kernel")
     assert run("compile", "nowhere.sql").returncode == 1
     (tmp_path / "columns.json").write_text('{"clicks": "user_id STRING, ts TIMESTAMP"}')
-    done = run("compile", "--tables", str(tmp_path / "columns.json"), "--table", "other=k INT", stdin=call.format(""))
+    columns = ("--tables", str(tmp_path / "columns.json"), "--table", "other=k INT")
+    done = run("compile", *columns, "--conf", "spark.sql.ansi.enabled=false", stdin=call.format(""))
     assert "row_number() OVER (PARTITION BY `user_id`" in done.stdout, done.stderr
+    assert "under spark.sql.ansi.enabled = false" in done.stdout
 
 
 def test_a_script_goes_to_its_first_failure_and_says_which_it_is(tmp_path: Path) -> None:
