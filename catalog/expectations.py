@@ -11,7 +11,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
@@ -20,19 +20,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as F
 
 from streamtime.shelf import SPECS
-from streamtime.sql.call.errors import CallError, gist
+from streamtime.sql.call.errors import MOST, CallError, gist, unlogged
 from streamtime.sql.call.kinds import MICROSECOND
+from streamtime.sql.call.names import parts
 from streamtime.sql.call.values import Sort
+from streamtime.sql.rows.columns import orderable
 from streamtime.sql.syntax.text import in_words, quoted
 from streamtime.statements import constants
 from streamtime.statements.calls import Call, Statement
+from streamtime.statements.query import query
 
 if TYPE_CHECKING:
     from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
     from great_expectations.expectations.expectation import Expectation
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 NAME = "expectations"
 Columns = str | Sequence[str]  # as SQL has them, in backquotes where a name needs these
@@ -40,6 +45,7 @@ WORDS = ("emit", "keep", "output", "until")
 THEIRS = "tmp_view"  # where Great Expectations puts the rows that a query asks
 READS_THEIRS = re.compile(rf"\b{THEIRS}\b", re.IGNORECASE)
 BATCH = "\0"  # stands for the batch until the braces of names are doubled, as Great Expectations wants them
+WINDOWS = (("window_start", "window_end"), ("session_start", "session_end"))
 ONE_FOR_EACH_WINDOW = ("DISTINCT_IN_WINDOW", "SUPPRESS_UNTIL_CLOSE")
 PASSES_ROWS = ("DEDUPLICATE", "DISTINCT_IN_WINDOW", "SESSIONIZE")  # each row of the input, or not
 SITE: Any = {"class_name": "SiteBuilder", "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"}}
@@ -47,21 +53,22 @@ SITE: Any = {"class_name": "SiteBuilder", "site_index_builder": {"class_name": "
 
 def no_duplicates_within(keys: Columns, time: str, within: str | None = None) -> UnexpectedRowsExpectation:
     """No row comes too soon after an earlier one with the same keys: within `10 minutes`, say; without `within`, at all."""
-    says = f"no two rows of {_listed(keys)} lie within {within}" if within else f"each {_listed(keys)} has one row"
+    of = f" of {_listed(keys)}" if keys else ""
+    says = f"no two rows{of} lie within {within}" if within else f"each {_listed(keys)} has one row" if keys else "there is one row"
     return _made("no_duplicates_within", says, keys=keys, time=time, within=within)
 
 
 def one_final_row_per_window(
-    keys: Columns = (), window_start: str = "window_start", window_end: str = "window_end"
+    keys: Columns = (), window_start: str | None = "window_start", window_end: str = "window_end"
 ) -> UnexpectedRowsExpectation:
-    """No window, or session, has more than one row: a final answer is never corrected."""
+    """No window, or session, has more than one row: a final answer is never corrected. `window_start` None: its end tells it."""
     says = f"each window of {_listed(keys)} has one row" if keys else "each window has one row"
     return _made("one_final_row_per_window", says, keys=keys, window_start=window_start, window_end=window_end)
 
 
 def versions_do_not_overlap(keys: Columns, valid_from: str = "valid_from", valid_to: str = "valid_to") -> UnexpectedRowsExpectation:
     """Each version of a key ends before the next one begins; the last one may be open."""
-    says = f"the versions of each {_listed(keys)} do not overlap"
+    says = f"the versions of each {_listed(keys)} do not overlap" if keys else "the versions do not overlap"
     return _made("versions_do_not_overlap", says, keys=keys, valid_from=valid_from, valid_to=valid_to)
 
 
@@ -95,24 +102,52 @@ def of_call(spark: SparkSession, text: str) -> list[UnexpectedRowsExpectation]:
 
 def _of(spark: SparkSession, statement: Statement, call: Call, given: Mapping[str, Any]) -> list[UnexpectedRowsExpectation]:
     function, rows = call.function.upper(), call.tables[0]
-    keys = [statement.text[slice(*item.span)] for item in rows.keys] or list(given.get("keys") or ())
+    try:
+        made = query(spark, f"SELECT * FROM {statement.text[slice(*call.span)]}")
+    except AnalysisException as error:
+        raise CallError(NAME, None, gist(error, MOST)) from None
+    written = [statement.text[slice(*item.span)] for item in rows.keys] or list(given.get("keys") or ())
+    keys = [name for name in (_column(made, text) for text in written) if name is not None]
+    if len(keys) < len(written):  # by a key that the result does not have
+        return []
     expected = []
     if function == "VERSIONS":
         expected.append(versions_do_not_overlap(keys))
     if (function in ONE_FOR_EACH_WINDOW and given.get("until") != "end") or given.get("emit") == "final":
-        expected.append(one_final_row_per_window(keys))
+        windows = [pair for pair in WINDOWS if set(pair) <= set(made.columns)]
+        end = _column(made, given.get("window_end") or "")
+        expected += [one_final_row_per_window(keys, *pair) for pair in windows[:1] or ([(None, end)] if end else [])]
     order = [(statement.text[slice(*item.span)], item.ascending) for item in rows.order]
     order += [(item.expression.text, item.ascending) for item in map(Sort.parse, given.get("order_by") or ())]
-    if function == "DEDUPLICATE" and given.get("keep", "first") == "first" and "time" not in given and order[0][1]:
+    first = given.get("keep", "first") == "first" and not {"time", "offset"} & set(given)
+    if function == "DEDUPLICATE" and first and order[0][1] and (time := _column(made, order[0][0])):
         within = given.get("within")
-        expected.append(no_duplicates_within(keys, order[0][0], None if within is None else in_words(within // MICROSECOND)))
-    if function in PASSES_ROWS:
+        expected.append(no_duplicates_within(keys, time, None if within is None else in_words(within // MICROSECOND)))
+    if function in PASSES_ROWS and given.get("slide") is None:  # a row is in several windows that overlap
         inside = statement.text[slice(*rows.inside)]
         source = inside if rows.is_name else f"({inside})"
-        columns = [quoted(name) for name in spark.sql(f"SELECT * FROM {source}").columns]
-        report = f"(SELECT * FROM {statement.text[call.start : call.span[1] - 1]}, output => 'dropped'))"
-        expected.append(every_row_accounted_for(source, columns, report))
+        compared = [f.name for f in spark.sql(f"SELECT * FROM {source}").schema if orderable(f.dataType) and f.name in made.columns]
+        if compared:
+            expected.append(every_row_accounted_for(source, [*map(quoted, compared)], f"(SELECT * FROM {_dropped(statement, call)})"))
     return expected
+
+
+def _column(made: DataFrame, text: str) -> str | None:
+    """What the result has of an expression over the input: the same, or the column that it names or is called; None if it has neither."""
+    for candidate in (text, quoted(text), quoted((parts(text) or [text])[-1])):
+        with suppress(PySparkException), unlogged():
+            made.select(F.expr(candidate)).schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
+            return candidate
+    return None
+
+
+def _dropped(statement: Statement, call: Call) -> str:
+    """The call, as it reports dropped rows."""
+    start, end = call.start, call.span[1] - 1
+    for option in call.options:
+        if (option.name or "").lower() == "output":
+            return f"{statement.text[start : option.span[0]]}'dropped'{statement.text[option.span[1] : end + 1]}"
+    return f"{statement.text[start:end]}, output => 'dropped')"
 
 
 @dataclass(frozen=True)

@@ -87,10 +87,25 @@ def test_a_call_says_what_must_hold_of_its_result(spark: SparkSession) -> None:
             "each window of id has one row", "each row of the input came out or was dropped, and no other did"
         ],
         f"SELECT * FROM WINDOW_UPDATES({inner}, size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n', emit => 'final')": ["each window of id has one row"],
+        f"SESSION_UPDATES({inner}, gap => INTERVAL 1 HOUR, aggregates => 'count(*) AS n', emit => 'final')": ["each window of id has one row"],
+        f"DISTINCT_IN_WINDOW({inner}, size => INTERVAL 1 HOUR, slide => INTERVAL 10 MINUTES)": ["each window of id has one row"],
+        f"DEDUPLICATE({inner}, offset => 'id')": ["each row of the input came out or was dropped, and no other did"],
+        f"SUPPRESS_UNTIL_CLOSE({inner}, window_end => 'ts')": ["each window of id has one row"],
         f"VERSIONS({inner})": ["the versions of each id do not overlap"],
+        "VERSIONS(TABLE(clicks) ORDER BY clicks.ts)": ["the versions do not overlap"],
+        f"DEDUPLICATE(TABLE(clicks) PARTITION BY (clicks.{KEY}, id + 1) ORDER BY clicks.ts, OUTPUT => 'rows')": [
+            f"each {KEY}, id + 1 has one row", "each row of clicks came out or was dropped, and no other did"
+        ],
+        "DEDUPLICATE(TABLE(SELECT id, ts, map(1, 2) AS m FROM clicks) ORDER BY ts, within => INTERVAL 1 HOUR)": [
+            "no two rows lie within 1 hour", "each row of the input came out or was dropped, and no other did"
+        ],
     }  # fmt: skip
     for text, says in asked.items():
-        assert [e.description for e in expectations.of_call(spark, text)] == says, text
+        expected = expectations.of_call(spark, text)
+        assert [e.description for e in expected] == says, text
+        call = text.removeprefix("SELECT * FROM ")
+        for e in expected:  # each can be asked of the result, and holds
+            assert spark.sql(e.unexpected_rows_query.format(batch=f"(SELECT * FROM {call})")).collect() == [], (text, e.description)
     for text, problem in {
         "": "expected one call of the pack",
         "SELECT 1": "expected one call of the pack",
@@ -98,6 +113,7 @@ def test_a_call_says_what_must_hold_of_its_result(spark: SparkSession) -> None:
         f"SELECT * FROM DEDUPLICATE({inner}) WHERE id > 1": "expected one call of the pack",
         f"DEDUPLICATE({inner}, output => 'dropped')": "nothing is known that must hold of this call of DEDUPLICATE",
         f"SUPPRESS_UNTIL_CLOSE({inner}, window_end => 'ts', UNTIL => 'END')": "nothing is known that must hold of this call of SUPPRESS_UNTIL_CLOSE",
+        "DEDUPLICATE(TABLE(clicks) PARTITION BY id)": "ORDER BY: is missing",
         f"WINDOW_UPDATES({inner}, size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n')": "nothing is known that must hold of this call of WINDOW_UPDATES",
     }.items():
         with pytest.raises(CallError, match=re.escape(problem)):

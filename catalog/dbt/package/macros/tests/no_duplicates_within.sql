@@ -2,7 +2,7 @@
 {% test no_duplicates_within(model, keys, time, within=none) %}
   {%- set keys = [keys] if keys is string else keys -%}
   select * from (
-    select *, lag({{ time }}) over (partition by {{ keys | join(', ') }} order by {{ time }}) as earlier from {{ model }}
+    select *, lag({{ time }}) over ({% if keys %}partition by {{ keys | join(', ') }} {% endif %}order by {{ time }}) as earlier from {{ model }}
     where {{ time }} is not null {%- for key in keys %} and {{ key }} is not null{% endfor %}
   ) as in_order
   where earlier is not null {%- if within %} and {{ time }} <= earlier + interval '{{ within }}'{% endif %}

@@ -2,7 +2,7 @@
 {% test versions_do_not_overlap(model, keys, valid_from='valid_from', valid_to='valid_to') %}
   {%- set keys = [keys] if keys is string else keys -%}
   select * from (
-    select *, lead({{ valid_from }}) over (partition by {{ keys | join(', ') }} order by {{ valid_from }}, {{ valid_to }} nulls last) as next_from
+    select *, lead({{ valid_from }}) over ({% if keys %}partition by {{ keys | join(', ') }} {% endif %}order by {{ valid_from }}, {{ valid_to }} nulls last) as next_from
     from {{ model }}
   ) as in_order
   where {{ valid_from }} is null or {{ valid_to }} <= {{ valid_from }} or next_from < {{ valid_to }}
