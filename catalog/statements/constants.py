@@ -24,7 +24,9 @@ INTEGER = re.compile(r"\d{1,9}")
 STRINGS = re.compile(r"ARRAY\s*\(\s*'[^'\\]*'(?:\s*,\s*'[^'\\]*')*\s*\)", re.IGNORECASE)
 INTERVAL = re.compile(r"INTERVAL\s+(\d{1,9}|'\d{1,9}')\s+(DAY|HOUR|MINUTE|SECOND)S?", re.IGNORECASE)
 WORDS = {"true": Value(True, "BOOLEAN", "true"), "false": Value(False, "BOOLEAN", "false"), "null": Value(None, "VOID", "NULL")}
-COLLECTED = (T.BooleanType, T.StringType, T.NumericType, T.DateType, T.TimestampType, T.DayTimeIntervalType, T.NullType)
+COLLECTED = (
+    T.BooleanType, T.StringType, T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType, T.DayTimeIntervalType, T.NullType
+)  # fmt: skip
 UNIT = r"YEAR|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND|MILLISECOND|MICROSECOND"
 SPELLED = re.compile(rf"INTERVAL|({UNIT})S?|TO|TIMESTAMP|TIMESTAMP_NTZ|TIMESTAMP_LTZ|DATE|ARRAY|\d\w*", re.IGNORECASE)
 VARIABLE = re.compile(r"(?:[\w.]|`[^`]*`)+")

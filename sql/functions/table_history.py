@@ -26,15 +26,17 @@ current one.
   was ends nothing, though files were written anew: OPTIMIZE, an UPDATE to equal values, the rows of an INSERT OVERWRITE or a RESTORE that
   were there before.
 - **A range of commits**: `from` and `to` are numbers of commits, both included, or times: the first commit at or after `from`, the last
-  at or before `to`. The result then has every version that a commit of the range began or ended. One that began before has a null
-  `valid_from` and `from_version`. One that did not end in the range has a null `valid_to` and `to_version`. So the next range holds what
-  is needed to bring the result of those before it up to date.
+  at or before `to`. A time without a zone is one of the session's. The result then has every version that a commit of the range began or
+  ended. One that began before has a null `valid_from` and `from_version`. One that did not end in the range has a null `valid_to` and
+  `to_version`. So the next range holds what is needed to bring the result of those before it up to date.
 - **What is no longer there**: VACUUM removes the files of older commits, and log retention their entries. A range that is not there in
   full is an error when the query is analysed, which says which range is there. Without `from`, the history must be complete.
-- **Columns that changed**: the columns are those of the table at the end of the range. One that was added later is null in older
-  versions. Columns that were renamed or dropped within the range stay the columns that they were. (Delta reads such a range in pieces
-  only, and the log says what each was called.) Where fields inside a column were renamed or dropped, it is an error that says by which
-  commit, and what can be read. That files were vacuumed is read from the table's log, which has it where Delta logs VACUUM.
+- **Columns that changed**: the columns are those that the table has now; with column mapping (`delta.columnMapping.mode`), those that it
+  had at the end of the range. One that was added later is null in older versions. Columns that were renamed or dropped within the range
+  stay the columns that they were. (Delta reads such a range in pieces only, and the log says what each was called.) Where fields inside a
+  column were renamed or dropped, it is an error that says by which commit, and what can be read. Where the table was replaced, overwritten
+  or restored with a column less, or of another type, history begins there: Delta reads nothing of before. That files were vacuumed is read
+  from the table's log, which has it where Delta logs VACUUM.
 
 ## Nulls, ties, late rows, empty input
 
@@ -75,6 +77,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Kind, Refused, Text, Texts
 from streamtime.sql.call.spec import Example, Option, Spec
+from streamtime.sql.rows.typed import moment
 from streamtime.sql.syntax.text import literal
 from streamtime.sql.tables.commits import NAME, Moment, history
 
@@ -84,7 +87,11 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.call.values import Value
 
-ANALYZED = {"TIMESTAMP": "timestamp_micros({})", "DATE": "CAST(date_from_unix_date({}) AS TIMESTAMP)"}  # numbers, as Catalyst holds them
+ANALYZED = {  # numbers, as Catalyst holds them; what has no zone is a time of the session's, whatever it takes TIMESTAMP for
+    "TIMESTAMP": "timestamp_micros({})",
+    "TIMESTAMP_NTZ": f"CAST({moment('{}L', T.TimestampNTZType())} AS TIMESTAMP_LTZ)",
+    "DATE": "CAST(date_from_unix_date({}) AS TIMESTAMP_LTZ)",
+}
 
 
 @dataclass(frozen=True)
@@ -104,10 +111,12 @@ class Commit(Kind):
         given, is_time = value.python, value.type.startswith(("TIMESTAMP", "DATE", "datetime", "date"))
         if type(given) is int and not is_time and given >= 0:
             return given
+        if isinstance(given, datetime.datetime) and value.type == "TIMESTAMP_NTZ":
+            given = str(given)
         if isinstance(given, datetime.datetime):
             return f"timestamp_micros({T.TimestampType().toInternal(given)})"
         if (isinstance(given, str) and given.strip()) or isinstance(given, datetime.date):
-            return f"try_cast({literal(str(given))} AS TIMESTAMP)"
+            return f"try_cast({literal(str(given))} AS TIMESTAMP_LTZ)"
         if type(given) is int and value.type in ANALYZED:
             return ANALYZED[value.type].format(given)
         raise Refused("the number of a commit, or a time", "Write it as 3, or as '2024-05-01 10:00:00'.")

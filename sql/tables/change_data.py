@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CHANGE, VERSION, AT = "_change_type", "_commit_version", "_commit_timestamp"
 RENAME, DROP = "RENAME COLUMN", "DROP COLUMNS"
 MAY_CHANGE = (RENAME, DROP)
+ANEW = ("CREATE OR REPLACE TABLE", "REPLACE TABLE", "RESTORE")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,33 @@ class Change:
     def nested(self) -> bool:
         """Whether it was about fields of structs: these are not told apart here."""
         return any(len(path) != 1 for path in (*(self.renamed or ()), *self.dropped))
+
+
+def replaced(session: Any, name: str, rows: Sequence[Any]) -> int | None:
+    """The first commit of these that can be read after the last one that gave the table columns which older rows do not have in that type;
+    None where there is none. Delta reads changes with the columns of now, and refuses those of before it."""
+    anew = [r.version for r in rows[1:] if r.operation.startswith(ANEW) or (r.given or {}).get("canOverwriteSchema") == "true"]
+    if not anew or _goes_on(_columns(session, name, anew[0] - 1), session.table(name).schema):
+        return None
+    for version in reversed(anew):
+        before, after = (_columns(session, name, v) for v in (version - 1, version))
+        if not _goes_on(before, after):
+            kinds = {f.name.lower(): f.dataType.simpleString() for f in before.fields}
+            readable = all(kinds.get(f.name.lower()) in (None, f.dataType.simpleString()) for f in after.fields)
+            return int(version) if readable else int(version) + 1  # it removed rows whose files have the old types
+    return None
+
+
+def _columns(session: Any, name: str, version: int) -> T.StructType:
+    columns: T.StructType = session.read.option("versionAsOf", version).table(name).schema
+    return columns
+
+
+def _goes_on(before: T.StructType, after: T.StructType) -> bool:
+    """Whether each column is there afterwards, with its type, and may still be null if it could."""
+    now = {f.name.lower(): f for f in after.fields}
+    pairs = [(f, now.get(f.name.lower())) for f in before.fields]
+    return all(n and f.dataType.simpleString() == n.dataType.simpleString() and n.nullable >= f.nullable for f, n in pairs)
 
 
 def change_data(session: Any, name: str, changes: Sequence[Change], start: int, end: int, function: str) -> DataFrame:

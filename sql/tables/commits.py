@@ -20,7 +20,7 @@ from streamtime.sql.call.names import Names, is_reserved, plain
 from streamtime.sql.rows.columns import expression, has_collation, has_floating, named, orderable
 from streamtime.sql.rows.typed import AS_JSON
 from streamtime.sql.syntax.text import quoted
-from streamtime.sql.tables.change_data import AT, CHANGE, MAY_CHANGE, VERSION, Change, change_data
+from streamtime.sql.tables.change_data import AT, CHANGE, MAY_CHANGE, VERSION, Change, change_data, replaced
 from streamtime.sql.tables.declaration import asked, declared, no_table, properties_of, table_name
 
 if TYPE_CHECKING:
@@ -213,6 +213,8 @@ def log_of(session: Any, name: str, function: str = NAME, known: tuple[int, int]
         why = "the log of older commits is gone"
     if (kept := _vacuumed(rows)) is not None and kept > start:
         start, complete, why = kept, False, "files of older commits were vacuumed"
+    if (anew := replaced(session, name, [r for r in rows if r.version >= start])) is not None:
+        start, complete, why = anew, False, "the table was replaced there, with other columns"
     changes = tuple(Change(r.version, r.at, r.operation, r.given or {}) for r in rows if r.operation in MAY_CHANGE)
     return Log(times, start, complete, why, changes)
 
@@ -262,6 +264,9 @@ def _vacuumed(rows: Sequence[Any]) -> int | None:
 
 
 def _range(session: Any, name: str, log: Log, first: Moment | None, last: Moment | None) -> tuple[int, int]:
+    if log.start not in log.times:
+        problem = f"the history of {name} begins after its last commit ({log.latest}): the table was replaced there, with other columns"
+        raise CallError(NAME, None, problem, "Ask again when there is another commit.")
     available = f"available are commits {log.start} ({_text(log.times[log.start])}) to {log.latest} ({_text(log.times[log.latest])})"
     start, end = (_number(session, log, m, i == 0) if m is not None else None for i, m in enumerate((first, last)))
     if start is None and not log.complete:
@@ -300,7 +305,7 @@ def _number(session: Any, log: Log, moment: Moment, is_first: bool) -> int:
 
 
 def _written(moment: str) -> str:
-    return moment.removeprefix("try_cast(").removesuffix(" AS TIMESTAMP)")
+    return moment.removeprefix("try_cast(").removesuffix(" AS TIMESTAMP_LTZ)")
 
 
 def _text(micros: int) -> str:

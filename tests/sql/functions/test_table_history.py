@@ -101,6 +101,24 @@ def test_times_name_commits_and_every_door_takes_them(spark: SparkSession, table
         text = f"SELECT * FROM TABLE_HISTORY('{table}', keys => ARRAY('K'), from => {first}, to => {last})"
         for got in (spark.sql(text), streamtime.query(spark, text)):
             assert sorted(map(str, got.collect())) == expected
+    settings = {"spark.sql.session.timeZone": "America/St_Johns", "spark.sql.timestampType": "TIMESTAMP_NTZ"}
+    before = {name: spark.conf.get(name) for name in settings}
+    spark.conf.set("spark.sql.session.timeZone", settings["spark.sql.session.timeZone"])
+    local = {r.version: r.at for r in spark.sql(f"DESCRIBE HISTORY {table}").selectExpr("version", "string(timestamp) AS at").collect()}
+    text = f"SELECT * EXCEPT (valid_from, valid_to) FROM TABLE_HISTORY('{table}', from => {{}}, to => {{}})"
+    numbered = sorted(map(str, spark.sql(text.format(3, 6)).collect()))
+    try:  # a time without a zone is one of the session's
+        for name, (first, last) in (
+            ("", ("TIMESTAMP_NTZ '{}'", "TIMESTAMP_NTZ '{}'")),
+            ("spark.sql.timestampType", ("TIMESTAMP '{}'", "'{}'")),
+        ):
+            spark.conf.set(name, settings[name]) if name else None
+            zoneless = text.format(first.format(local[3]), last.format(local[6]))
+            for got in (spark.sql(zoneless), streamtime.query(spark, zoneless)):
+                assert sorted(map(str, got.collect())) == numbered, zoneless
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
     assert sorted(map(str, streamtime.table_history(spark, table, keys=["k"], from_=3, to=6).collect())) == expected
     spark.sql(f"CREATE OR REPLACE TEMP VIEW known AS SELECT * FROM TABLE_HISTORY('{table}')")
     lookup = "SELECT v FROM known WHERE k = 1 AND from_version <= 4 AND (to_version IS NULL OR 4 < to_version)"
@@ -188,6 +206,39 @@ def test_what_is_not_recorded_is_an_error_that_says_what_is(spark: SparkSession,
     spark.sql(f"ALTER TABLE {t} ADD COLUMN valid_to INT")
     with pytest.raises(AnalysisException, match=r"has a column `valid_to`, which this call adds. Rename it"):
         spark.sql(f"{text}, from => 5)")
+
+
+def test_a_table_that_was_replaced_with_other_columns_begins_anew(spark: SparkSession, schema: str) -> None:
+    t = f"{schema}.replaced"
+    settings = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true, 'streamtime.key' = 'k')"
+    spark.sql(f"CREATE TABLE {t} (k STRING, a INT, b INT) {settings}")
+    spark.sql(f"INSERT INTO {t} VALUES ('x', 1, 2), ('y', 3, 4)")
+    spark.sql(f"CREATE OR REPLACE TABLE {t} {settings} AS SELECT 'x' AS k, 1 AS a, 2 AS b, 3 AS c")  # one column more
+    assert versions(spark.sql(f"SELECT * FROM TABLE_HISTORY('{t}')"), ["k", "b", "c"])[:1] == [("x", 2, None, 1, 2)]
+    spark.sql("SELECT 'x' AS k, 5 AS a").write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(t)
+    text, lookup = (
+        f"SELECT * FROM TABLE_HISTORY('{t}'",
+        f"SELECT * FROM VALUES (1, 'x') AS e(n, k) JOIN {t} VERSION AS OF e.n p ON e.k = p.k",
+    )
+    for asked, problem in (
+        (
+            f"{text})",
+            r"is not complete: available are commits 3 .* to 3 .*, since the table was replaced there, with other columns. Add from => 3",
+        ),
+        (f"{text}, to => 2)", "is not complete: available are commits 3 "),
+        (f"{text}, from => 2)", "`from`: commit 2 of .* is not available"),
+        (lookup, "`history`: the history of .* is not complete"),
+    ):
+        with pytest.raises(AnalysisException, match=problem):
+            spark.sql(asked)
+    assert versions(spark.sql(f"{text}, from => 3)"), ["k", "a"]) == [("x", 1, None, 3), ("x", 5, 3, None)]
+    spark.sql(f"CREATE OR REPLACE TABLE {t} {settings} AS SELECT 'x' AS k, 'one' AS a")  # of another type
+    with pytest.raises(
+        AnalysisException, match=r"begins after its last commit \(4\): the table was replaced there, with other columns. Ask again"
+    ):
+        spark.sql(f"{text})")
+    spark.sql(f"INSERT INTO {t} VALUES ('z', 'two')")
+    assert versions(spark.sql(f"{text}, from => 5)"), ["k", "a"]) == [("z", "two", 5, None)]
 
 
 RENAMES = (
