@@ -19,11 +19,11 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import direct, expression, named, orderable, sorted_by
+from streamtime.sql.rows.columns import direct, expression, has_collation, named, orderable, sorted_by, tie_text
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.rows.scans import chosen
 from streamtime.sql.rows.sorting import sorted_runs
-from streamtime.sql.rows.typed import collated, microseconds
+from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
@@ -104,10 +104,10 @@ def _ties(right: Frame, fields: list[str]) -> list[tuple[str, bool, bool]]:
     The struct of a row says it where it compares its fields just so: its time is equal then, and its other fields are the rest.
     """
     kinds = {f.name: f.dataType for f in right.df.schema}
-    if len(right.order) == 1 and all(orderable(kinds[f]) and not collated(kinds[f]) for f in fields):
+    if len(right.order) == 1 and all(orderable(kinds[f]) and not has_collation(kinds[f]) for f in fields):
         return [(RIGHT, True, True)]
     ordered = [(quoted(o.ref.name), o.ascending, o.nulls_first) for o in right.order[1:]]
-    rest = [f"collate({quoted(n)}, 'UTF8_BINARY')" if collated(kinds[n]) else quoted(n) for n in right.ties()]
+    rest = [*(tie_text(n, kinds[n]) for n in right.ties()), *right.signs()]
     return ordered + [(text, True, True) for text in rest]
 
 

@@ -220,7 +220,7 @@ def _together(call: Bound, both: tuple[Side, Side]) -> Joined:
         kinds = {c.name: c.type for c in frame.columns}
         accepted = frame.has_time & ~named(OLD)  # a filter by it would move below what computes the time, which then were computed twice
         picked.append((F.when(accepted, row) if call["output"] == "rows" else row).alias(ROWS[place]))
-        if all(orderable(kinds[n]) and not has_collation(kinds[n]) for n in fields):
+        if all(orderable(kinds[n]) and not has_collation(kinds[n]) for n in fields) and set(frame.ties()) <= set(fields):
             ties.append(ROWS[place])
         else:
             ties.append(f"{PREFIX}{SIDES[place]}_ties")

@@ -213,7 +213,7 @@ def arrow_type(kind: T.DataType) -> pa.DataType:
 
 
 def tie_break(name: str, kind: T.DataType, reverse: bool = False) -> Column:
-    """How a column breaks ties (rule C4): ascending, nulls first; a collated string by its bytes, so that equal means identical."""
+    """How a column breaks ties (rule C4): ascending, nulls first; with a collation by its bytes, so that equal means identical."""
     return sorted_by(tie_text(name, kind), ascending=not reverse, nulls_first=not reverse)
 
 
@@ -224,4 +224,9 @@ def tie_value(name: str, kind: T.DataType) -> Column:
 
 def tie_text(name: str, kind: T.DataType) -> str:
     """The same as SQL text."""
-    return f"collate({quoted(name)}, 'UTF8_BINARY')" if collated(kind) else quoted(name)
+    return as_text(quoted(name), kind) if has_collation(kind) else quoted(name)
+
+
+def sign_text(name: str) -> str:
+    """SQL text that tells both zeros of a DOUBLE or FLOAT apart, wherever they are in a column."""
+    return f"CAST({quoted(name)} AS STRING)"

@@ -21,8 +21,10 @@ from streamtime.sql.rows.columns import (
     equality,
     expression,
     has_collation,
+    has_floating,
     named,
     orderable,
+    sign_text,
     sorted_by,
     tie_break,
     tie_value,
@@ -131,7 +133,8 @@ class Frame:
     def tie_breaks(self, within_key: bool = True, reverse: bool = False) -> list[Column]:
         """The part of that order behind ORDER BY."""
         kinds = {c.name: c.type for c in self.columns}
-        return [tie_break(n, kinds[n], reverse) for n in self.ties(within_key)]
+        signs = [sorted_by(text, not reverse, not reverse) for text in self.signs()]
+        return [tie_break(n, kinds[n], reverse) for n in self.ties(within_key)] + signs
 
     def sort_key(self) -> Column | None:
         """The place of a row in the total order, as a value that compares as rows sort; None: its order goes down, or has nulls last."""
@@ -139,12 +142,21 @@ class Frame:
             return None
         kinds = {c.name: c.type for c in self.columns}
         by = [*(o.ref.column for o in self.order), *(tie_value(n, kinds[n]) for n in self.ties(within_key=False))]
+        by += map(expression, self.signs())
         return F.struct(*[c.alias(f"c{i}") for i, c in enumerate(by)])
 
     def ties(self, within_key: bool = True) -> list[str]:
-        """The columns that decide between rows that are equal in ORDER BY. Of one key, strings may differ that a collation calls equal."""
-        done = {o.ref.name for o in self.order} | ({k.name for k in self.keys if not has_collation(k.type)} if within_key else set())
+        """The columns that decide between rows that are equal in ORDER BY. Strings may differ that a collation calls equal there, or in a
+        key.
+        """
+        equal = [*(o.ref for o in self.order), *(self.keys if within_key else ())]
+        done = {r.name for r in equal if not has_collation(r.type)}
         return [c.name for c in self.columns if c.name not in done and orderable(c.type)]
+
+    def signs(self) -> list[str]:
+        """What decides last, as SQL text: both zeros are equal in ORDER BY."""
+        own = {c.name for c in self.columns}
+        return [sign_text(o.ref.name) for o in self.order if o.ref.name in own and has_floating(o.ref.type)]
 
     def original(self) -> list[Column]:
         """The input's columns under their own names."""

@@ -24,7 +24,7 @@ from streamtime.sql.call.in_memory import Columns
 from streamtime.sql.call.names import Names, plain
 from streamtime.sql.call.spec import Bound, Local, MadeChanges, Spec
 from streamtime.sql.call.values import Table, Value
-from streamtime.sql.rows.columns import has_floating, orderable, tie_text
+from streamtime.sql.rows.columns import has_collation, has_floating, orderable, sign_text, tie_text
 from streamtime.sql.rows.typed import as_text, microseconds, time_text
 from streamtime.sql.syntax.text import named_by, one_to_one, quoted
 from streamtime.sql.udtf.suppress import KIND, PREIMAGE, change, needed
@@ -129,8 +129,9 @@ def planned(spec: Spec, local: Local, schema: T.StructType, options: dict[str, V
     in_order = time == first.expression.text and first.ascending
     last = call.options.get("keep") == "last"
     ordering = [OrderingColumn(o.expression.text, o.ascending != last, o.nulls_first != last) for o in call.order]
-    done = {plain(o.expression.text) for o in call.order}
-    ties = [tie_text(f.name, f.dataType) for f in schema if f.name not in done and orderable(f.dataType)]
+    ordered = {plain(o.expression.text) for o in call.order}
+    ties = [tie_text(f.name, f.dataType) for f in schema if orderable(f.dataType) and (f.name not in ordered or has_collation(f.dataType))]
+    ties += [sign_text(f.name) for f in schema if f.name in ordered and has_floating(f.dataType)]
     ordering += [OrderingColumn(text, not last, not last) for text in ties]
     keys = [k.text for k in call.keys]
     apart = in_order and bool(keys) and not local.changes and not local.updates
