@@ -239,7 +239,7 @@ MUTATIONS = [
     Mutation("a rewritten text keeps its lines", "sql/syntax/as_of_rewrite.py", "{chr(10) * missing}", "", "tests/sql/syntax -k 'line or rewritten or text'"),
     Mutation("C8: keys are given once", "sql/call/binding.py", "        if written and given.get(option):\n", "        if False:\n", "tests/whole/test_golden.py -k wrong_calls"),
     Mutation("C8: an option that is required is asked for", "sql/call/binding.py", "if option.required and given.get(option.name) is None:", "if False:", "tests/whole/test_golden.py -k wrong_calls"),
-    Mutation("C9: a name that is taken is refused", "sql/rows/outcome.py", "        if taken is not None:\n", "        if False:\n", "tests/whole/test_golden.py -k wrong_calls"),
+    Mutation("C9: a name that is taken is refused", "sql/call/binding.py", "if (taken := call.names.find(name, names)) is not None", "if (taken := None) is not None", "tests/whole/test_golden.py -k wrong_calls"),
     # tasks
     Mutation(
         "R1: a member that comes back with its state has its tasks at once", "udfs/assignment/sticky.py",
