@@ -170,13 +170,14 @@ def checked(call: Bound, time: Ref, right: Frame, deleted: tuple[str, ...] = ())
         good.append(_distance(time, MATCH, right) <= call["tolerance"])
     ends = [field(MATCH, until.name) for until in right.extras.get("until", ())]
     good += [end.isNull() | (time.column < end) for end in ends]
+    depends = functools.reduce(operator.and_, good, field(MATCH, TIED)) if call["ties"] == "error" else None
     good += [~F.coalesce(field(MATCH, flag), F.lit(False)) for flag in deleted]
     version = F.when(functools.reduce(operator.and_, good), named(MATCH)) if good else named(MATCH)
-    if call["ties"] != "error":
+    if depends is None:
         return version
     at = field(MATCH, right.time.name).cast("string")
     message = F.concat(F.lit(f"{call.spec.name}, `ties`: the right side has several rows of one key at "), at, F.lit(f". {TIES_FIX}"))
-    return F.when(field(MATCH, TIED), F.raise_error(message)).otherwise(version)
+    return F.when(depends, F.raise_error(message)).otherwise(version)
 
 
 def meaning(call: Bound, sides: Sides) -> tuple[str, bool]:

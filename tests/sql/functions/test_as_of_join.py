@@ -243,6 +243,11 @@ def test_equal_times_are_an_error_where_asked_for(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="AS_OF_JOIN, `ties`: the right side has several rows of one key at 2024-01-01 00:00:00"):
         spark.sql(call.format("l")).collect()
     assert spark.sql(call.format("SELECT * FROM l WHERE k = 'b'")).collect() == []
+    later = call.format("SELECT 'a' AS k, TIMESTAMP '2024-01-05' AS t").removesuffix(")") + ", tolerance => INTERVAL {} DAYS, {})"
+    no_match = "deleted => 'n = 2'"  # whichever of the two is picked
+    assert spark.sql(later.format(3, no_match)).collect() == []
+    with pytest.raises(Exception, match="AS_OF_JOIN, `ties`: the right side has several rows"):
+        spark.sql(later.format(4, no_match)).collect()
 
 
 @pytest.mark.parametrize(
