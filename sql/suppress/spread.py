@@ -21,7 +21,7 @@ from streamtime.sql.rows.clock import BEFORE, with_time_before, with_time_before
 from streamtime.sql.rows.columns import expression, hash_of_all, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import CUTTABLE, worth_spreading
-from streamtime.sql.rows.typed import event_time, microseconds
+from streamtime.sql.rows.typed import AS_JSON, event_time, microseconds
 from streamtime.sql.suppress.fullness import WENT, counts
 from streamtime.sql.syntax.text import HIGHEST, literal, plus, quoted
 from streamtime.udfs.suppress.buffer import ARRIVED, DECIDED_AT, DECIDED_BY, DUE_AT, EMIT_REASON, EMIT_TIME, OUTCOME
@@ -97,7 +97,8 @@ def spread(call: Bound, changelog: Changelog, until: Until, at_end: str, clocks:
 def as_json(frame: Frame) -> Column:
     """What says which row it was: its ORDER BY values."""
     fields = ", ".join(f"{literal(o.ref.text)}, {quoted(o.ref.name)}" for o in frame.order)
-    return expression(f"to_json(named_struct({fields}), map('ignoreNullFields', 'false'))")
+    options = ", ".join(f"{literal(k)}, {literal(v)}" for k, v in ({"ignoreNullFields": "false"} | AS_JSON).items())
+    return expression(f"to_json(named_struct({fields}), map({options}))")
 
 
 def _explained(
