@@ -104,7 +104,8 @@ def explained_windows(
     call: Bound, frame: Frame, identity: Sequence[str], stream_time: Column, late: Column, closing: Closing, names: tuple[str, str]
 ) -> DataFrame:
     """What each row did to a window: rows stand there once per window, `START` and `END`."""
-    order = Window.partitionBy(*map(named, identity), named(START), late).orderBy(*frame.sort())
+    takes_part = frame.has_time & frame.has_key  # a row that does not stands in a window, too
+    order = Window.partitionBy(*map(named, identity), named(START), late, takes_part).orderBy(*frame.sort())
     frame = frame.with_df(frame.df.withColumn(NUMBER, F.row_number().over(order)))
     window = F.concat(F.lit("the window from "), named(START).cast("string"), F.lit(" to "), named(END).cast("string"))
     outcome = F.when(late, "late").when(named(NUMBER) == 1, "opened").otherwise("joined")

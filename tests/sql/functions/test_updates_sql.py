@@ -319,3 +319,12 @@ def test_the_example_of_a_stream_that_counts_fewer_rows_than_batch(source: Sourc
         "late": 3,
     }  # of `late`, the row's number
     assert sum(o.asDict().get("late_drop_total", 0) for p in source.progress for o in p.observedMetrics.values()) == 2
+
+
+def test_a_row_without_a_time_or_key_is_no_row_of_a_window_that_others_join(spark: SparkSession) -> None:
+    """It has the window of 1970 where it stands."""
+    rows = "('a', NULL, 1), ('a', TIMESTAMP '1970-01-01 00:00:01', 2), (NULL, TIMESTAMP '1970-01-01 00:00:01', 3), (NULL, NULL, 4)"
+    table = f"SELECT col1 AS k, col2 AS ts, col3 AS n FROM VALUES {rows}"
+    call = f"WINDOW_UPDATES(TABLE({table}) PARTITION BY k ORDER BY ts, size => INTERVAL 10 SECONDS, aggregates => 'count(*) AS c', output => 'explain')"
+    found = spark.sql(f"SELECT n, outcome FROM {call} ORDER BY n").collect()
+    assert [tuple(r) for r in found] == [(1, "null_time"), (2, "opened"), (3, "null_key"), (4, "null_time")]
