@@ -230,6 +230,10 @@ MUTATIONS = [
     Mutation("D8: lateness falls with stream time", "sql/rows/outcome.py", 'call.options.get("keep") == "last"', "False", "tests/sql/rows/test_outcome.py"),
     Mutation("C4: a column with a collation breaks its own ties", "sql/rows/frame.py", "done = {r.name for r in equal if not has_collation(r.type)}", "done = {r.name for r in equal}", "tests/sql/rows/test_ties.py"),
     Mutation("C4: zeros of ORDER BY are told apart in the end", "sql/rows/frame.py", "if o.ref.name in own and has_floating(o.ref.type)", "if False", "tests/sql/rows/test_ties.py"),
+    Mutation("S7: sessions and sliding windows close after their end", "sql/suppress/batch.py", "after >= closes", "after >= made", "tests/sql/functions/test_suppress.py -k close_before_that"),
+    Mutation("J4: ties are an error where a match depends on them", "sql/as_of/lookup.py", "functools.reduce(operator.and_, good, field(MATCH, TIED))", "field(MATCH, TIED)", "tests/sql/functions/test_as_of_join.py -k equal_times"),
+    Mutation("who decided is told to the microsecond", "sql/suppress/spread.py", '({"ignoreNullFields": "false"} | AS_JSON)', '{"ignoreNullFields": "false"}', "tests/sql/suppress/test_spread.py"),
+    Mutation("C12: a row that takes no part opens no window", "sql/windows/explain.py", "named(START), late, takes_part)", "named(START), late)", "tests/sql/functions/test_updates_sql.py -k without_a_time"),
     # doors
     Mutation("a connection without the token gets no answer", "catalog/door/callbacks.py", "secrets.compare_digest(rest[0], self.token)", "secrets.compare_digest(rest[0], rest[0])", "tests/catalog/door/test_callbacks.py"),
     Mutation("a connection on which a call waits is not idle", "catalog/door/callbacks.py", "idle ? 0 : 1", "0", "tests/catalog/door/test_callbacks.py"),
@@ -549,6 +553,18 @@ MUTATIONS = [
         "V6: what was read in other columns than a table has now is not read", "sql/tables/commits.py",
         "start, complete, why = anew, False,", "complete, why = False,",
         "tests/sql/functions/test_table_history.py::test_a_table_that_was_replaced_with_other_columns_begins_anew",
+    ),
+    Mutation(
+        "expectations: a row may come back for each of several windows", "catalog/expectations.py",
+        'and given.get("slide") is None', "", "tests/catalog/test_expectations.py",
+    ),
+    Mutation(
+        "dbt: a versioned table with another key needs a full refresh", "catalog/dbt/package/macros/materializations/versioned_table.sql",
+        "and 'redacted' not in declared", "and false", "tests/catalog/dbt/test_texts.py",
+    ),
+    Mutation(
+        "R5: names are compared by their bytes", "sql/functions/assign_tasks.py", "if collated(kind):", "if False:",
+        "tests/sql/functions/test_assign_tasks.py",
     ),
     Mutation(
         "V2: stream time is the table's, not what a process remembers", "catalog/store/puts.py",

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Count
+from streamtime.sql.call.names import plain
 from streamtime.sql.call.spec import CLOCK_BY, KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Option, refuse_wall
 from streamtime.sql.call.values import Expression
 from streamtime.sql.rows import kernels
@@ -28,7 +29,7 @@ from streamtime.sql.suppress.spread import as_json, spread, spreads
 from streamtime.sql.suppress.stream import bounds, streamed
 from streamtime.sql.syntax.text import HIGHEST, quoted
 from streamtime.sql.tables.declaration import versioned_source
-from streamtime.sql.windows.updates import CLOSE, GRACE_KEY
+from streamtime.sql.windows.updates import AFTER_KEY, CLOSE, GRACE_KEY
 from streamtime.udfs.arrays.blobs import Packer
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.closing import of_sessions, of_time_windows
@@ -124,15 +125,29 @@ def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
             fix = "Add window_end => 'window_end' and the grace of the window function (for sessions also its gap)."
             raise call.refuse("`window_end`", f"is missing, and the input has no column `{CLOSE}`: when a window closes is not known", fix)
         return quoted(given.name), 0
-    made = given.metadata.get(GRACE_KEY) if given is not None else None
-    if (
-        given is not None and type(made) is int and grace < made and call["until"] == "close"
-    ):  # anybody can write into the metadata of a column
-        problem = (
-            f"{grace / 1e6:g} s is less than the {made / 1e6:g} s that made `{given.name}`: a window could change after it came out (S7)"
-        )
-        raise call.refuse("`grace`", problem, f"Leave window_end and grace out: `{given.name}` is used then.")
-    return call["window_end"], (of_time_windows(grace) if gap is None else of_sessions(gap, grace)).after
+    after = (of_time_windows(grace) if gap is None else of_sessions(gap, grace)).after
+    if given is not None and call["until"] == "close":
+        _refuse_earlier(call, given, grace, after)
+    return call["window_end"], after
+
+
+def _refuse_earlier(call: Bound, given: T.StructField, grace: int, after: int) -> None:
+    """Where the function that made the windows lets them change for longer (rule S7)."""
+    made, closes = (given.metadata.get(key) for key in (GRACE_KEY, AFTER_KEY))
+    if type(made) is not int:  # anybody can write into the metadata of a column
+        return
+    name, fix = f"`{given.name}`", f"Leave window_end, grace and gap out: `{given.name}` is used then."
+    if grace < made:
+        problem = f"{grace / 1e6:g} s is less than the {made / 1e6:g} s that made {name}: a window could change after it came out (S7)"
+        raise call.refuse("`grace`", problem, fix)
+    if type(closes) is not int or after >= closes or plain(call["window_end"]) is None:
+        return
+    if closes > made + 1:
+        came = "is missing" if call["gap"] is None else f"{call['gap'] / 1e6:g} s is too short"
+        problem = f"{came}: one of {(closes - made - 1) / 1e6:g} s made {name}, and a session could change after it came out (S7)"
+        raise call.refuse("`gap`", problem, fix)
+    problem = f"these windows close a microsecond after their end and `grace`, as {name} says: one could change after it came out (S7)"
+    raise call.refuse("`window_end`", problem, fix)
 
 
 def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> DataFrame:

@@ -19,11 +19,12 @@ from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, refuse_at_end, released
 from streamtime.sql.stream.watermark import marked
-from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.text import HIGHEST, quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, arguments, parse, typed
 from streamtime.sql.windows.grouped import final_rows
 from streamtime.sql.windows.membership import clocked, close
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME, emitted
+from streamtime.udfs.closing import of_sessions, of_sliding_windows, of_time_windows
 from streamtime.udfs.updates.aggregates import KINDS
 from streamtime.udfs.updates.in_batch import PerRow, Sorted
 from streamtime.udfs.updates.updates import DELETED, ChangeColumns, Updates
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 CLOSE = "window_close"
 CHANGES, HASH = f"{PREFIX}changes", f"{PREFIX}hash"
 GRACE_KEY = "streamtime.grace"  # in the metadata of `window_close`: how long after its end a result may still change, in microseconds
+AFTER_KEY = "streamtime.after"  # .. and how long after its end it is final: with a session's gap, and where its end is part of it
 GRACE = Option("grace", Duration(), "how long past its end a window still accepts rows", default=0, default_text="INTERVAL 0 SECONDS")
 AGGREGATES = Option(
     "aggregates",
@@ -244,6 +246,13 @@ def carried_columns(call: Bound, frame: Frame) -> tuple[list[str], list[str]]:
     return names, list(dict.fromkeys(r.name for _, r in ordered if not call.names.among(r.name, CHANGE)))
 
 
+def closing_of(call: Bound) -> Closing:
+    """When what the call makes is closed."""
+    if (gap := call.options.get("gap")) is not None:
+        return of_sessions(gap, call["grace"])
+    return (of_time_windows if call.options.get("difference") is None else of_sliding_windows)(call["grace"])
+
+
 def fields_of(
     call: Bound, frame: Frame, schema: T.StructType, carried: list[str], bounds: tuple[str, str], typed: Sequence[Typed]
 ) -> list[T.StructField]:
@@ -251,7 +260,7 @@ def fields_of(
     kind = moment(frame)
     added = [T.StructField(b, kind) for b in bounds]
     added += [T.StructField(t.kernel.name, t.type) for t in typed]
-    added += [T.StructField(CLOSE, kind, True, {GRACE_KEY: call["grace"]})]
+    added += [T.StructField(CLOSE, kind, True, {GRACE_KEY: call["grace"], AFTER_KEY: min(closing_of(call).after, HIGHEST)})]
     added += [T.StructField(name, of) for name, of in zip(CHANGE, (T.StringType(), kind, T.LongType()), strict=True)]
     names = [*carried, *(f.name for f in added), *([EMIT_TIME, EMIT_REASON] if call["emit"] == "final" else [])]
     if twice := call.names.twice(names):

@@ -133,7 +133,7 @@ def differs(left: pa.Array, right: pa.Array) -> Flags:
 
 def _nested_differ(left: pa.Array, right: pa.Array) -> Flags:
     """The same of structs, field by field, and of arrays, item by item, which Arrow does not compare."""
-    unequal = as_flags(pc.xor(pc.is_null(left), pc.is_null(right)))
+    unequal = as_flags(pc.not_equal(pc.is_null(left), pc.is_null(right)))
     if pa.types.is_struct(left.type):
         for a, b in zip(left.flatten(), right.flatten(), strict=True):
             unequal |= differs(a, b)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -442,6 +443,44 @@ def test_a_smaller_grace_than_that_of_the_window_function_is_refused_and_an_equa
     assert spark.sql(call.format("")).count() == 1
 
 
+@pytest.mark.parametrize(
+    ("made", "given", "message"),
+    [
+        ("SESSION_UPDATES(.., gap => INTERVAL 30 MINUTES", "", "`gap`: is missing: one of 1800 s made `window_close`, and a session could"),
+        (
+            "SESSION_UPDATES(.., gap => INTERVAL 30 MINUTES",
+            ", gap => INTERVAL '1799.5' SECOND",
+            "`gap`: 1799.5 s is too short: one of 1800 s made",
+        ),
+        ("SESSION_UPDATES(.., gap => INTERVAL 30 MINUTES", ", gap => INTERVAL 30 MINUTES", None),
+        (
+            "WINDOW_UPDATES(.., difference => INTERVAL 1 HOUR",
+            "",
+            "`window_end`: these windows close a microsecond after their end and `grace`",
+        ),
+        ("WINDOW_UPDATES(.., size => INTERVAL 1 HOUR", "", None),
+    ],
+)
+def test_a_close_before_that_of_the_function_that_made_it_is_refused(
+    spark: SparkSession, made: str, given: str, message: str | None
+) -> None:
+    """S7: the end of sessions and of sliding windows is part of them, and sessions wait for their gap."""
+    rows = made.replace(
+        "..", "TABLE(SELECT 'a' AS k, TIMESTAMP '2024-01-01' AS ts) PARTITION BY k ORDER BY ts, aggregates => 'count(*) AS n'"
+    )
+    table = f"SELECT * FROM {rows}, grace => INTERVAL 10 MINUTES)"
+    end = "session_end" if "SESSION" in made else "window_end"
+    call = f"SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE({table}) PARTITION BY k ORDER BY ts, window_end => '{end}', grace => INTERVAL 10 MINUTES{given})"
+    if message is None:
+        assert "emit_time" in spark.sql(call).columns
+        return
+    with pytest.raises(AnalysisException, match=re.escape(message)):
+        spark.sql(call)
+    larger = call.removesuffix(f"10 MINUTES{given})") + "41 MINUTES)"
+    assert "emit_time" in spark.sql(larger).columns
+    assert "emit_time" in spark.sql(call.replace(f"'{end}'", f"'{end} + INTERVAL 31 MINUTES'")).columns
+
+
 @pytest.mark.parametrize("grace", [2**53 + 1, 9_100_000_000_000_000_001, UNLIMITED])
 def test_the_grace_that_made_a_window_close_is_known_to_the_microsecond(spark: SparkSession, grace: int) -> None:
     """A DOUBLE, which has 53 bits, would round it."""
@@ -453,9 +492,11 @@ def test_the_grace_that_made_a_window_close_is_known_to_the_microsecond(spark: S
     for function, size, bound in (("WINDOW_UPDATES", "size", "window"), ("SESSION_UPDATES", "gap", "session")):
         updates = f"{function}(TABLE(t) PARTITION BY k ORDER BY ts, {size} => INTERVAL 1 DAY, grace => {length(grace)}, aggregates => 'count(*) AS n')"
         made = spark.sql(f"SELECT * FROM {updates}")
-        assert made.schema["window_close"].metadata == {"streamtime.grace": grace}
+        assert made.schema["window_close"].metadata["streamtime.grace"] == grace
+        gap = ", gap => INTERVAL 1 DAY" if size == "gap" else ""
         call = (
-            f"SUPPRESS_UNTIL_CLOSE(TABLE(SELECT * FROM {updates}) PARTITION BY k ORDER BY ts, window_end => '{bound}_end', grace => {{}})"
+            f"SUPPRESS_UNTIL_CLOSE(TABLE(SELECT * FROM {updates}) PARTITION BY k ORDER BY ts, window_end => '{bound}_end', "
+            f"grace => {{}}{gap})"
         )
         assert spark.sql(f"SELECT * FROM {call.format(length(grace))}").columns[0] == "k"
         with pytest.raises(AnalysisException, match=r"`grace`: .* that made `window_close`"):
