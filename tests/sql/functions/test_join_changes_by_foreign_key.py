@@ -165,8 +165,12 @@ def spark_time(milliseconds: int) -> str:
 
 def test_a_key_that_breaks_ties_in_order_by_is_the_left_rows(spark: SparkSession) -> None:
     """The order has the right side's key on a change that the right side causes; and where the keys are joined, its other column."""
-    lines = "TABLE(SELECT * FROM VALUES (101, 2, 7), (102, 2, 7) AS l(order_id, n, product_id)) PARTITION BY order_id ORDER BY (n, order_id)"
-    products = "TABLE(SELECT * FROM VALUES (7, 1, 'tea'), (8, 3, 'mug'), (7, 3, 'green tea') AS p(id, n, name)) PARTITION BY id ORDER BY (n, id)"
+    lines = (
+        "TABLE(SELECT * FROM VALUES (101, 2, 7), (102, 2, 7) AS l(order_id, n, product_id)) PARTITION BY order_id ORDER BY (n, order_id)"
+    )
+    products = (
+        "TABLE(SELECT * FROM VALUES (7, 1, 'tea'), (8, 3, 'mug'), (7, 3, 'green tea') AS p(id, n, name)) PARTITION BY id ORDER BY (n, id)"
+    )
     text = f"SELECT * FROM JOIN_CHANGES({lines}, {products}, on => 'l.product_id', time => 'timestamp_seconds(n)'{{}})"
     found = sorted((r.order_id, r.n, r.name, r.change_seq) for r in spark.sql(text.format("")).collect())
     assert found == [(101, 2, "tea", 0), (101, 3, "green tea", 0), (102, 2, "tea", 0), (102, 3, "green tea", 0)]
