@@ -55,6 +55,7 @@ their owner while it lives), `recovered` (tasks of owners that are gone), `cold_
 - **Errors when the query runs, with the rows**: a null task or member, a name that is listed twice, a task with two owners, a role that
   is none, a negative lag, a `cost` or `threads` of zero, a member that is not listed where `alive` is. No member is an error, too.
 - **Ties**: of members that are as good as each other the first by name is taken (R5).
+- **Names** are compared by their bytes. A column under a collation is refused.
 - **Empty input**: without tasks the plan is empty. There is no event time, so nothing is late.
 
 ## On a stream
@@ -94,6 +95,7 @@ from streamtime.sql.call.spec import NAME, Example, Option, Spec
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import ambiguous
+from streamtime.sql.rows.typed import collated
 from streamtime.udfs.assignment.cluster import Rules
 from streamtime.udfs.assignment.planner import COLUMNS, PROBLEM, Planner
 from streamtime.udfs.assignment.reading import COPY, MEMBER, NOTHING, TASK
@@ -225,6 +227,9 @@ def _type(call: Bound, tables: dict[str, DataFrame], name: str) -> T.DataType:
         if not isinstance(kind, NAMES):
             fix = "Cast it, such as CAST(id AS STRING), or to_json(id) of a struct."
             raise call.refuse(f"`{table}`", f"`{name}` is {kind.simpleString().upper()}, by which names cannot be told apart", fix)
+        if collated(kind):
+            problem = f"`{name}` is {kind.simpleString().upper()}, and names are told apart by their bytes"
+            raise call.refuse(f"`{table}`", problem, f"Write {name} COLLATE UTF8_BINARY, where needed of lower({name}).")
         if kind != types[0]:
             problem = f"`{name}` is {kind.simpleString().upper()}, in `{having[0]}` it is {types[0].simpleString().upper()}"
             raise call.refuse(f"`{table}`", problem, "Cast one to the type of the other.")

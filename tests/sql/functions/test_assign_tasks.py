@@ -198,6 +198,15 @@ def test_what_is_wrong_in_the_rows_stops_the_query(views: SparkSession, instead:
         assert ROWS_SAID[instead] in str(caught.value)
 
 
+def test_names_under_a_collation_are_refused_since_they_are_compared_by_bytes(views: SparkSession) -> None:
+    call = "SELECT * FROM ASSIGN_TASKS(TABLE(tasks), members => TABLE(SELECT {} AS member FROM members))"
+    with pytest.raises(
+        AnalysisException, match=r"`members`: `member` is STRING COLLATE UTF8_LCASE, and names .* Write member COLLATE UTF8_BINARY"
+    ):
+        views.sql(call.format("member COLLATE UTF8_LCASE"))
+    assert views.sql(call.format("lower(member COLLATE UTF8_LCASE) COLLATE UTF8_BINARY")).columns
+
+
 def test_a_stream_is_refused(views: SparkSession) -> None:
     stream = views.readStream.format("rate").load().selectExpr("string(value) AS task")
     with pytest.raises(CallError, match=r"assign_tasks, `tasks`: is a stream: .* Plan in foreachBatch"):
