@@ -70,28 +70,73 @@ def test_a_time_that_is_a_string_gets_the_hint_for_seeds() -> None:
     assert said(THRIFT.format(line.format("INT"))) == line.format("INT")
 
 
+def versioned_table(known: dict[str, Any]) -> Any:
+    """The macros of its file, which know these."""
+    package = Path(importlib.import_module("streamtime").__file__ or "").parent / "dbt" / "package"
+    text = (package / "macros" / "materializations" / "versioned_table.sql").read_text()
+    own: Any = get_environment(None).from_string(text).make_module()
+    return (
+        get_environment(None).from_string(text).make_module({"streamtime": SimpleNamespace(as_literal=own.dbt_macro__as_literal)} | known)
+    )
+
+
+def statements(told: dict[str, str], keys: list[str], time: str, **settings: str | None) -> list[str]:
+    """What brings a table that declares these to what a model says, or why nothing does."""
+    texts = list[str]()
+    rows = [(f"streamtime.{name}", value) for name, value in told.items()] + [("delta.minReaderVersion", "1")]
+    known = {
+        "run_query": {"show tblproperties t": SimpleNamespace(rows=rows)}.get,
+        "statement": lambda _, caller: texts.append(caller().strip()) or "",
+        "exceptions": SimpleNamespace(raise_compiler_error=texts.append),
+    }
+    versioned_table(known).dbt_macro__declare_again("t", keys, time, settings)
+    return texts
+
+
+def test_a_versioned_table_follows_what_its_model_says() -> None:
+    told = {"key": "shop, `a b`", "time": "ts", "grace": "1 day", "deleted": "gone"}
+    assert statements(told, ["shop", "`a b`"], "TS", grace="1 day", retention=None, deleted="gone") == []
+    assert statements(told, ["shop", "`a b`"], "ts", grace="2 days", retention="9 days", deleted=None) == [
+        "alter table t set tblproperties ('streamtime.grace' = '2 days')",
+        "alter table t set tblproperties ('streamtime.retention' = '9 days')",
+        "alter table t unset tblproperties if exists ('streamtime.deleted')",
+    ]
+    assert statements(told, ["shop", "`a b`"], "ts", grace="1 day", deleted="status = 'sold' OR why = '\\'") == [
+        r"alter table t set tblproperties ('streamtime.deleted' = 'status = \'sold\' OR why = \'\\\'')"
+    ]
+    assert statements(told, ["shop"], "at", grace="1 day", deleted="gone") == [
+        "versioned_table, `key`: the model says shop, and t declares shop, `a b`. Change it back, or use --full-refresh.",
+        "versioned_table, `time`: the model says at, and t declares ts. Change it back, or use --full-refresh.",
+    ]
+    assert statements({}, ["k"], "ts")[0].startswith("versioned_table, `key`: the model says k, and t declares none.")
+    assert statements({"key": "*********(redacted)", "time": "ts"}, ["token"], "ts") == []
+
+
+def test_a_versioned_table_gets_the_columns_that_only_its_model_has() -> None:
+    texts = list[str]()
+    described = [("ID", "bigint"), ("new `one`", "map<string,int>"), ("", None), ("# Partition Information", "")]
+    known = {
+        "run_query": {"describe table rows": SimpleNamespace(rows=described)}.get,
+        "adapter": SimpleNamespace(get_columns_in_relation=lambda _: [SimpleNamespace(name="id"), SimpleNamespace(name="ts")]),
+        "statement": lambda _, caller: texts.append(caller().strip()) or "",
+    }
+    versioned_table(known).dbt_macro__add_columns("t", "rows")
+    assert texts == ["alter table t add columns (`new ``one``` map<string,int>)"]
+
+
 @pytest.mark.parametrize(
     ("time", "kind", "is_wrong"),
     [("at", "timestamp", False), ("AT", "timestamp_ntz", False), ("`ö ``x`", "date", False), ("at", "string", True), ("`ö ``x`", "string", True),
      ("at", "int", True), ("at", "string collate UTF8_LCASE", True)],
 )  # fmt: skip
 def test_a_versioned_table_takes_no_time_that_is_none(time: str, kind: str, is_wrong: bool) -> None:
-    path = (
-        Path(importlib.import_module("streamtime").__file__ or "").parent
-        / "dbt"
-        / "package"
-        / "macros"
-        / "materializations"
-        / "versioned_table.sql"
-    )
     column = time.strip("`").replace("``", "`").lower()
     described, raised = [("id", "string"), (column, kind), ("", None), ("# Partition Information", "")], list[str]()
     known = {
         "run_query": {"describe table rows": SimpleNamespace(rows=described)}.get,
         "exceptions": SimpleNamespace(raise_compiler_error=raised.append),
     }
-    module: Any = get_environment(None).from_string(path.read_text()).make_module(known)
-    module.dbt_macro__time_is_a_time("rows", time)
+    versioned_table(known).dbt_macro__time_is_a_time("rows", time)
     assert len(raised) == is_wrong
     for text in raised:
         assert text.startswith(
