@@ -115,8 +115,10 @@ def _of(spark: SparkSession, statement: Statement, call: Call, given: Mapping[st
         expected.append(versions_do_not_overlap(keys))
     if (function in ONE_FOR_EACH_WINDOW and given.get("until") != "end") or given.get("emit") == "final":
         windows = [pair for pair in WINDOWS if set(pair) <= set(made.columns)]
-        end = _column(made, given.get("window_end") or "")
-        expected += [one_final_row_per_window(keys, *pair) for pair in windows[:1] or ([(None, end)] if end else [])]
+        if windows:
+            expected.append(one_final_row_per_window(keys, *windows[0]))
+        elif end := _column(made, given.get("window_end") or ""):
+            expected.append(one_final_row_per_window(keys, None, end))
     order = [(statement.text[slice(*item.span)], item.ascending) for item in rows.order]
     order += [(item.expression.text, item.ascending) for item in map(Sort.parse, given.get("order_by") or ())]
     first = given.get("keep", "first") == "first" and not {"time", "offset"} & set(given)

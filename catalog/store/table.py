@@ -159,7 +159,7 @@ class VersionedTable:
         # of its own: many deletions may share a `batch_id`, with each other and with a put
         name = None if batch_id is None else json.dumps(["delete", str(batch_id), *row.values()], default=str)
         label = name or uuid.uuid4().hex
-        report = self._writer.put_rows(self._layout, [values], name and (name, 0), label)
+        report = self._writer.put_rows(self._layout, [values], None if name is None else (name, 0), label)
         if not report.accepted and not report.repeated:
             return None
         commits = DeltaTable.forName(self.spark, self.table).history().where(F.col("userMetadata") == label)
@@ -229,6 +229,7 @@ class VersionedTable:
         """The rows with the columns of the table, and `reason`, by the rows alone."""
         layout = self._layout
         given = {f.name.lower(): f for f in df.schema}
+        order_by = [order_by] if isinstance(order_by, str) else order_by
         ordering = {token.name for text in order_by for token in Source(text).tokens}
         self._known(n for n in df.columns if n.lower() not in ordering)
         sorts = [Sort.parse(text) for text in order_by]

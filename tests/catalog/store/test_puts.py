@@ -86,7 +86,7 @@ def test_rows_of_a_frame_go_in_the_order_that_is_said(spark: SparkSession, schem
     rows = [("a", moment(1), "low", 1, None), ("a", moment(1), "high", 2, 1), ("a", moment(1), "none", None, 0)]
     df = spark.createDataFrame(rows, f"{DDL}, off INT, p INT").repartition(3)
     won = []
-    for order_by in (["OFF desc"], ["off"], ["struct(p, off) DESC"]):
+    for order_by in ("OFF desc", ["off"], ["struct(p, off) DESC"]):
         nulls = 0 if "p" in order_by[0] else 1  # in the first of the order
         assert table.put(df.drop("p") if nulls else df, order_by=order_by).counts.get("null_time", 0) == nulls
         row = table.get("a")
