@@ -257,10 +257,10 @@ class _Applier:
                 self.df = self.df.withColumn(GONE, F.expr(condition))
         except AnalysisException as error:
             raise CallError(NAME, "`deleted`", f"Spark cannot resolve it: {gist(error)}", "Write a condition over the columns.") from None
-        found = self.df.schema[GONE].dataType
-        if not isinstance(found, T.BooleanType):
+        marked = self.df.schema[GONE].dataType
+        if not isinstance(marked, T.BooleanType):
             fix = "Write it as op = 'D'."
-            raise CallError(NAME, "`deleted`", of_other_type("a condition", found.simpleString(), condition), fix)
+            raise CallError(NAME, "`deleted`", of_other_type("a condition", marked.simpleString(), condition), fix)
         return marks
 
     def _ties(self) -> list[str]:
