@@ -39,16 +39,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--plain-bundle", metavar="FOLDER", help="keep that plain SQL, its tables and what the calls give there")
 
 
-FAMILY, EACH = 5, 3  # of more cases than so many, each third one is short
+LARGE = {60: 6, 5: 3}  # of more cases than so many, so manyeth ones are short
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Of a large family of cases that ask Spark a short run takes each third one; of Kafka's cases, and of tests that are quick, all."""
+    """Of a large family of cases that ask Spark a short run takes each third one, of a very large one each sixth; of Kafka's cases, and of
+    tests that are quick, all."""
     call: Any = getattr(item, "callspec", None)
     if call is None or "case" in call.params or not {"spark", "compared", "connect"} & {*getattr(item, "fixturenames", ())}:
         return
     cases = math.prod(len(mark.args[1]) for mark in item.iter_markers("parametrize"))
-    if cases > FAMILY and sum(call.indices.values()) % EACH:
+    each = next((each for family, each in LARGE.items() if cases > family), 1)
+    if sum(call.indices.values()) % each:
         item.add_marker(pytest.mark.long("the same of other cases"))
 
 

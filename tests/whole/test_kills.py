@@ -1,6 +1,6 @@
 """Streams into Delta, killed at random moments and restarted: nothing is lost, nothing doubled, no verdict changed.
 
-Two kills by default, each of a process in which all queries run; STREAMTIME_KILLS=20 for more.
+One kill in a short run, else two, each of a process in which all queries run; STREAMTIME_KILLS=20 for more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from support.jvm import talking
 from support.killed_calls import CALLS
 from support.reference_suppress import Suppress
 
-KILLS = int(os.environ.get("STREAMTIME_KILLS", "2"))
 SECOND = 1_000_000
 
 
@@ -32,12 +31,13 @@ Files = list[list[reference.Row]]
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Path]:
+def killed(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> tuple[Files, Path]:
     """Files of events through streams that are killed over and over, and then let run to their end; and the folder with what they wrote."""
-    random_, folder = random.Random(KILLS), tmp_path_factory.mktemp("killed")
+    kills = int(os.environ.get("STREAMTIME_KILLS", "2" if thorough else "1"))
+    random_, folder = random.Random(kills), tmp_path_factory.mktemp("killed")
     batches = []
     (folder / "in").mkdir()
-    for number in range(4 * KILLS):
+    for number in range(4 * max(kills, 2)):
         times = [(1000 + number * 20 + random_.randint(-30, 20)) * SECOND for _ in range(40)]
         rows: list[reference.Row] = [{"k": random_.randint(0, 30), "t": t, "id": number * 40 + i} for i, t in enumerate(times)]
         batches.append(rows)
@@ -47,7 +47,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Path]:
         pq.write_table(pa.table({"k": ids["k"], "ts": moments, "id": ids["id"]}), path)
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
     program = (TESTS / "support" / "killed_stream.py", str(folder))
-    for _ in range(KILLS):
+    for _ in range(kills):
         with talking(*program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as (process, said):
             for _ in range(random_.randint(1, 6)):  # so many micro-batches of all queries are done, the next are somewhere on their way
                 assert said.readline().strip().isdigit()
@@ -127,4 +127,4 @@ def test_joins_of_two_streams_that_are_killed_are_those_of_batch(spark: SparkSes
     of = "SELECT k, id, l, r FROM {} WHERE what = 'as of'"
     found = spark.sql(of.format("out")).collect()
     assert Counter(found) == Counter(spark.sql(f"{of.format('batch')} AND {due}").collect())
-    assert len(found) > 20 * KILLS
+    assert len(found) > 40

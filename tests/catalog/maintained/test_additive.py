@@ -106,6 +106,7 @@ def test_without_a_count_of_rows_groups_that_lost_one_are_computed_anew(
     assert (done.shadow, done.touched, done.added, done.inserted) == (0, 1, 0, 1)
 
 
+@pytest.mark.long("tests/catalog/maintained/test_additive.py::test_what_changes_are_added_to_is_what_all_rows_give")
 def test_of_a_column_without_null_a_sum_is_known_when_rows_went(spark: SparkSession, schema: str) -> None:
     spark.sql(f"CREATE TABLE {schema}.f (id INT, g STRING, v INT) {cases.FEED}")
     spark.sql(f"CREATE TABLE {schema}.d (g STRING, w INT) {cases.FEED}")

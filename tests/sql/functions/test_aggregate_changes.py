@@ -199,7 +199,7 @@ def test_the_last_changes_are_sparks_own_totals(spark: SparkSession) -> None:
         " timestamp_millis(id * 7919 % 10007) AS ts, CAST(id % 97 AS TINYINT) AS tiny, id * 1000003 * 1000003 % 1000000000000 AS large,"
         " CAST(id * 1.37 AS DECIMAL(12, 3)) AS money, CAST(id AS DECIMAL(38, 18)) / 7 AS fine, CAST(id % 1009 AS FLOAT) AS small,"
         " id / 7D AS real, if(id % 5 = 0, NULL, concat('w', id % 333)) AS word, DATE '0001-01-01' + CAST(id % 4000000 / 2 AS INT) AS day,"
-        " id % 3 = 0 AS yes, to_binary(hex(id % 100), 'hex') AS bytes FROM range(12000)"
+        " id % 3 = 0 AS yes, to_binary(hex(id % 100), 'hex') AS bytes FROM range(5000)"
     )
     columns = ("tiny", "large", "money", "fine", "small", "real", "word", "day", "yes", "bytes", "ts")
     numbers = columns[:6]
