@@ -488,16 +488,32 @@ MUTATIONS = [
         "shown.setdefault(original, column)", "shown[original] = column", "tests/sql/functions/test_join_changes_by_foreign_key.py -k breaks_ties",
     ),
     Mutation(
-        "maintain: rows that have no partner on the null side are looked up too", "catalog/maintained/joins.py",
+        "maintain: rows that have no partner on the null side are looked up too", "catalog/maintained/nodes.py",
         " and not (edge.outer and forward)", "", FOUND,
     ),
     Mutation(
-        "maintain: two columns that meet one column of a null side are two", "catalog/maintained/joins.py",
+        "maintain: two columns that meet one column of a null side are two", "catalog/maintained/nodes.py",
         "([] if edge.outer else [(edge.other, edge.one)])", "[(edge.other, edge.one)]", JOINS,
     ),
     Mutation(
-        "maintain: no way leads through the null side of an outer join", "catalog/maintained/joins.py",
+        "maintain: no way leads through the null side of an outer join", "catalog/maintained/nodes.py",
         " and not (e.outer and to_null_side[here])", "", JOINS,
+    ),
+    Mutation(
+        "maintain: a name of three parts is a field", "catalog/maintained/names.py",
+        'if column.args.get("db"):', 'if column.args.get("no part"):', JOINS,
+    ),
+    Mutation(
+        "maintain: an expression over CHARs is not asked apart from its table", "catalog/maintained/reading.py",
+        '.startswith("char(") for c in columns', '.startswith("no type") for c in columns', JOINS,
+    ),
+    Mutation(
+        "maintain: count of two things counts no rows", "catalog/maintained/names.py",
+        " and not item.expressions:", ":", JOINS,
+    ),
+    Mutation(
+        "maintain: a text that writes is not run", "catalog/statements/calls.py",
+        "return statement.word(first) in QUERIES and", "return", f"{MAINTAINED} -k writes",
     ),
     Mutation(
         "maintain: a CHAR is one of its length", "catalog/maintained/nodes.py",

@@ -21,6 +21,7 @@ from dbt.adapters.spark import SparkAdapter, SparkConnectionManager, SparkCreden
 from dbt.adapters.spark.connections import SparkConnectionMethod, SparkConnectionWrapper
 from dbt.flags import get_flags
 from dbt_common.exceptions import DbtRuntimeError
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from streamtime.dbt.compiled import Server
@@ -91,13 +92,16 @@ class StreamtimeAdapter(SparkAdapter):
     ConnectionManager = Connections
 
     @available
-    def maintain(self, target: str, sql: str, key: str | list[str] | None, policy: str, properties: dict[str, str]) -> str:
-        """One run of `streamtime.maintain`, for the materialization of that name: what its receipt says."""
+    def maintain(
+        self, target: str, sql: str, key: str | list[str] | None, policy: str, properties: dict[str, str], explain: bool = False
+    ) -> str:
+        """One run of `streamtime.maintain`, for the materialization of that name: what its receipt says. Or what a run would do."""
         if self.config.credentials.method != SparkConnectionMethod.SESSION:
             raise DbtRuntimeError(f"materialized='maintained' needs `method: session`; {target} is built through a server.")
         try:
-            return str(maintain(SparkSession.builder.getOrCreate(), target, sql, key=key, policy=policy, properties=properties))
-        except CallError as error:
+            spark = SparkSession.builder.getOrCreate()
+            return str(maintain(spark, target, sql, key=key, policy=policy, properties=properties, explain=explain))
+        except (CallError, AnalysisException) as error:
             raise DbtRuntimeError(str(error)) from None
 
 

@@ -22,8 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.maintained.joins import joined_by
-from streamtime.maintained.nodes import Block, Leaf, Total
+from streamtime.maintained.nodes import Block, Leaf, Total, joined_by
 from streamtime.maintained.snapshots import CAME
 from streamtime.maintained.target import BROADCAST, OP, changed, difference, values_of
 from streamtime.maintained.units import LARGE, Cut, Evaluation, together

@@ -25,6 +25,8 @@ class Sources:
         """The source's alias and the column's name."""
         if not isinstance(column, exp.Column) or not isinstance(column.this, exp.Identifier):
             return None
+        if column.args.get("db"):  # or a field of a struct
+            return None
         name, table = column.name.lower(), column.table.lower()
         if table in self.known:
             return (table, name) if name in self.known[table] else None
@@ -90,7 +92,7 @@ def of_condition(text: str, node: Node, aliases: set[str]) -> Iterator[str | Non
     for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
         part = part.unnest()
         if isinstance(part, exp.EQ) and isinstance(part.left, exp.Column) and isinstance(part.right, exp.Column):
-            mine = [c for c in (part.left, part.right) if c.table.lower() in aliases and c.name.lower() in known]
+            mine = [c for c in (part.left, part.right) if c.table.lower() in aliases and not c.args.get("db") and c.name.lower() in known]
             if len(mine) == 1:
                 yield mine[0].name
 
@@ -141,7 +143,7 @@ def groups(tree: exp.Select, items: Sequence[ResultColumn], names: Sources) -> t
 
 def total(item: exp.Expr, source: Source) -> Total | None:
     """What an item is, without its alias, where it is an aggregate that what changes can be added to."""
-    if isinstance(item, exp.Count) and isinstance(item.this, exp.Star | exp.Literal):
+    if isinstance(item, exp.Count) and isinstance(item.this, exp.Star | exp.Literal) and not item.expressions:
         return Total("rows")
     if not isinstance(item, exp.Count | exp.Sum | exp.Min | exp.Max) or not any(item.find_all(exp.Column)):
         return None

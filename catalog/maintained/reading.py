@@ -35,7 +35,7 @@ from streamtime.maintained.nodes import (
     kinds_of,
     leaves_of,
 )  # fmt: skip
-from streamtime.maintained.refusing import refuse_changing, refuse_functions, refuse_long_names, refuse_other_rows
+from streamtime.maintained.refusing import refuse_long_names, refuse_other_rows, refuse_places, refuse_unsteady, refuse_what_runs
 from streamtime.shelf import SPECS
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import parts
@@ -53,12 +53,12 @@ def read(spark: SparkSession, text: str, table_of: Callable[[str], tuple[str, An
 
     Raises what Spark says of a query that is wrong, and CallError.
     """
+    refuse_what_runs(spark, text)
     reader = _Reader(spark, text, table_of)
     schema = query(spark, text).schema
     read_query = Query(text, columns=tuple(schema.names), kinds=tuple(f.dataType for f in schema.fields))
     try:
-        refuse_changing(reader.statement)
-        refuse_functions(spark, reader.statement)
+        refuse_unsteady(spark, reader.statement)
         root = reader.node([(0, len(text))])
         reader.all_leaves()
         if unread := set(reader.leaves) - {leaf.span for leaf in leaves_of(root)}:
@@ -152,10 +152,10 @@ class _Reader(CallReader):
 
     def tree(self, tree: exp.Expr, spans: tuple[Span, ...], ctes: dict[str, exp.CTE]) -> Node:
         while isinstance(tree, exp.Subquery) and not tree.alias and not tree.args.get("joins"):
-            _refuse_places(tree)
+            refuse_places(tree)
             ctes = ctes | _defined(tree)
             tree = tree.this
-        _refuse_places(tree)
+        refuse_places(tree)
         ctes = ctes | _defined(tree)
         if isinstance(tree, exp.Union):
             return self.union(tree, spans, ctes)
@@ -262,6 +262,9 @@ class _Reader(CallReader):
             if one[0] != other[0]:
                 yield self.edge(one, other, False, sources)
 
+    def kind(self, names: Sources, name: Name) -> str:
+        return self.kinds(names.sources[name[0]]).get(name[1], "")
+
     def edge(self, one: Name, other: Name, outer: bool, sources: dict[str, Node]) -> Equality:
         same = self.kinds(sources[one[0]]).get(one[1]) == self.kinds(sources[other[0]]).get(other[1])
         return Equality(one, other, outer, same)
@@ -328,7 +331,7 @@ class _Reader(CallReader):
                     raise Unreadable("* EXCEPT is not understood")
                 for alias, column in names.star(expression.table.lower() if isinstance(expression, exp.Column) else None):
                     shown = names.shown(alias, column)
-                    fixed = comparable(self.kinds(names.sources[alias]).get(column, ""))
+                    fixed = comparable(self.kind(names, (alias, column)))
                     yield ResultColumn(shown, frozenset({(alias, column)}), (alias, column), quoted(shown), fixed)
                 continue
             bare = expression.this if isinstance(expression, exp.Alias) else expression
@@ -339,8 +342,10 @@ class _Reader(CallReader):
             # what sqlglot does not know may be an aggregate, or make several rows; any(x) is one to Spark, and no AggFunc
             fixed = not any(bare.find_all(exp.AggFunc, exp.Any, exp.Window, exp.Query, exp.UDTF, exp.Anonymous))
             if plain is not None:
-                fixed = comparable(self.kinds(names.sources[plain[0]]).get(plain[1], ""))
-            fixed = fixed and (plain is not None or all(names.is_said(c) for c in bare.find_all(exp.Column)))
+                fixed = comparable(self.kind(names, plain))
+            elif fixed:  # Spark compares a CHAR with blanks at its end where it is a column, and not where it is a field
+                fixed = all(names.is_said(c) for c in bare.find_all(exp.Column))
+                fixed = fixed and not any(self.kind(names, c).startswith("char(") for c in columns if c is not None)
             text = self.statement.slice(*written(bare, self.statement)) if fixed and plain is None and columns else ""
             yield ResultColumn(expression.alias_or_name, frozenset(filter(None, columns)), plain, text, fixed, total(bare, self.statement))
 
@@ -364,12 +369,6 @@ class _Reader(CallReader):
         table, schema = self.table_of(text)
         kinds = kinds_of(schema)
         return Leaf(table, span, alias, is_named, argument, tuple(schema.names), kinds)
-
-
-def _refuse_places(tree: exp.Expr) -> None:
-    for word in ("limit", "offset", "fetch"):
-        if tree.args.get(word) is not None:
-            raise Unreadable(f"{word.upper()} picks rows by their place among all rows")
 
 
 def _place(definition: exp.CTE) -> int:

@@ -22,11 +22,13 @@ from streamtime.maintained.nodes import Unreadable
 from streamtime.maintained.snapshots import NAME
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.syntax.tokens import Source, Token
+from streamtime.statements.calls import is_query
 
 CHANGING = {  # what gives another answer to the same rows
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id", "tablesample", "now", "current_date",
     "current_timestamp", "current_time", "localtimestamp", "curdate", "unix_timestamp", "input_file_name", "spark_partition_id",
-    "current_user", "user", "session_user", "current_catalog", "current_database", "current_schema",
+    "current_user", "user", "session_user", "current_catalog", "current_database", "current_schema", "current_path",
+    "input_file_block_start", "input_file_block_length", "reflect", "java_method", "try_reflect",
 }  # fmt: skip
 OF_VALUES = (  # errors of a row, which the query may leave out
     ArithmeticException, ArrayIndexOutOfBoundsException, DateTimeException, IllegalArgumentException, NumberFormatException,
@@ -36,10 +38,26 @@ TIMES = {"date", "timestamp", "timestamp_ltz", "timestamp_ntz"}
 DAYS = ("now", "today", "tomorrow", "yesterday")  # in literals of these types
 DAY = re.compile(rf"\s*({'|'.join(DAYS)})(\s+\S+)?\s*", re.IGNORECASE)  # as a text, which is cast where a time stands beside it
 BUILTIN = "builtin"
+VARIABLE = re.compile(r"\$\{[^}]+\}")
 LOST = (  # errors of what logs no longer know, or whose files are gone
     "DELTA_MISSING_CHANGE_DATA", "DELTA_CHANGE_DATA_FEED", "DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSION_NOT_FOUND",
     "FAILED_READ_FILE.FILE_NOT_EXIST",
 )  # fmt: skip
+
+
+def refuse_what_runs(spark: SparkSession, text: str) -> None:
+    """A statement that writes, which to read would be to run; and what Spark puts into a text before it reads it. Raises CallError."""
+    if not is_query(text):
+        raise CallError(NAME, "`sql`", "expected one query", "Give the SELECT alone: maintain makes the table, and writes its rows.")
+    if (variable := VARIABLE.search(text)) and spark.conf.get("spark.sql.variable.substitute") == "true":
+        problem = f"the query has {variable[0]}, which may be another text next time"
+        raise CallError(NAME, "`sql`", problem, "Write the value itself.")
+
+
+def refuse_unsteady(spark: SparkSession, source: Source) -> None:
+    """What gives another answer to the same rows, or may come to mean something else. Raises Unreadable."""
+    refuse_changing(source)
+    refuse_functions(spark, source)
 
 
 def refuse_changing(source: Source) -> None:
@@ -55,7 +73,7 @@ def refuse_changing(source: Source) -> None:
         if token.name not in CHANGING:
             continue
         called = behind == "(" and (token.name != "unix_timestamp" or source.closing.get(i + 1) == i + 2)
-        if called or token.name.startswith(("current_", "localtimestamp")):
+        if called or token.name.startswith(("current_", "localtimestamp", "session_user")):
             raise Unreadable(f"`{token.name}` gives another answer each time it is asked")
 
 
@@ -102,3 +120,10 @@ def refuse_long_names(tree: exp.Expr) -> None:
         if (column.db.lower(), column.table.lower()) in tables:
             short = f"{column.table}.{column.name}"
             raise CallError(NAME, None, f"a column has the schema of its table before it, {column.db}.{short}", f"Write {short}.")
+
+
+def refuse_places(tree: exp.Expr) -> None:
+    """Rows that are picked by their place among all. Raises Unreadable."""
+    for word in ("limit", "offset", "fetch"):
+        if tree.args.get(word) is not None:
+            raise Unreadable(f"{word.upper()} picks rows by their place among all rows")

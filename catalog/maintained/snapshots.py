@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,12 @@ from streamtime.sql.tables.commits import FEED, Log, log_of
 from streamtime.sql.tables.declaration import asked, name_parts, properties_of
 
 NAME = "maintain"
+ASKING = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
 CAME = "streamtime_came"  # of a changed row: whether it came, or went
 
 
@@ -151,3 +158,21 @@ def full_name(spark: SparkSession, name: str) -> str:
     parts = name_parts(name, NAME)
     current = [spark.catalog.currentCatalog(), spark.catalog.currentDatabase()]
     return ".".join(map(quoted, [*current[: 3 - len(parts)], *parts]))
+
+
+def own_session(spark: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session with the settings of another, but for these, and its place in the catalog."""
+    session = spark.newSession()
+    for row in spark.sql("SET").collect():
+        if row["key"].startswith("spark.sql.") and session.conf.isModifiable(row["key"]):
+            session.conf.set(row["key"], row["value"])
+    for name, value in (settings or {}).items():
+        session.conf.set(name, value)
+    session.catalog.setCurrentCatalog(spark.catalog.currentCatalog())
+    session.catalog.setCurrentDatabase(spark.catalog.currentDatabase())
+    return session
+
+
+def asking_session(spark: SparkSession) -> SparkSession:
+    """A session that asks for what logs and catalogs say: few rows, whose plans take longer to be compiled than to be interpreted."""
+    return own_session(spark, ASKING)

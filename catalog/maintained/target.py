@@ -34,12 +34,6 @@ RECENT = 20  # commits that are read at first: those since the last run are near
 FEW = 2_000  # units that a condition can name: it stands in the commit, and of 20,000 it took longer than a MERGE
 FLOATING = (T.FloatType, T.DoubleType)
 REPLACES = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"  # a setting of those versions of Delta that know replaceOn
-ASKING = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.databricks.delta.snapshotPartitions": "1",
-}
 # Delta refuses what a table was at a commit older than a week, though all of its files are there. What is gone is known (`_vacuumed`)
 AS_IT_WAS = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
 SETTINGS = (  # under others a query has another result
@@ -129,9 +123,19 @@ class Target:
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         if not self.there:
             mapped = {"delta.columnMapping.mode": "name"} if needs_mapping(rows.schema) else {}  # files cannot have such names
-            writer.options(**PROPERTIES | mapped | dict(properties), userMetadata=label).saveAsTable(self.name)
+            said = {name: value for name, value in properties.items() if name.lower().startswith("delta.")}
+            writer.options(**PROPERTIES | mapped | said, userMetadata=label).saveAsTable(self.name)
+            self._set({name: value for name, value in properties.items() if name not in said})  # which the writer would leave out
             return receipt.wrote(_counts(self.commits(1)[0]))
+        if needs_mapping(rows.schema) and not needs_mapping(self.session.table(self.name).schema):
+            self._set({"delta.columnMapping.mode": "name"})
         return self._written(writer, receipt, label)
+
+    def _set(self, properties: Mapping[str, str]) -> None:
+        """Table properties."""
+        said = ", ".join(f"{literal(name)} = {literal(str(value))}" for name, value in properties.items())
+        if said:
+            self.session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({said})")
 
     def _written(self, writer: DataFrameWriter, receipt: Receipt, label: str) -> Receipt:
         """Write, unless another run did meanwhile."""
@@ -375,21 +379,3 @@ def _counts(row: Any) -> dict[str, int]:
 def settings_of(session: SparkSession) -> dict[str, str]:
     """What a query's result hangs on beside its text and its tables."""
     return {name: str(session.conf.get(name)) for name in SETTINGS}
-
-
-def own_session(spark: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session with the settings of another, but for these, and its place in the catalog."""
-    session = spark.newSession()
-    for row in spark.sql("SET").collect():
-        if row["key"].startswith("spark.sql.") and session.conf.isModifiable(row["key"]):
-            session.conf.set(row["key"], row["value"])
-    for name, value in (settings or {}).items():
-        session.conf.set(name, value)
-    session.catalog.setCurrentCatalog(spark.catalog.currentCatalog())
-    session.catalog.setCurrentDatabase(spark.catalog.currentDatabase())
-    return session
-
-
-def asking_session(spark: SparkSession) -> SparkSession:
-    """A session that asks for what logs and catalogs say: few rows, whose plans take longer to be compiled than to be interpreted."""
-    return own_session(spark, ASKING)

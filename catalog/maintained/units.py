@@ -20,8 +20,21 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from streamtime.maintained.joins import joined_by, own_column, reached, way_to
-from streamtime.maintained.nodes import Block, FunctionCall, Leaf, Node, Query, Union, Unreadable, in_text, leaves_of
+from streamtime.maintained.nodes import (
+    Block,
+    FunctionCall,
+    Leaf,
+    Node,
+    Query,
+    Union,
+    Unreadable,
+    in_text,
+    joined_by,
+    leaves_of,
+    own_column,
+    reached,
+    way_to,
+)
 from streamtime.maintained.snapshots import ChangedTable
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.syntax.tokens import Span

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from streamtime.sql.syntax.tokens import Source, Span, statements, tokens
 
+QUERIES = ("SELECT", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")  # what queries begin with, WITH and parentheses apart
 CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "SET", "VALUES", "WITH", "WINDOW")  # those that have lists
 
 
@@ -294,6 +295,18 @@ def spoken(text: str) -> list[str]:
     pieces = [text[start:end].lstrip() if start else text[:end] for start, end in statements(text)]
     written = [p for p in pieces if tokens(p)]
     return [text] if len(written) == 1 else written or [text]
+
+
+def is_query(text: str) -> bool:
+    """Whether a text is one statement, and one that only reads: it can be analysed without being run."""
+    statement = Statement(text)
+    first = next((i for i in range(len(statement.tokens)) if statement.word(i) != "("), 0)
+    if statement.word(first) == "WITH" and (withs := [w for w in statement.withs() if w.head[0] == statement.tokens[first].start]):
+        end = withs[0].definitions[-1].span[1]
+        first = next((i for i, t in enumerate(statement.tokens) if t.start >= end and t.text != "("), 0)
+    writes = (i for i in range(len(statement.tokens)) if statement.word(i) == "INSERT" and statement.around[i] is None)
+    several = any(statement.word(i + 1) in ("INTO", "OVERWRITE") for i in writes)  # FROM t INSERT INTO ..
+    return statement.word(first) in QUERIES and not several and len(spoken(text)) == 1
 
 
 def as_script(pieces: Sequence[str]) -> str:

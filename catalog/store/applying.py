@@ -20,6 +20,7 @@ from streamtime.sql.rows.columns import orderable
 from streamtime.sql.rows.typed import ddl, needs_mapping
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.applied import Applied
+from streamtime.statements.calls import is_query
 from streamtime.statements.query import is_remote, query
 from streamtime.store.fitting import as_kept
 from streamtime.store.puts import APP, CONFLICTS, VERSION, batch_name
@@ -145,6 +146,8 @@ class _Applier:
         self.spark, self.scd = spark, scd
         self.target = qualified(spark, target)
         self.deletions = f"{self.target[:-1]}__deleted`"
+        if isinstance(changes, str) and not is_query(changes):
+            raise CallError(NAME, "`changes`", "expected a DataFrame or one query, got another text", "Give the SELECT alone.")
         self.df = query(spark, changes) if isinstance(changes, str) else changes
         if self.df.isStreaming:
             fix = "Use stream.writeStream.foreachBatch(streamtime.changes_writer(..))."

@@ -23,6 +23,7 @@ from streamtime.maintained import target as target_
 from streamtime.maintained.receipt import Last, Receipt, said, written
 from streamtime.maintained.target import Target
 from streamtime.shell import cli
+from streamtime.statements.calls import is_query
 
 HERE = ("by_day", "star", "keyed", "joined", "firsts", "windows", "ranked", "both", "as_of")  # the others have `run.py sweep`
 
@@ -117,6 +118,7 @@ def test_what_a_run_did_is_in_the_log_and_is_said_before_it_is_done(spark: Spark
             "SELECT window(ts, '5 minutes') AS w, count(*) AS n FROM {s}.t GROUP BY window(ts, '5 minutes')",
             "which rows of the tables a row is made of",
         ),
+        ("SELECT k, session_user AS who FROM {s}.t", "`session_user` gives another answer"),
         ("SELECT k FROM {s}.t WHERE ts >= TIMESTAMP ' Yesterday'", "TIMESTAMP ' Yesterday'` is another moment each time"),
         ("SELECT * FROM {s}.plain", "has no change data feed"),
     ],
@@ -171,6 +173,48 @@ def test_a_wrong_call_makes_nothing(spark: SparkSession, shared: str, text: str,
     with pytest.raises(Exception, match=re.escape(message)):
         streamtime.maintain(spark, target, text.format(s=shared), **given)
     assert not spark.catalog.tableExists(f"{shared}.wrong")
+
+
+WRITES = [
+    "CREATE TABLE {s}.wrong AS SELECT k FROM {s}.t", "INSERT INTO {s}.u VALUES (9, NULL, 9)", "WITH c AS (SELECT * FROM {s}.t) INSERT INTO {s}.u SELECT * FROM c",
+    "FROM {s}.t INSERT INTO {s}.u SELECT *", "SELECT k FROM {s}.t; DELETE FROM {s}.u", "DROP TABLE {s}.u", "WITH c AS (SELECT 1) DELETE FROM {s}.u",
+    "BEGIN DELETE FROM {s}.u; END", "DELETE FROM {s}.u", "", "EXPLAIN SELECT k FROM {s}.t", "(WITH c AS (SELECT 1 AS k) SELECT * FROM c); SELECT 1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("explain", [True, False])
+def test_a_text_that_writes_is_refused_and_not_run(spark: SparkSession, shared: str, explain: bool) -> None:
+    before = spark.table(f"{shared}.u").collect()
+    for text in WRITES:
+        with pytest.raises(CallError, match=r"maintain, `sql`: expected one query\. Give the SELECT alone"):
+            streamtime.maintain(spark, f"{shared}.wrong", text.format(s=shared), explain=explain)
+    assert not spark.catalog.tableExists(f"{shared}.wrong")
+    assert spark.table(f"{shared}.u").collect() == before
+    for query in (
+        "(SELECT 1 AS insert)",
+        "WITH c AS (SELECT 1 AS k) (SELECT * FROM c)",
+        "FROM range(2)",
+        "TABLE t;",
+        "VALUES (1)",
+        "-- x\n((VALUES (1)))",
+    ):
+        assert is_query(query), query
+
+
+def test_variables_are_refused_and_properties_of_any_name_are_kept(spark: SparkSession, schema: str) -> None:
+    """A table gets columns with odd names later, too."""
+    spark.sql(f"CREATE TABLE {schema}.t (k INT, v INT) {cases.FEED}")
+    with pytest.raises(CallError, match=re.escape("maintain, `sql`: the query has ${region}, which may be another text next time")):
+        streamtime.maintain(spark, f"{schema}.m", f"SELECT k FROM {schema}.t WHERE v = '${{region}}'")
+    properties = {"streamtime.key": "k", "delta.enableChangeDataFeed": "true"}
+    streamtime.maintain(spark, f"{schema}.m", f"SELECT k, count(*) AS n FROM {schema}.t GROUP BY k", properties=properties)
+    found = dict(map(tuple, spark.sql(f"SHOW TBLPROPERTIES {schema}.m").collect()))
+    assert {name: found.get(name) for name in properties} == properties
+    text = f"SELECT k, count(*) FROM {schema}.t GROUP BY k"
+    assert streamtime.maintain(spark, f"{schema}.m", text).way == "full"
+    spark.sql(f"INSERT INTO {schema}.t VALUES (1, 1)")
+    assert streamtime.maintain(spark, f"{schema}.m", text, policy="incremental").way == "incremental"
+    assert [tuple(row) for row in spark.table(f"{schema}.m").collect()] == [(1, 1)]
 
 
 @pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")

@@ -324,6 +324,8 @@ def test_what_is_wrong_is_said_before_anything_is_made(spark: SparkSession, sche
         given: dict[str, Any] = {"keys": "k", "sequence_by": "seq"} | options
         with pytest.raises(CallError, match=re.escape(message)):
             streamtime.apply_changes(spark, f"{schema}.t", "SELECT 1 AS k, 1 AS seq, 'a' AS v", **given)
+    with pytest.raises(CallError, match="apply_changes, `changes`: expected a DataFrame or one query, got another text"):
+        streamtime.apply_changes(spark, f"{schema}.t", f"CREATE TABLE {schema}.t AS SELECT 1 AS k, 1 AS seq", keys="k", sequence_by="seq")
     assert not spark.catalog.tableExists(f"{schema}.t")
 
 

@@ -13,7 +13,12 @@
 {% materialization maintained, adapter='streamtime' %}
   {%- set existing = load_relation(this) -%}
   {{ run_hooks(pre_hooks) }}
-  {%- if existing is not none and (existing.is_view or should_full_refresh()) -%} {%- do adapter.drop_relation(existing) -%} {%- endif -%}
+  {%- if existing is not none and (existing.is_view or should_full_refresh()) -%}
+    {#- What is there stays where the query is wrong -#}
+    {%- set alone = this.incorporate(path={'identifier': this.identifier ~ '__dbt_tmp'}) -%}
+    {%- do adapter.maintain(alone | string, compiled_code, config.get('key'), config.get('policy', 'auto'), {}, true) -%}
+    {%- do adapter.drop_relation(existing) -%}
+  {%- endif -%}
   {%- set said = adapter.maintain(this | string, compiled_code, config.get('key'), config.get('policy', 'auto'), config.get('properties', {})) -%}
   {%- do log(said, info=true) -%}
   {%- call noop_statement('main', said.partition('. ')[0]) -%} {{ compiled_code }} {%- endcall -%}
