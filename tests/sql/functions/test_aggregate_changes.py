@@ -192,7 +192,7 @@ def test_random_changelogs_are_added_up_as_defined(spark: SparkSession, seed: in
 
 
 @pytest.mark.usefixtures("many_rows")
-def test_the_last_changes_are_sparks_own_totals(spark: SparkSession) -> None:
+def test_the_last_changes_are_sparks_own_totals(spark: SparkSession, many_rows: None) -> None:
     """Types and values of all aggregates, over numbers that rounding would show in, with a group that has nearly all rows."""
     spark.sql(
         "CREATE OR REPLACE TEMP VIEW wide AS SELECT id AS n, id % 700 AS k, if(id % 9 = 0, id % 23, -1) AS g, id % 31 = 0 AS gone,"
