@@ -178,8 +178,8 @@ def resolves(call: Bound, place: int) -> bool:
 
 
 def comparable(one: T.DataType, other: T.DataType) -> bool:
-    """Whether columns of these types are compared, and can be one column."""
-    return one == other or (isinstance(one, NUMBERS) and isinstance(other, NUMBERS))
+    """Whether columns of these types are compared, and can be one column, whatever may be null in them."""
+    return one.simpleString() == other.simpleString() or (isinstance(one, NUMBERS) and isinstance(other, NUMBERS))
 
 
 def check_types(call: Bound, role: str, left: Sequence[Ref], right: Sequence[Ref]) -> None:

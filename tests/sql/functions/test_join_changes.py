@@ -320,6 +320,14 @@ def test_names_types_and_places_of_columns(spark: SparkSession) -> None:
     assert (row[0], row[1], row[2], str(row[3]), row[4], str(row[5])) == (1, 4, "x", "2024-01-01", "upsert", "2024-01-01 00:00:00")
 
 
+def test_keys_with_parts_are_compared_whatever_may_be_null_in_them(spark: SparkSession) -> None:
+    parts = "named_struct('p', k, 'o', {0}) AS at, array(k, {0}) AS items"
+    rows = "SELECT n, timestamp_seconds(n) AS ts, v, {} FROM VALUES (1, 1, 'a'), (2, 1, 'b') AS t(k, n, v)"
+    sides = [f"TABLE({rows.format(parts.format(o))}) PARTITION BY (at, items) ORDER BY n" for o in ("7", "if(k < 2, 7, CAST(NULL AS INT))")]
+    found = spark.sql(f"SELECT * FROM JOIN_CHANGES({sides[0]}, {sides[1].replace('v, ', 'v AS w, ', 1)}, time => 'ts')").collect()
+    assert [(row["at"].p, row["items"], row.v, row.w) for row in found] == [(1, [1, 7], "a", "a")]
+
+
 def test_a_change_is_shuffled_and_sorted_once(spark: SparkSession) -> None:
     given(spark, [("s", "left", "a", 1, 5, "l1")])
     for more, shuffles in (("", 1), (options(("left", "right"), None), 1), (options(("left", "right"), 5), 3)):
