@@ -176,6 +176,10 @@ MUTATIONS = [
     Mutation("W2: the fast path joins at a distance of `gap` too", "udfs/sessions/rules.py", "(begins[1:] > groups.plus(reach[:-1], gap))", "(begins[1:] >= groups.plus(reach[:-1], gap))", "tests/udfs/sessions tests/udfs/test_kernels.py"),
     # windows
     Mutation("W1: at end plus grace a window is closed", "udfs/closing.py", "return edge if self.end_inside else plus(edge, 1)", "return edge", "tests/udfs/test_closing.py"),
+    Mutation("W5: what a sliding window has is what its panes were when it was closed", "udfs/updates/sliding_updates.py", "if end < horizon and end in key.due:", "if False:", "tests/udfs/updates"),
+    Mutation("C10: numbers of changes go on from one part of a micro-batch to the next", "udfs/updates/updates.py", "before = 0 if starts[at] else before", "before = 0", "tests/udfs/updates"),
+    Mutation("memory lasts for what rows change: hopping windows", "udfs/updates/window_updates.py", "max(MOST // ", "max((MOST << 20) // ", "tests/udfs/updates -k memory"),
+    Mutation("memory lasts for what rows change: sliding windows", "udfs/updates/sliding_updates.py", "if log.spent >= MOST:", "if False:", "tests/udfs/updates -k memory"),
     Mutation("W1: what is open in a kernel is open", "udfs/updates/window_updates.py", "is_open = end >= self", "is_open = end > self", "tests/udfs/updates"),
     Mutation("W1: a window's state lives until it is closed, on a stream", "udfs/updates/updates.py", "return int(self.closing.closed_before(stream_time))", "return int(self.closing.closed_before(stream_time)) + 1", "tests/udfs/updates"),
     Mutation("W1: the same in SQL", "sql/windows/membership.py", "return named(END) < expression", "return named(END) <= expression", "tests/sql/functions/test_distinct_in_window.py tests/sql/functions/test_updates_sql.py"),

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import gathered
-from streamtime.udfs.arrays.groups import Ints
+from streamtime.udfs.arrays.groups import Flags, Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import Entries
-from streamtime.udfs.updates.updates import END, Updates
+from streamtime.udfs.updates.updates import END, Updates, so_far
 
 CHUNK = 1 << 16
 
@@ -54,8 +54,9 @@ class Sorted:
 
     def judged(
         self, rows: pa.Table, keys: groups.GroupRuns[WindowMemory], over: list[Entries]
-    ) -> Iterator[tuple[Ints | None, Ints, pa.Table]]:
-        """The changes of a batch, in parts: the rows of each (None: all), which of these caused the changes, and the changes.
+    ) -> Iterator[tuple[Ints | range, Ints, pa.Table]]:
+        """The changes of a batch, in parts: the rows of each (a range, where parts come in order), which of these caused the changes, and
+        the changes.
 
         Windows to which no more rows come are added to `over`.
         """
@@ -64,24 +65,29 @@ class Sorted:
         for part in keys.parts(hashes, [one(rows, name) for name in self.identity], rows.num_rows):
             handed_out[id(part.memory)] = part.memory
             some = rows if part.rows is None else rows.take(pa.array(part.rows)).combine_chunks()
-            yield part.rows, *self._part(some, part.starts, part.memory, over)
+            tied = part.memory.ties.starts([one(some, n) for n in self.updates.layout.ordered], some.num_rows)
+            tied |= part.starts | self.updates.layout.final
+            at = 0
+            while at < some.num_rows:
+                caused_by, changes, taken = self._part(some.slice(at), part.starts[at:], tied[at:], part.memory, over)
+                yield range(at, at + taken) if part.rows is None else part.rows[at : at + taken], caused_by, changes
+                at += taken
         stay = {id(memory) for memory in keys.memories.values()}
         over += [memory.carried for number, memory in handed_out.items() if number not in stay]
 
-    def _part(self, rows: pa.Table, starts: groups.Flags, memory: WindowMemory, over: list[Entries]) -> tuple[Ints, pa.Table]:
-        layout, carried = self.updates.layout, memory.carried
-        tied = memory.ties.starts([one(rows, n) for n in layout.ordered], rows.num_rows) | starts | layout.final
+    def _part(self, rows: pa.Table, starts: Flags, tied: Flags, memory: WindowMemory, over: list[Entries]) -> tuple[Ints, pa.Table, int]:
+        carried = memory.carried
         group = groups.numbered(starts)
         stream_times = groups.micros(one(rows, self.stream_time))
         if starts[0]:
             over.append(carried)
             carried = empty()
+        before, owner = 0 if tied[0] else memory.before, np.zeros(len(carried), np.int64)
+        last_only = not self.updates.layout.final
+        done, caused_by, taken = self.updates.changes(rows, group, stream_times, owner, carried, before, last_only)
+        memory.before = so_far(tied[:taken], caused_by, before)
+        group, stream_times = group[:taken], stream_times[:taken]
         last = int(group[-1])
-        since = 0 if layout.final else last
-        before = 0 if tied[0] else memory.before
-        done, caused_by = self.updates.changes(rows, group, stream_times, np.zeros(len(carried), np.int64), carried, before, since)
-        run_start = int(np.flatnonzero(tied)[-1]) if tied.any() else 0
-        memory.before = int((caused_by >= run_start).sum()) + (0 if tied.any() else before)
         closed = done.groups < 0
         whose = np.where(closed, ~done.groups, done.groups)
         ours = whose == last
@@ -95,7 +101,7 @@ class Sorted:
             over.append(carried.take(~open_still))
             carried = carried.take(open_still)
         memory.carried = carried
-        return caused_by, done.out
+        return caused_by, done.out, taken
 
     def _final(self, over: list[Entries]) -> Iterator[pa.RecordBatch]:
         if self.updates.layout.final:
@@ -115,13 +121,19 @@ class PerRow:
         """As many lists as rows."""
         keys: groups.GroupRuns[WindowMemory] = groups.GroupRuns(WindowMemory)
         for table in gathered((pa.RecordBatch.from_arrays(list(b), list(self.columns)) for b in batches), CHUNK):
-            rows = table.combine_chunks()
-            parts = list(self.sorted.judged(rows, keys, []))
-            caused_by = np.concatenate([by if of is None else of[by] for of, by, _ in parts])
-            changes = pa.concat_tables([some for _, _, some in parts]).combine_chunks()
-            if len(parts) > 1:
-                changes, caused_by = changes.take(pa.array(np.argsort(caused_by, kind="stable"))), np.sort(caused_by)
-            offsets = np.zeros(rows.num_rows + 1, np.int32)
-            np.cumsum(np.bincount(caused_by, minlength=rows.num_rows), out=offsets[1:])
-            structs = pa.StructArray.from_arrays([one(changes, n) for n in self.made], list(self.made))
-            yield pa.ListArray.from_arrays(pa.array(offsets), structs)
+            rows, apart = table.combine_chunks(), list[tuple[Ints, pa.Table]]()
+            for of, caused_by, changes in self.sorted.judged(rows, keys, []):
+                if isinstance(of, range):
+                    yield self._lists(caused_by, changes, len(of))
+                else:
+                    apart.append((of[caused_by], changes))
+            if apart:
+                caused_by = np.concatenate([by for by, _ in apart])
+                changes = pa.concat_tables([some for _, some in apart]).take(pa.array(np.argsort(caused_by, kind="stable")))
+                yield self._lists(np.sort(caused_by), changes.combine_chunks(), rows.num_rows)
+
+    def _lists(self, caused_by: Ints, changes: pa.Table, rows: int) -> pa.Array:
+        offsets = np.zeros(rows + 1, np.int32)
+        np.cumsum(np.bincount(caused_by, minlength=rows), out=offsets[1:])
+        structs = pa.StructArray.from_arrays([one(changes, n) for n in self.made], list(self.made))
+        return pa.ListArray.from_arrays(pa.array(offsets), structs)

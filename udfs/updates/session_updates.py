@@ -41,8 +41,8 @@ class SessionUpdates(Updates):
         return of_sessions(self.gap, self.grace)
 
     def changes(
-        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
-    ) -> tuple[Taken, Ints]:
+        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, last_only: bool = False
+    ) -> tuple[Taken, Ints, int]:
         """For each row a delete of every session that it merges with, then the new session."""
         times = groups.micros(one(rows, self.layout.time))
         done = chained(group, times, stream_times, owner, held.matrix[[END, START]], self.gap, self.grace)
@@ -58,10 +58,10 @@ class SessionUpdates(Updates):
         out = pa.table({})
         if not self.layout.final:
             out = self._changes(rows, done, item, sums, order, caused_by, seq)
-        asked = done.group >= since
+        asked = done.group >= (group[-1] if last_only else 0)
         entries = self._entries(rows, held, done, item, sums, seq[place[len(done.gone) :]], asked)
         whose = np.where(done.closed, ~done.group, done.group)
-        return Taken(out, whose[asked], entries, {"late_drop_total": int(done.late.sum())}), caused_by
+        return Taken(out, whose[asked], entries, {"late_drop_total": int(done.late.sum())}), caused_by, rows.num_rows
 
     def _changes(self, rows: pa.Table, done: Chains, item: Ints, sums: Sums, order: Ints, caused_by: Ints, seq: Ints) -> pa.Table:
         deletes = len(done.gone)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.groups import Ints
+from streamtime.udfs.arrays.groups import Flags, Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.closing import Closing
 from streamtime.udfs.state import KEY, LIVES_BY, Entries, Taken
@@ -25,6 +25,7 @@ DELETE, UPSERT = 0, 1
 TYPES = pa.array(["delete", "upsert"])
 SEQ, DELETED = "change_seq", "__streamtime_deleted"
 HELD = "__streamtime_state_"  # what the states of aggregates are held under, beside columns of any name
+MOST = 1 << 19  # changes at once, or what they are merged from: one row may cause thousands
 
 
 @dataclass(frozen=True)
@@ -235,19 +236,30 @@ def numbered(layout: ChangeColumns, rows: pa.Table, group: Ints, caused_by: Ints
 
     In final rows it counts the changes of one row.
     """
-    starts = np.ones(rows.num_rows, bool)
-    if not layout.final:
-        starts = groups.begins(group)
-        for name in layout.ordered:
-            column = one(rows, name)
-            starts[1:] |= groups.differs(column.slice(1), column.slice(0, len(column) - 1))
-    run = np.cumsum(starts) - 1
+    run = np.cumsum(runs(layout, rows, group)) - 1
     of = run[caused_by]
     begins = np.arange(len(of))
     begins[1:][of[1:] == of[:-1]] = 0
     seq: Ints = np.arange(len(of)) - np.maximum.accumulate(begins)
     seq[of == 0] += before
     return seq
+
+
+def runs(layout: ChangeColumns, rows: pa.Table, group: Ints) -> Flags:
+    """Where numbers of changes begin anew."""
+    starts = np.ones(rows.num_rows, bool)
+    if not layout.final:
+        starts = groups.begins(group)
+        for name in layout.ordered:
+            column = one(rows, name)
+            starts[1:] |= groups.differs(column.slice(1), column.slice(0, len(column) - 1))
+    return starts
+
+
+def so_far(starts: Flags, caused_by: Ints, before: int) -> int:
+    """How many changes the run of the last row has had; `before`: how many that of the first row had had."""
+    last = int(np.flatnonzero(starts)[-1]) if starts.any() else 0
+    return int((caused_by >= last).sum()) + (0 if starts.any() else before)
 
 
 class Updates:
@@ -257,11 +269,12 @@ class Updates:
     changed_at_end: ClassVar[bool] = False  # whether a result's event time is always its end
 
     def changes(
-        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
-    ) -> tuple[Taken, Ints]:
-        """Also the rows that the changes were caused by. Entries are given of groups from `since` on; `before` is for `numbered`.
+        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, last_only: bool = False
+    ) -> tuple[Taken, Ints, int]:
+        """Also the rows that the changes were caused by, and how many rows were taken: as many as memory lasts for, at least one.
 
-        What is closed for good, for other clocks of its key too, has ~group in place of its group.
+        `before` is for `numbered`; with `last_only` entries are given of the last group alone. What is closed for good, for other clocks
+        of its key too, has ~group in place of its group.
         """
         raise NotImplementedError
 
@@ -295,4 +308,31 @@ class Updates:
 
     def take(self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries) -> Taken:
         """One micro-batch (`streamtime.udfs.state.Holder`)."""
-        return self.changes(rows, group, stream_times, owner, held)[0]
+        parts, at, before, starts = list[Taken](), 0, 0, runs(self.layout, rows, group)
+        while at < rows.num_rows:
+            part, caused_by, taken = self.changes(rows.slice(at), group[at:], stream_times[at:], owner, held, before)
+            parts.append(part)
+            before, at = so_far(starts[at : at + taken], caused_by, before), at + taken
+            if at < rows.num_rows:
+                before = 0 if starts[at] else before
+                owner, held = _with_new(owner, held, part, self.width)
+                ours = owner >= group[at]
+                owner, held = owner[ours], held.take(ours)
+        return parts[0] if len(parts) == 1 else _together(parts, self.width)
+
+
+def _with_new(owner: Ints, held: Entries, part: Taken, width: int) -> tuple[Ints, Entries]:
+    """What is held after a part of a micro-batch."""
+    stays = ~np.isin(owner, part.groups)
+    whose = np.concatenate((part.groups, owner[stays]))
+    order = np.argsort(whose, kind="stable")
+    return whose[order], Entries.join([part.entries, held.take(stays)], width).take(order)
+
+
+def _together(parts: list[Taken], width: int) -> Taken:
+    """The parts of a micro-batch as one. A later part says all that is held of its groups."""
+    whose, entries = parts[0].groups, parts[0].entries
+    for part in parts[1:]:
+        whose, entries = _with_new(whose, entries, part, width)
+    out = pa.concat_tables([p.out for p in parts if p.out.num_columns]) if parts[0].out.num_columns else parts[0].out
+    return Taken(out, whose, entries, {name: sum(p.counts[name] for p in parts) for name in parts[0].counts})

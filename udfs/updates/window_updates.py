@@ -12,7 +12,7 @@ from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.closing import Closing, of_time_windows
 from streamtime.udfs.state import Entries, Taken
-from streamtime.udfs.updates.updates import CHANGED, START, UPSERT, ChangeColumns, Parents, Updates, Windows, accumulated, numbered
+from streamtime.udfs.updates.updates import CHANGED, MOST, START, UPSERT, ChangeColumns, Parents, Updates, Windows, accumulated, numbered
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,11 @@ class WindowUpdates(Updates):
         return of_time_windows(self.grace)
 
     def changes(
-        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, since: int = 0
-    ) -> tuple[Taken, Ints]:
+        self, rows: pa.Table, group: Ints, stream_times: Ints, owner: Ints, held: Entries, before: int = 0, last_only: bool = False
+    ) -> tuple[Taken, Ints, int]:
         """One upsert for each row and window, windows of one row by their start."""
+        taken = min(rows.num_rows, max(MOST // -(-self.size // self.slide), 1))
+        rows, group, stream_times = rows.slice(0, taken), group[:taken], stream_times[:taken]
         times = groups.micros(one(rows, self.layout.time))
         into = (
             times % self.slide
@@ -60,11 +62,11 @@ class WindowUpdates(Updates):
             results = [a.result(s, kind) for (a, kind), s in zip(self.layout.aggregates, sums.per_item, strict=True)]
             at = pa.array(item)
             out = self.layout.table({n: one(rows, n).take(at) for n in self.layout.carried}, upserts, results, pa.array(seq), None)
-        asked = np.flatnonzero(of_group >= since)
+        asked = np.flatnonzero(of_group >= (group[-1] if last_only else 0))
         of_group, of_start, last, entry = of_group[asked], of_start[asked], last[asked], entry[asked]
         matrix = np.stack((end[last], of_start, latest[last])).reshape(3, -1)
         new = Entries(matrix, self.layout.payload(sums.of(asked), rows, item[last], seq[last]))
-        return Taken(out, *with_untouched(new, of_group, owner, held, entry), late), item
+        return Taken(out, *with_untouched(new, of_group, owner, held, entry), late), item, taken
 
 
 def windows(group: Ints, start: Ints) -> tuple[Ints, Ints, Ints]:

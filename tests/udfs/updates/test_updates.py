@@ -7,6 +7,7 @@ windows closed one microsecond early or late, numbers that start anew where a ba
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +24,7 @@ from support.updates_rows import some_rows
 from streamtime.sql.stream.buckets import Holding
 from streamtime.sql.stream.packing import ASIDE
 from streamtime.udfs.arrays.ordering import By
-from streamtime.udfs.updates import in_batch
+from streamtime.udfs.updates import in_batch, sliding_updates, window_updates
 from streamtime.udfs.updates.aggregates import aggregate
 from streamtime.udfs.updates.in_batch import PerRow, Sorted
 from streamtime.udfs.updates.session_updates import SessionUpdates
@@ -100,9 +101,17 @@ def function(random_: random.Random, order: str, final: bool, unit: int = 1) -> 
     return WindowUpdates(layout(order, final), size, slide, grace), lambda rows, by: slow.time_windows(rows, by, size, slide, grace)
 
 
+def few_at_once(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    most, rows = [(1, 1000), (7, 5), (1 << 19, 1 << 16)][seed % 3]
+    monkeypatch.setattr(sliding_updates, "ROWS", rows)
+    monkeypatch.setattr(sliding_updates, "MOST", most)
+    monkeypatch.setattr(window_updates, "MOST", most)
+
+
 @pytest.mark.parametrize("seed", range(160))
 def test_changes_and_final_rows_are_what_the_slow_definition_says(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random_ = random.Random(seed)
+    few_at_once(monkeypatch, seed)
     monkeypatch.setattr(in_batch, "CHUNK", random_.choice([1, 10, 1000]))
     order = random_.choice(["t", "off", "off"])
     rows = slow.clocked(some_rows(random_, random_.choice([1, 30, 80])), [order], [])
@@ -125,6 +134,7 @@ def test_changes_and_final_rows_are_what_the_slow_definition_says(seed: int, mon
 @pytest.mark.parametrize("seed", range(110))
 def test_keys_that_share_a_hash_mix_and_changes_come_beside_their_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random_ = random.Random(seed)
+    few_at_once(monkeypatch, seed)
     monkeypatch.setattr(in_batch, "CHUNK", random_.choice([1, 10, 1000]))
     order, final = random_.choice(["t", "off"]), random_.random() < 0.3
     rows = slow.clocked(some_rows(random_, random_.choice([1, 30, 80])), [order], [])
@@ -156,8 +166,9 @@ def test_keys_that_share_a_hash_mix_and_changes_come_beside_their_rows(seed: int
 
 
 @pytest.mark.parametrize("seed", range(110))
-def test_on_a_stream_changes_come_and_final_rows_leave_as_the_slow_definition_says(seed: int) -> None:
+def test_on_a_stream_changes_come_and_final_rows_leave_as_the_slow_definition_says(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random_ = random.Random(seed)
+    few_at_once(monkeypatch, seed)
     order, final, delay = random_.choice(["t", "id"]), random_.random() < 0.5, random_.choice([0, 0, 4]) * STEP
     batches, seen = some_stream(random_), BEFORE
     for number, rows in enumerate(batches):
@@ -187,3 +198,24 @@ def test_on_a_stream_changes_come_and_final_rows_leave_as_the_slow_definition_sa
     assert stream.counts["late_drop_total"] == len(judged.late)
     assert stream.counts["null_time_drop_total"] + stream.counts["null_key_drop_total"] == len(judged.aside)
     assert not stream.held()
+
+
+MANY = [SlidingUpdates(layout("t", False), 49, 0), WindowUpdates(layout("t", False), 200, 1, 0)]
+
+
+@pytest.mark.parametrize("final", [False, True])
+@pytest.mark.parametrize("updates", MANY, ids=["sliding", "hopping"])
+def test_memory_does_not_grow_with_what_rows_touch(updates: Any, final: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for room in (sliding_updates, window_updates):
+        monkeypatch.setattr(room, "MOST", 1 << 13)
+    few = replace(updates.layout, aggregates=AGGREGATES[:3], final=final)
+    rows = pa.table({"k": ["a"] * 200, "t": pa.array(range(200), MOMENT), "v": range(200)})
+    given = rows.append_column("clock", rows.column("t"))
+    tracemalloc.start()
+    try:
+        count = sum(len(b) for b in Sorted(replace(updates, layout=few), ("k",), "clock").run(iter(given.to_batches())))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count > (240 if final else 8_000)
+    assert peak < 3_000_000
