@@ -94,7 +94,7 @@ ODD = {
 MAINTAINED = """
 {{ config(materialized='maintained', policy='incremental',
           pre_hook="alter table {{ ref('people_1') }} set tblproperties (delta.enableChangeDataFeed = true)") }}
-select substr(`full name`, 1, 1) as initial, count(*) as n from {{ ref('people_1') }} group by 1
+select substr({{ var('named', '`full name`') }}, 1, 1) as initial, count(*) as n from {{ ref('people_1') }} group by 1
 """
 
 
@@ -134,6 +134,11 @@ def changes(folder: Path) -> dict[str, list[str]]:
     ]
     fits = [[str(r.message) if r.status == "error" else str(r.status) for r in sorted(one, key=lambda r: r.node.name)] for one in others]
     found["kept"] = spark.table("flights.people_1").columns
+    refreshed = ("run", *where, "--select", "initials", "--full-refresh", "--vars")
+    (wrong,) = run(*refreshed, json.dumps({"batch": 2, "named": "nobody"})).result
+    left = spark.table("flights.initials").count()
+    (right,) = run(*refreshed, json.dumps({"batch": 2})).result
+    found["refreshed"] = [str(wrong.message), str(left), str(right.status), streamtime.receipts(spark, "flights.initials")[0].way]
     return found | {"ways": ways, "odd": odd, "fits": fits, "built": sorted(r.node.name for r in built if r.status == "success")}
 
 

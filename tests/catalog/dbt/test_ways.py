@@ -132,6 +132,9 @@ def test_a_maintained_model_follows_the_table_that_it_reads(ways: dict[str, Said
     found = ways["here"]["changes"]
     assert (found["initials"], found["ways"][:2]) == (["A 1", "C 1", "d 1"], ["full", "incremental"])
     assert "flights.initials" in ways["here"]["log"].replace("`", "")
+    wrong, *then = found["refreshed"]
+    assert "nobody" in wrong  # the table is dropped for a query that is understood
+    assert then == ["3", "success", "full"]
 
 
 def test_the_project_that_the_page_writes_answers_what_it_says(ways: dict[str, Said]) -> None:
