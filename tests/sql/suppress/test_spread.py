@@ -194,6 +194,17 @@ def test_types_nullability_and_metadata_of_the_input_are_kept(spark: SparkSessio
     assert streamtime.suppress_until_time_limit(df, wait=wait, **options).drop("emit_time", "emit_reason").collect() == df.collect()
 
 
+def test_without_a_limit_of_time_nothing_is_due_whenever_its_time_is(spark: SparkSession) -> None:
+    rows = "SELECT n % 2 AS k, timestamp_seconds(n * 100000000) AS ts FROM VALUES (-9), (-5), (-2), (0), (3) AS t(n)"
+    call = (
+        f"SUPPRESS_UNTIL_TIME_LIMIT(TABLE({rows}) PARTITION BY k ORDER BY ts, max_records => 9, when_full => 'spill', output => 'metrics')"
+    )
+    query = f"SELECT metric, value FROM {call}"
+    by_kernel, by_spark = (dict(spark.sql(text).collect()) for text in (query, streamtime.compile(spark, query)))
+    assert by_spark == by_kernel
+    assert {value for metric, value in by_spark.items() if "overtime" in metric} == {None}
+
+
 def test_a_key_goes_on_from_batch_to_batch() -> None:
     """Its place too: the third row comes before that is due, the fourth takes a new one."""
     batches = [([None, 5], [10, 15]), ([9], [13]), ([10, 11], [17, 19])]
