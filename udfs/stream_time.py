@@ -19,8 +19,8 @@ class StreamTime:
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         """Batches of (time, group columns..) in processing order; null times do not move it, and before the first it is null."""
-        sign = -1 if self.earliest else 1
-        boundaries, carried = groups.Boundaries(), groups.LOWEST
+        boundaries = groups.Boundaries()
+        carried: int | None = None
         for times, *columns in batches:
             length = len(times)
             if not length:
@@ -28,16 +28,17 @@ class StreamTime:
                 continue
             starts = boundaries.starts(columns, length)
             moves = groups.valid([times], length)
-            values = np.where(moves, np.maximum(groups.micros(times), -groups.HIGHEST) * sign, groups.LOWEST)
-            group = groups.numbered(starts)
-            if not starts[0]:
+            values = groups.micros(times)
+            values = np.where(moves, ~values if self.earliest else values, groups.LOWEST)
+            group, seen = groups.numbered(starts), moves.astype(np.int64)
+            if not starts[0] and carried is not None:
                 values[0] = max(int(values[0]), carried)
-            seen = values > groups.LOWEST
-            lowest = int(values[seen].min()) - 1 if seen.any() else 0
-            running = groups.running_max(group, np.where(seen, values, lowest))
-            unseen = running == lowest
-            carried = groups.LOWEST if unseen[-1] else int(running[-1])
-            yield groups.times(running * sign, unseen, times.type)
+                seen[0] = 1
+            lowest = int(values[seen > 0].min()) if seen.any() else 0  # a narrow range of numbers is quick
+            running = groups.running_max(group, np.maximum(values, lowest))
+            unseen = groups.running_max(group, seen) == 0
+            carried = None if unseen[-1] else int(running[-1])
+            yield groups.times(~running if self.earliest else running, unseen, times.type)
 
 
 @dataclass(frozen=True)

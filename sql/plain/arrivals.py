@@ -25,7 +25,7 @@ from streamtime.sql.plain.folds import FOUND, ONE, Chain, collected, fold
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import event_time, microseconds
-from streamtime.sql.syntax.text import HIGHEST, minus, plus, quoted
+from streamtime.sql.syntax.text import minus, plus, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,7 @@ def with_kept(frame: Frame, clock: str, asked: Intervals, into: str) -> Frame:
 
 def _told(frame: Frame, rows: DataFrame, asked: Intervals, into: str) -> DataFrame:
     """With the kept time as a time."""
-    kept = f"-{quoted(KEPT_AT)}" if asked.reverse else quoted(KEPT_AT)
+    kept = f"~({quoted(KEPT_AT)})" if asked.reverse else quoted(KEPT_AT)
     return rows.withColumn(into, expression(event_time(kept, frame.time.type)))
 
 
@@ -98,7 +98,7 @@ def _in_order(frame: Frame, keys: Sequence[Column], asked: Intervals) -> DataFra
 
 def _number(frame: Frame, time: str, asked: Intervals) -> Column:
     at = microseconds(quoted(time), frame.time.type)
-    at = f"-greatest({at}, -{HIGHEST}L)" if asked.reverse else at
+    at = f"~({at})" if asked.reverse else at
     return F.when(frame.has_time & frame.has_key, expression(at))
 
 

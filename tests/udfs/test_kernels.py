@@ -181,6 +181,22 @@ def test_stream_time_is_the_running_maximum_per_clock(seed: int) -> None:
     assert got == [None if s is None else s * sign for _, s in expected]
 
 
+@pytest.mark.parametrize("earliest", [False, True])
+def test_stream_time_is_exact_at_both_ends_of_time(earliest: bool) -> None:
+    times = [None, 1 - 2**63, -(2**63), None, 2**63 - 2, 2**63 - 1, None]
+    times = times[::-1] if earliest else times
+    columns = [pa.array(times, pa.int64()).cast(MOMENT), pa.array(["k"] * len(times))]
+    got = [
+        v
+        for b in StreamTime(earliest).run(iter([tuple(c.slice(at, 2) for c in columns) for at in range(0, 7, 2)]))
+        for v in b.cast(pa.int64()).to_pylist()
+    ]
+    low, high = 1 - 2**63, 2**63 - 1
+    assert got == (
+        [None, high, high - 1, high - 1, -high - 1, -high - 1, -high - 1] if earliest else [None, low, low, low, high - 1, high, high]
+    )
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_sessions_equal_the_slow_definition(seed: int) -> None:
     random_ = random.Random(seed)

@@ -196,3 +196,12 @@ def test_an_interval_of_microseconds_and_one_of_centuries(spark: SparkSession) -
     call = "SELECT count(*) AS n FROM DEDUPLICATE(TABLE(t) PARTITION BY k ORDER BY ts, within => {})"
     assert spark.sql(call.format("INTERVAL '0.000001' SECOND")).first().n == 4
     assert spark.sql(call.format("INTERVAL 106751991 DAYS")).first().n == 1
+
+
+@pytest.mark.parametrize("order", ["ts", "n"])
+def test_the_first_moment_of_all_is_told_from_the_second_in_plain_sql_too(spark: SparkSession, order: str) -> None:
+    rows = "SELECT 'a' AS k, timestamp_micros(CAST(t AS BIGINT)) AS ts, n FROM VALUES (-9223372036854775808BD, 1), (-9223372036854775806BD, 2) AS t(t, n)"
+    options = f"PARTITION BY k ORDER BY {order}, time => 'ts', within => INTERVAL '0.000001' SECOND, keep => 'last'"
+    query = f"SELECT n, unix_micros(ts) AS at FROM DEDUPLICATE(TABLE({rows}) {options}) ORDER BY n"
+    both = [spark.sql(text).collect() for text in (query, streamtime.compile(spark, query))]
+    assert both[0] == both[1] == [(1, -(2**63)), (2, 2 - 2**63)]
