@@ -65,7 +65,7 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
         left=tuple(names[0]),
         right=tuple(names[1]),
         order=tuple(By(of_right[o.ref.name], o.ascending, o.nulls_first) for o in right.order[1:]),
-        ties=tuple(By(of_right[n]) for n in right.ties()),
+        ties=tuple(replace(by, name=of_right[by.name]) for by in right.ties_by()),
         grace=call["grace"] or 0,
         retention=call["retention"],
         exact=exact,

@@ -30,6 +30,7 @@ from streamtime.sql.rows.columns import (
     tie_value,
 )
 from streamtime.sql.syntax.text import quoted
+from streamtime.udfs.arrays.ordering import By
 
 if TYPE_CHECKING:
     from typing import Any
@@ -155,8 +156,15 @@ class Frame:
 
     def signs(self) -> list[str]:
         """What decides last, as SQL text: both zeros are equal in ORDER BY."""
+        return [sign_text(name) for name in self._with_zeros()]
+
+    def _with_zeros(self) -> list[str]:
         own = {c.name for c in self.columns}
-        return [sign_text(o.ref.name) for o in self.order if o.ref.name in own and has_floating(o.ref.type)]
+        return [o.ref.name for o in self.order if o.ref.name in own and has_floating(o.ref.type)]
+
+    def ties_by(self, within_key: bool = True) -> tuple[By, ...]:
+        """The same tie-breaks for what sorts rows itself."""
+        return *(By(n) for n in self.ties(within_key)), *(By(n, zeros=True) for n in self._with_zeros())
 
     def original(self) -> list[Column]:
         """The input's columns under their own names."""

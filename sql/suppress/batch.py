@@ -22,6 +22,7 @@ from streamtime.sql.rows.columns import expression, has_collation, must_travel, 
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.keys import counted, digest
 from streamtime.sql.rows.outcome import RATE, metrics, outcome
+from streamtime.sql.rows.typed import collated
 from streamtime.sql.stream.plan import is_stream
 from streamtime.sql.suppress.changelog import Changelog
 from streamtime.sql.suppress.explain import explained
@@ -251,10 +252,12 @@ def _reported(call: Bound, frame: Frame) -> DataFrame:
 
 def _merging(frame: Frame) -> Merging | None:
     """The processing order, where rows can be sorted by many tasks and merged by one; None: Spark sorts them in one."""
-    if not isinstance(frame.order[0].ref.type, NUMBERED) or any(has_collation(o.ref.type) for o in frame.order):
+    kinds, ties = {c.name: c.type for c in frame.columns}, frame.ties_by(within_key=False)
+    in_values = any(has_collation(kinds[by.name]) and not collated(kinds[by.name]) for by in ties)  # Spark has text for these
+    if in_values or not isinstance(frame.order[0].ref.type, NUMBERED) or any(has_collation(o.ref.type) for o in frame.order):
         return None
     order = tuple(By(o.ref.name, o.ascending, o.nulls_first) for o in frame.order)
-    return Merging(order, tuple(By(name) for name in frame.ties(within_key=False)))
+    return Merging(order, ties)
 
 
 def _helpers(call: Bound, changelog: Changelog, kernel: Suppress) -> dict[str, Column]:

@@ -6,7 +6,8 @@ byte by byte, arrays and structs element by element, nulls inside them first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ class By:
     name: str
     ascending: bool = True
     nulls_first: bool = True
+    zeros: bool = False  # by nothing but the signs of its zeros, which are equal elsewhere
 
 
 def sorted_rows(keys: Sequence[Ints], by: Sequence[By], ties: Sequence[By], table: pa.Table) -> Ints:
@@ -66,7 +68,7 @@ def _lexsorted(columns: Sequence[Ints]) -> Ints:
 
 def directed(column: pa.Array, by: By) -> Ints:
     """Numbers that rise where the column comes later."""
-    numbers = ordinals(column)
+    numbers = signs(column) if by.zeros else ordinals(column)
     numbers = numbers if by.ascending else ~numbers
     if not column.null_count:
         return numbers
@@ -115,6 +117,21 @@ def ordinals(column: pa.Array) -> Ints:
     rank[pc.sort_indices(words).to_numpy()] = np.arange(len(words))
     numbered: Ints = rank[codes]
     return numbered
+
+
+def signs(column: pa.Array) -> Ints:
+    """Numbers that tell both zeros of a DOUBLE or FLOAT apart, -0.0 first, wherever they are; of values that are equal but for these."""
+    if pa.types.is_floating(column.type):
+        values = column.fill_null(1).to_numpy(zero_copy_only=False)
+        return ((values != 0) | ~np.signbit(values)).astype(np.int64)
+    return of_values([tuple(_signs(v)) for v in column.cast(without_times(column.type)).to_pylist()])
+
+
+def _signs(value: Any) -> Iterator[bool]:
+    if isinstance(value, float):
+        yield value != 0 or math.copysign(1, value) > 0
+    for inside in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _signs(inside)
 
 
 def ranked(values: Any) -> Ints:
