@@ -21,7 +21,7 @@ from streamtime.sql.rows.scans import chosen, straight_from_files
 from streamtime.sql.rows.typed import collated, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, literal, minus, quoted
 from streamtime.sql.windows.first_reach import FOUND, STEP, in_time, stepped
-from streamtime.sql.windows.membership import AT, END, START, close
+from streamtime.sql.windows.membership import AT, END, START, close, instant
 from streamtime.sql.windows.release import MOMENT, as_they_leave, emitted, released_by, whole
 from streamtime.udfs.closing import of_sessions, of_time_windows
 
@@ -62,18 +62,17 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
     def grouped(more: dict[str, Column]) -> DataFrame:
         return groups.agg(*[column.alias(name) for name, column in (made | more).items()])
 
-    kind = fields[-AFTER].dataType
-    clocks = frame.df.where(takes_part).select(frame.time.column.cast(kind).alias(MOMENT))
+    clocks = frame.df.where(takes_part).select(instant(frame, frame.time.column).alias(MOMENT))
     if frame.in_time_order:
         firsts = _firsts(frame, size, closing)
         df = whole(grouped({name: F.min(first) for name, first in firsts.items()}), once=frame.kernels).withColumn(LATEST, named(LAST))
-        told = [named(n).cast(kind) for n in (*firsts, *([LATEST] if call["at_end"] == "emit" else []))]
+        told = [instant(frame, named(n)) for n in (*firsts, *([LATEST] if call["at_end"] == "emit" else []))]
         clocks = df.select((F.explode(F.array(*told)) if len(told) > 1 else told[0]).alias(MOMENT))
         return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps)
     df = grouped({FOUND: F.max(named(FOUND))})  # all rows of a window have the same
     if call["at_end"] == "emit":
         df = whole(df, once=frame.kernels)
-        clocks = df.select(named(LATEST).cast(kind).alias(MOMENT))  # the largest time of all is never late
+        clocks = df.select(instant(frame, named(LATEST)).alias(MOMENT))  # the largest time of all is never late
     finals = _laid_out(call, frame, df, closing, fields)
     return as_they_leave(call, finals, [f.name for f in fields], clocks, {})
 
@@ -125,9 +124,9 @@ def _laid_out(call: Bound, frame: Frame, grouped: DataFrame, closing: Closing, f
     at, ahead = quoted(AT), f"({size}L - pmod({quoted(AT)}, {size}L))"  # of a window that begins before the first moment, less
     df = grouped.withColumn(AT, expression(f"coalesce(try_multiply({quoted(STEP)}, {size}L), {LOWEST})"))
     df = df.withColumn(START, expression(moment(at, kind))).withColumn(END, expression(f"least({at}, {HIGHEST}L - {ahead}) + {ahead}"))
-    change = (close(quoted(END), closing, kind), F.lit("upsert"), named(LATEST).cast(kind), F.lit(0).cast("bigint"))
+    change = (close(quoted(END), closing, kind), F.lit("upsert"), instant(frame, named(LATEST)), F.lit(0).cast("bigint"))
     columns = _columns(frame, fields, grouped, (named(START), expression(moment(quoted(END), kind))), change)
-    return df.select(*columns, *([named(FOUND).cast(kind).alias(FOUND)] if FOUND in grouped.columns else []))
+    return df.select(*columns, *([instant(frame, named(FOUND)).alias(FOUND)] if FOUND in grouped.columns else []))
 
 
 def _columns(

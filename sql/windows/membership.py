@@ -13,7 +13,7 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.typed import event_time, microseconds, moment
+from streamtime.sql.rows.typed import LAST_DAY, event_time, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, minus, plus, quoted
 from streamtime.udfs.sessions.rules import ASIDE, LATE, OPENED, FirstInSession
 
@@ -79,7 +79,17 @@ def windowed(frame: Frame, takes_part: Column, size: int, slide: int) -> Frame:
 def ending(frame: Frame, difference: int) -> Frame:
     """Each row with the sliding window that ends at it."""
     kind, at = moments(frame), _at(frame)
-    return frame.with_df(frame.df.withColumns({END: frame.time.column.cast(kind), START: expression(moment(minus(at, difference), kind))}))
+    return frame.with_df(
+        frame.df.withColumns({END: instant(frame, frame.time.column), START: expression(moment(minus(at, difference), kind))})
+    )
+
+
+def instant(frame: Frame, time: Column) -> Column:
+    """An event time as what a bound is. A DATE goes further than any TIMESTAMP, and stands at its end."""
+    if isinstance(frame.time.type, T.DateType):
+        day = F.greatest(F.least(F.unix_date(time), F.lit(LAST_DAY)), F.lit(-LAST_DAY))
+        time = F.when(time.isNotNull(), F.date_from_unix_date(day))
+    return time.cast(moments(frame))
 
 
 def _at(frame: Frame) -> str:

@@ -19,9 +19,10 @@ from streamtime.sql.rows.columns import expression, hash_of_all, named, together
 from streamtime.sql.rows.frame import HERE, PREFIX
 from streamtime.sql.rows.ranges import FEWEST, RANGE, Ranges
 from streamtime.sql.rows.scans import straight_from_files
-from streamtime.sql.rows.typed import LAST_DAY, microseconds, moment
+from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, floor_div, quoted
 from streamtime.sql.windows.first_reach import FIRST, FOUND, MOST_STEPS, REACHED, STEP, filled, newest_closed
+from streamtime.sql.windows.membership import instant
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -43,10 +44,7 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, ste
     """
     known = [c.name for c in frame.clocks if not isinstance(c.type, T.NullType)]  # a join never finds a VOID, not by <=>
     clock_by = {f"{CLOCK}_{i}": name for i, name in enumerate(dict.fromkeys(known))}
-    if isinstance(frame.time.type, T.DateType):  # which goes further than any TIMESTAMP
-        day = F.greatest(F.least(F.unix_date(stream_time), F.lit(LAST_DAY)), F.lit(-LAST_DAY))
-        stream_time = F.when(stream_time.isNotNull(), F.date_from_unix_date(day))
-    at = stream_time.cast(rows.schema["window_close"].dataType).alias(MOMENT)
+    at = instant(frame, stream_time).alias(MOMENT)
     clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at)
     if steps is None and not clock_by and frame.kernels and not (frame.in_time_order and straight_from_files(frame)):
         clocks = whole(clocks.groupBy(named(MOMENT)).agg(F.count(F.lit(1)).alias(TIMES)))  # they are asked for several times

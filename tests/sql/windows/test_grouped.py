@@ -241,3 +241,25 @@ def test_a_column_that_is_never_null_stays_so(spark: SparkSession) -> None:
         assert not df.schema[order].nullable
         assert df.collect()[0].c == 3
     assert Decimal(2) == df.collect()[0].e
+
+
+@pytest.mark.parametrize("order", ["day", "n"])
+def test_dates_beyond_the_last_timestamp_are_grouped_as_the_kernel_adds_them_up(spark: SparkSession, order: str) -> None:
+    days = "SELECT 'a' AS k, n, date_from_unix_date(n) AS day, 1 AS v FROM VALUES (1), (106751989), (106751995), (200000000), (-106751995) AS t(n)"
+    call = (
+        f"WINDOW_UPDATES(TABLE({days}) PARTITION BY k ORDER BY {order}, time => 'day', size => INTERVAL 3 DAYS, "
+        "aggregates => 'sum(v) AS total', emit => 'final', at_end => 'emit')"
+    )
+    texts = [text.replace(" AS total", " AS total, sum(CAST(v AS DOUBLE)) AS x") if x else text for x, text in enumerate((call, call))]
+    columns = [
+        "window_start",
+        "window_end",
+        "window_close",
+        "change_time",
+        "emit_time",
+        "CAST(n AS STRING)" if order == "n" else "CAST(day AS STRING)",
+    ]
+    said = ", ".join(f"CAST({c} AS STRING)" for c in columns)
+    grouped, added_up = (Counter(map(tuple, spark.sql(f"SELECT {said}, total, emit_reason FROM {text}").collect())) for text in texts)
+    assert grouped == added_up
+    assert len(grouped) == 4
