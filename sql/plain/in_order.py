@@ -54,7 +54,7 @@ def _further(times: DataFrame, keys: Sequence[Column], at: str, within: int) -> 
 
     Rows without a time come first, and are left out behind the windows: a filter before these would compute the time once more.
     """
-    each = Window.partitionBy(*keys).orderBy(named(at))
+    each = Window.partitionBy(*keys).orderBy(named(at))  # Spark sorts once for all of them: equal times lie in one order
     times = times.withColumns({BEFORE: F.lag(named(at)).over(each), ROW: F.row_number().over(each)})
     opened = F.max(F.when(expression(_opens(at, within)), named(at))).over(each.rowsBetween(Window.unboundedPreceding, 0))
     times = times.withColumn(OPENED, opened).where(

@@ -174,6 +174,7 @@ def _sessions(gap: int, grace: int, falls: bool) -> str:
 def _with_first(rows: DataFrame, rising: WindowSpec, gap: int) -> DataFrame:
     """With the first time of each row's island. `rising` has the key's rows in order of time, those without one first."""
     rows = rows.withColumn(BEFORE, F.lag(named(AT)).over(rising))
+    # of equal times the first one opens: Spark sorts once for both windows, which have one specification, so that it is the same for both
     opens = expression(f"{quoted(BEFORE)} IS NULL OR {quoted(AT)} > {plus(quoted(BEFORE), gap)}")
     return rows.withColumn(FIRST, F.max(F.when(opens, named(AT))).over(rising.rowsBetween(Window.unboundedPreceding, 0)))
 
