@@ -123,7 +123,8 @@ def signs(column: pa.Array) -> Ints:
     """Numbers that tell both zeros of a DOUBLE or FLOAT apart, -0.0 first, wherever they are; of values that are equal but for these."""
     if pa.types.is_floating(column.type):
         values = column.fill_null(1).to_numpy(zero_copy_only=False)
-        return ((values != 0) | ~np.signbit(values)).astype(np.int64)
+        numbers: Ints = ((values != 0) | ~np.signbit(values)).astype(np.int64)
+        return numbers
     return of_values([tuple(_signs(v)) for v in column.cast(without_times(column.type)).to_pylist()])
 
 
