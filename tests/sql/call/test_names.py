@@ -480,6 +480,6 @@ def test_a_column_with_a_name_that_calls_add_for_themselves_is_refused(spark: Sp
         )
         with pytest.raises(AnalysisException, match=f"`aggregates`: `{name}` is a reserved name"):
             spark.sql(text.format(name))
-        spark.sql(f"CREATE OR REPLACE TABLE {schema}.t ({name} INT) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+        spark.sql(f"CREATE TABLE {schema}.of{name} ({name} INT) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
         with pytest.raises(AnalysisException, match=f"TABLE_HISTORY: the table .* has a column `{name}`, a reserved name"):
-            spark.sql(f"SELECT * FROM TABLE_HISTORY('{schema}.t', keys => ARRAY('{name}'))")
+            spark.sql(f"SELECT * FROM TABLE_HISTORY('{schema}.of{name}', keys => ARRAY('{name}'))")
