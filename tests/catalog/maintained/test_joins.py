@@ -48,7 +48,10 @@ CHANGES = [
 ]
 
 
-WHOLE = {"field": "a column of `o.c.country AS c` was not found", "padded": "none of its columns says"}  # those that are computed anew each time
+WHOLE = {
+    "field": "a column of `o.c.country AS c` was not found",
+    "padded": "none of its columns says",
+}  # those that are computed anew each time
 
 
 def test_what_changes_lead_to_is_computed_anew(spark: SparkSession, schema: str) -> None:
