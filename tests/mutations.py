@@ -659,7 +659,7 @@ MUTATIONS = [
         f"{MAINTAINED}::test_expressions_that_do_not_say_where_a_row_is_made_of",
     ),
     Mutation(
-        "maintain: tables are read as they were, however long ago", "catalog/maintained/target.py",
+        "maintain: tables are read as they were, however long ago", "catalog/maintained/snapshots.py",
         'RetentionDuration": "false"}', 'RetentionDuration": "true"}',
         f"{MAINTAINED}::test_tables_that_change_seldom_are_read_as_they_were_and_what_is_lost_is_computed_anew",
     ),

@@ -22,8 +22,8 @@ from streamtime.maintained.nodes import Block, Query, Unreadable
 from streamtime.maintained.reading import read
 from streamtime.maintained.receipt import Last, Receipt, written
 from streamtime.maintained.refusing import may_pass
-from streamtime.maintained.snapshots import NAME, ChangedTable, asking_session, full_name, own_session, table
-from streamtime.maintained.target import AS_IT_WAS, FEW, Target, nameable, settings_of, values_of
+from streamtime.maintained.snapshots import AS_IT_WAS, NAME, ChangedTable, asking_session, full_name, own_session, table
+from streamtime.maintained.target import FEW, Target, nameable, settings_of, values_of
 from streamtime.maintained.units import Cut, Evaluation, together, unfollowed, widest
 from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed
 from streamtime.sql.call.names import Names

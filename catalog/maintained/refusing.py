@@ -73,7 +73,8 @@ def refuse_changing(source: Source) -> None:
         if token.name not in CHANGING:
             continue
         called = behind == "(" and (token.name != "unix_timestamp" or source.closing.get(i + 1) == i + 2)
-        if called or token.name.startswith(("current_", "localtimestamp", "session_user")):
+        alone = token.name != "current_path" and source.word(i - 1) != "AS"
+        if called or (alone and token.name.startswith(("current_", "localtimestamp", "session_user"))):
             raise Unreadable(f"`{token.name}` gives another answer each time it is asked")
 
 

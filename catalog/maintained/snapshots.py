@@ -19,7 +19,10 @@ from streamtime.sql.tables.commits import FEED, Log, log_of
 from streamtime.sql.tables.declaration import asked, name_parts, properties_of
 
 NAME = "maintain"
+# Delta refuses what a table was at a commit older than a week, though all of its files are there. What is gone is known (`_vacuumed`)
+AS_IT_WAS = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
 ASKING = {
+    **AS_IT_WAS,
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",

@@ -34,8 +34,6 @@ RECENT = 20  # commits that are read at first: those since the last run are near
 FEW = 2_000  # units that a condition can name: it stands in the commit, and of 20,000 it took longer than a MERGE
 FLOATING = (T.FloatType, T.DoubleType)
 REPLACES = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"  # a setting of those versions of Delta that know replaceOn
-# Delta refuses what a table was at a commit older than a week, though all of its files are there. What is gone is known (`_vacuumed`)
-AS_IT_WAS = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
 SETTINGS = (  # under others a query has another result
     "spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.timestampType", "spark.sql.legacy.timeParserPolicy",
     "spark.sql.decimalOperations.allowPrecisionLoss", "spark.sql.ansi.doubleQuotedIdentifiers",
@@ -124,18 +122,23 @@ class Target:
         if not self.there:
             mapped = {"delta.columnMapping.mode": "name"} if needs_mapping(rows.schema) else {}  # files cannot have such names
             said = {name: value for name, value in properties.items() if name.lower().startswith("delta.")}
+            more = self._setting({name: value for name, value in properties.items() if name not in said})  # the writer leaves them out
             writer.options(**PROPERTIES | mapped | said, userMetadata=label).saveAsTable(self.name)
-            self._set({name: value for name, value in properties.items() if name not in said})  # which the writer would leave out
-            return receipt.wrote(_counts(self.commits(1)[0]))
+            done = receipt.wrote(_counts(self.commits(1)[0]))
+            self.session.sql(more) if more else None
+            return done
         if needs_mapping(rows.schema) and not needs_mapping(self.session.table(self.name).schema):
-            self._set({"delta.columnMapping.mode": "name"})
+            self.session.sql(self._setting({"delta.columnMapping.mode": "name"}))
         return self._written(writer, receipt, label)
 
-    def _set(self, properties: Mapping[str, str]) -> None:
-        """Table properties."""
+    def _setting(self, properties: Mapping[str, str]) -> str:
+        """The statement that sets table properties; '' without any. Raises what Spark says of names that are its own."""
+        if not properties:
+            return ""
         said = ", ".join(f"{literal(name)} = {literal(str(value))}" for name, value in properties.items())
-        if said:
-            self.session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({said})")
+        statement = f"ALTER TABLE {self.name} SET TBLPROPERTIES ({said})"
+        self.session._jsparkSession.sessionState().sqlParser().parsePlan(statement)
+        return statement
 
     def _written(self, writer: DataFrameWriter, receipt: Receipt, label: str) -> Receipt:
         """Write, unless another run did meanwhile."""

@@ -301,9 +301,9 @@ def is_query(text: str) -> bool:
     """Whether a text is one statement, and one that only reads: it can be analysed without being run."""
     statement = Statement(text)
     first = next((i for i in range(len(statement.tokens)) if statement.word(i) != "("), 0)
-    if statement.word(first) == "WITH" and (withs := [w for w in statement.withs() if w.head[0] == statement.tokens[first].start]):
-        end = withs[0].definitions[-1].span[1]
-        first = next((i for i, t in enumerate(statement.tokens) if t.start >= end and t.text != "("), 0)
+    ends = {w.head[0]: w.definitions[-1].span[1] for w in statement.withs()}
+    while statement.word(first) == "WITH" and (end := ends.get(statement.tokens[first].start)) is not None:
+        first = next((i for i, t in enumerate(statement.tokens) if t.start >= end and t.text != "("), len(statement.tokens))
     writes = (i for i in range(len(statement.tokens)) if statement.word(i) == "INSERT" and statement.around[i] is None)
     several = any(statement.word(i + 1) in ("INTO", "OVERWRITE") for i in writes)  # FROM t INSERT INTO ..
     return statement.word(first) in QUERIES and not several and len(spoken(text)) == 1

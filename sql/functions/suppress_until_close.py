@@ -36,7 +36,7 @@ once.
 - **Two final rows of a window**: say what makes the changes has a `grace` of ten minutes, and this call one of two. A change that comes
   five minutes after its window's end finds the final row gone, and comes out at once: nothing is late here (S7). So give this call a
   `grace` that is as large, or larger. Then a window has one final row. Where the input has the `window_close` of what made the changes,
-  a smaller `grace` is refused, and so is a `gap` that is missing or shorter.
+  a smaller `grace` is refused, and so is an end of sessions whose `gap` and `grace` together are shorter.
 - **Deletions** are rows that `deleted` marks; without it, those whose `change_type`, or Delta's `_change_type`, is `'delete'`. If the
   newest change is a deletion, it is dropped when its time comes, as `tombstone`. Rows of Delta's `update_preimage` are no changes, and
   are left out first (C10).

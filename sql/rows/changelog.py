@@ -68,7 +68,7 @@ def refuse_made_anew(call: Bound, role: str, name: str) -> None:
     """Keys and groups are columns of the changes, so they cannot have the name of one that is made anew (C9, C10)."""
     if role in SHOWN and call.names.among(name, MADE_ANEW):
         fix = f"Rename it in the TABLE argument: TABLE(SELECT *, {quoted(name)} AS name FROM ..)."
-        raise call.refuse(role, f"a change has a column `{name}` of its own", fix)
+        raise call.refuse(role, f"`{name}` is a column that tells of a change, which is made anew or left out", fix)
 
 
 def typed(frame: Frame) -> list[tuple[str, T.DataType]]:

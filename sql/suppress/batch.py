@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
+ENDS = ("window_end", "session_end")  # of windows and of sessions, as functions call them
 EMITTED = ("emit_time", "emit_reason")  # the columns that rows leave with
 VERSIONED = "streamtime.versioned"  # in the metadata of a column: the input is a versioned table
 REASONS = ("null_time", "replaced", "tombstone", "held")
@@ -126,8 +127,8 @@ def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
             fix = "Add window_end => 'window_end' and the grace of the window function (for sessions also its gap)."
             raise call.refuse("`window_end`", f"is missing, and the input has no column `{CLOSE}`: when a window closes is not known", fix)
         return quoted(given.name), 0
-    after = (of_time_windows(grace) if gap is None else of_sessions(gap, grace)).after
-    if given is not None and call["until"] == "close":
+    after, end = (of_time_windows(grace) if gap is None else of_sessions(gap, grace)).after, plain(call["window_end"])
+    if given is not None and call["until"] == "close" and not (end is not None and call.names.same(end, CLOSE)):
         _refuse_earlier(call, given, grace, after)
     return call["window_end"], after
 
@@ -141,7 +142,8 @@ def _refuse_earlier(call: Bound, given: T.StructField, grace: int, after: int) -
     if grace < made:
         problem = f"{grace / 1e6:g} s is less than the {made / 1e6:g} s that made {name}: a window could change after it came out (S7)"
         raise call.refuse("`grace`", problem, fix)
-    if type(closes) is not int or after >= closes or plain(call["window_end"]) is None:
+    end = plain(call["window_end"])
+    if type(closes) is not int or after >= closes or not call.names.among(end, ENDS):
         return
     if closes > made + 1:
         came = "is missing" if call["gap"] is None else f"{call['gap'] / 1e6:g} s is too short"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -59,12 +60,18 @@ class Change:
 
 def replaced(session: Any, name: str, rows: Sequence[Any]) -> int | None:
     """The first commit of these that can be read after the last one that gave the table columns which older rows do not have in that type;
-    None where there is none. Delta reads changes with the columns of now, and refuses those of before it."""
+    None where there is none. Delta reads changes with the columns of now, and refuses those of before it.
+
+    What Delta says no more of, as of commits older than its files are kept for sure, it is asked for when the feed is read.
+    """
     anew = [r.version for r in rows[1:] if r.operation.startswith(ANEW) or (r.given or {}).get("canOverwriteSchema") == "true"]
-    if not anew or _goes_on(_columns(session, name, anew[0] - 1), session.table(name).schema):
+    oldest = _columns(session, name, anew[0] - 1) if anew else None
+    if not anew or (oldest is not None and _goes_on(oldest, session.table(name).schema)):
         return None
     for version in reversed(anew):
         before, after = (_columns(session, name, v) for v in (version - 1, version))
+        if before is None or after is None:
+            return None
         if not _goes_on(before, after):
             kinds = {f.name.lower(): f.dataType.simpleString() for f in before.fields}
             readable = all(kinds.get(f.name.lower()) in (None, f.dataType.simpleString()) for f in after.fields)
@@ -72,8 +79,11 @@ def replaced(session: Any, name: str, rows: Sequence[Any]) -> int | None:
     return None
 
 
-def _columns(session: Any, name: str, version: int) -> T.StructType:
-    columns: T.StructType = session.read.option("versionAsOf", version).table(name).schema
+def _columns(session: Any, name: str, version: int) -> T.StructType | None:
+    try:
+        columns: T.StructType = session.read.option("versionAsOf", version).table(name).schema
+    except PySparkException:
+        return None
     return columns
 
 

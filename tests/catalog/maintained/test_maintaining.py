@@ -206,15 +206,20 @@ def test_variables_are_refused_and_properties_of_any_name_are_kept(spark: SparkS
     spark.sql(f"CREATE TABLE {schema}.t (k INT, v INT) {cases.FEED}")
     with pytest.raises(CallError, match=re.escape("maintain, `sql`: the query has ${region}, which may be another text next time")):
         streamtime.maintain(spark, f"{schema}.m", f"SELECT k FROM {schema}.t WHERE v = '${{region}}'")
-    properties = {"streamtime.key": "k", "delta.enableChangeDataFeed": "true"}
-    streamtime.maintain(spark, f"{schema}.m", f"SELECT k, count(*) AS n FROM {schema}.t GROUP BY k", properties=properties)
+    spark.sql(f"INSERT INTO {schema}.t VALUES (2, 1)")
+    text = f"SELECT k, count(*) AS n FROM {schema}.t GROUP BY k"
+    with pytest.raises(PySparkException, match="owner is a reserved table property"):
+        streamtime.maintain(spark, f"{schema}.m", text, properties={"owner": "shop"})
+    assert not spark.catalog.tableExists(f"{schema}.m")
+    properties = {"streamtime.key": "k", "delta.deletedFileRetentionDuration": "interval 30 days"}
+    assert streamtime.maintain(spark, f"{schema}.m", text, properties=properties).inserted == 1
     found = dict(map(tuple, spark.sql(f"SHOW TBLPROPERTIES {schema}.m").collect()))
     assert {name: found.get(name) for name in properties} == properties
     text = f"SELECT k, count(*) FROM {schema}.t GROUP BY k"
     assert streamtime.maintain(spark, f"{schema}.m", text).way == "full"
     spark.sql(f"INSERT INTO {schema}.t VALUES (1, 1)")
     assert streamtime.maintain(spark, f"{schema}.m", text, policy="incremental").way == "incremental"
-    assert [tuple(row) for row in spark.table(f"{schema}.m").collect()] == [(1, 1)]
+    assert sorted(tuple(row) for row in spark.table(f"{schema}.m").collect()) == [(1, 1), (2, 1)]
 
 
 @pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")

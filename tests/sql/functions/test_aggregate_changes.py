@@ -375,11 +375,11 @@ def test_keys_and_groups_that_changes_could_not_show_are_refused(spark: SparkSes
     rows = "TABLE(SELECT 1 AS k, 2 AS n, TIMESTAMP '2024-01-01' AS ts, 'x' AS Change_Type, 3 AS _commit_version)"
     calls = {
         f"AGGREGATE_CHANGES({rows} PARTITION BY k ORDER BY n, time => 'ts', group_by => ARRAY('_commit_version'), aggregates => 'count(*) AS c')":
-        "`group_by`: a change has a column `_commit_version` of its own. Rename it in the TABLE argument: TABLE(SELECT *, `_commit_version` AS name FROM ..)",
+        "`group_by`: `_commit_version` is a column that tells of a change, which is made anew or left out. Rename it in the TABLE argument: TABLE(SELECT *, `_commit_version` AS name FROM ..)",
         f"FILTER_CHANGES({rows} PARTITION BY (k, change_type) ORDER BY n, time => 'ts', condition => 'n > 0')":
-        "PARTITION BY: a change has a column `Change_Type` of its own",
+        "PARTITION BY: `Change_Type` is a column that tells of a change",
         f"JOIN_CHANGES({rows} PARTITION BY change_type ORDER BY n, {rows} PARTITION BY change_type ORDER BY n, time => 'ts')":
-        "PARTITION BY of the left side: a change has a column `Change_Type` of its own",
+        "PARTITION BY of the left side: `Change_Type` is a column that tells of a change",
     }  # fmt: skip
     for call, said in calls.items():
         with pytest.raises(AnalysisException, match=re.escape(said)):

@@ -479,6 +479,13 @@ def test_a_close_before_that_of_the_function_that_made_it_is_refused(
     larger = call.removesuffix(f"10 MINUTES{given})") + "41 MINUTES)"
     assert "emit_time" in spark.sql(larger).columns
     assert "emit_time" in spark.sql(call.replace(f"'{end}'", f"'{end} + INTERVAL 31 MINUTES'")).columns
+    for other in ("window_close", "closes"):  # which say it themselves
+        of = call.replace(f"'{end}', grace => INTERVAL 10 MINUTES{given}", f"'{other}', grace => INTERVAL 10 MINUTES")
+        assert (
+            "emit_time"
+            in spark.sql(of.replace("SELECT * FROM " + rows, f"SELECT *, {end} + INTERVAL 40 MINUTES AS closes FROM {rows}")).columns
+        )
+    assert "emit_time" in spark.sql(call.replace(f"'{end}', grace => INTERVAL 10 MINUTES{given}", "'window_close'")).columns
 
 
 @pytest.mark.parametrize("grace", [2**53 + 1, 9_100_000_000_000_000_001, UNLIMITED])

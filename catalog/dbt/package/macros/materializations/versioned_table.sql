@@ -35,8 +35,8 @@
       ) as {{ streamtime.last_of_each(rows, keys, time) }}
     {%- endcall -%}
   {%- else -%}
-    {%- do streamtime.add_columns(this, rows) -%}
     {%- do streamtime.declare_again(this, keys, time, settings) -%}
+    {%- do streamtime.add_columns(this, rows) -%}
     {%- if grace -%}
       {%- call statement('late', fetch_result=true) -%}
         select count(*) from {{ rows }} as s left anti join {{ this }} as t
