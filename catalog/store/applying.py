@@ -253,7 +253,7 @@ class _Applier:
         marks = {c for c in MADE_ANEW if c in kinds and (c not in CHANGE or set(CHANGE) <= kinds.keys())}  # one alone is a column of theirs
         if condition is None:
             kind = next((c for c in ("change_type", "_change_type") if isinstance(kinds.get(c), T.StringType)), None)
-            self.df = self.df.withColumn(GONE, F.col(kind) == "delete" if kind else F.lit(False))
+            self.df = self.df.withColumn(GONE, F.col(quoted(kind)) == "delete" if kind else F.lit(False))
             return marks | ({kind} if kind else set())
         try:
             with unlogged():
