@@ -11,7 +11,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
@@ -20,15 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import functions as F
+from pyspark.errors import AnalysisException
 
 from streamtime.shelf import SPECS
-from streamtime.sql.call.errors import MOST, CallError, gist, unlogged
+from streamtime.sql.call.errors import MOST, CallError, gist
 from streamtime.sql.call.kinds import MICROSECOND
 from streamtime.sql.call.names import parts
 from streamtime.sql.call.values import Sort
-from streamtime.sql.rows.columns import orderable
+from streamtime.sql.rows.columns import orderable, resolves
 from streamtime.sql.syntax.text import in_words, quoted
 from streamtime.statements import constants
 from streamtime.statements.calls import Call, Statement
@@ -137,8 +136,7 @@ def _of(spark: SparkSession, statement: Statement, call: Call, given: Mapping[st
 def _column(made: DataFrame, text: str) -> str | None:
     """What the result has of an expression over the input: the same, or the column that it names or is called; None if it has neither."""
     for candidate in (text, quoted(text), quoted((parts(text) or [text])[-1])):
-        with suppress(PySparkException), unlogged():
-            made.select(F.expr(candidate)).schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
+        if resolves(made, candidate):
             return candidate
     return None
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
@@ -15,11 +14,12 @@ from streamtime.pictures.meanings import DROPPED, Drawing, DrawnRow, Version
 from streamtime.pictures.seeing import HIDDEN, USUAL, Limits, OutputColumns, collected, of_frame, zone_of_session
 from streamtime.shelf import SPECS
 from streamtime.sql.as_of.sides import sides
-from streamtime.sql.call.errors import CallError, listed, unlogged
+from streamtime.sql.call.errors import CallError, listed
 from streamtime.sql.call.kinds import Choice, Duration
 from streamtime.sql.call.names import plain
 from streamtime.sql.call.values import Expression, Value
 from streamtime.sql.rows.changelog import deletions
+from streamtime.sql.rows.columns import resolves
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import in_words, quoted
 from streamtime.statements.calls import Call, Malformed, Statement, spoken
@@ -192,7 +192,7 @@ def _with_hidden(call: Bound) -> list[Table]:
         if call.spec.option("deleted") is not None:
             columns = [(f.name, f.dataType) for f in table.df.schema.fields]
             deleted = deletions(call, f"({call['deleted']})" if call["deleted"] else None, columns)
-            if deleted and _resolves(table.df, deleted):  # of two sides, perhaps only one has such a column
+            if deleted and resolves(table.df, deleted):  # of two sides, perhaps only one has such a column
                 hidden[f"{HIDDEN}{n}_deleted"] = F.expr(deleted)
         tables.append(_added(table, hidden))
     return tables
@@ -205,15 +205,6 @@ def _hidden(n: int, keys: Sequence[Expression], time: Expression) -> dict[str, C
 
 def _added(table: Table, columns: dict[str, Column]) -> Table:
     return replace(table, df=table.df.select("*", *[c.alias(name) for name, c in columns.items()]))
-
-
-def _resolves(df: DataFrame, text: str) -> bool:
-    try:
-        with unlogged():
-            df.select(F.expr(text).alias("found")).schema  # noqa: B018 - over Spark Connect, what is wrong shows only when this is asked
-    except AnalysisException:
-        return False
-    return True
 
 
 def _valid(row: DrawnRow, versions: Sequence[Version]) -> int | None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.call.errors import CallError, NoHistory, listed, of_other_type, unlogged
+from streamtime.sql.call.errors import CallError, NoHistory, listed, of_other_type
 from streamtime.sql.call.names import parts, pieces, plain
 from streamtime.sql.call.values import Expression, Sort
-from streamtime.sql.rows.columns import TIMES
+from streamtime.sql.rows.columns import TIMES, resolved
 from streamtime.sql.syntax.text import literal, quoted
 from streamtime.sql.syntax.tokens import Source
 from streamtime.sql.tables.commits import ADDED, history
@@ -57,7 +55,7 @@ def past(call: Bound, keys: list[KeyPair], others: list[Conjunct], at: Expressio
     if reads_with(call.tables[1].source, call["history"]):
         fix = "Write ASOF JOIN .. MATCH_CONDITION, or name the table with its schema."
         raise call.refuse("`history`", f"{call['history']} is a query of WITH here, not a table", fix)
-    kind = kind_of(call.tables[0].df, at.text) if unit == VERSION else None
+    kind = resolved(call.tables[0].df, at.text) if unit == VERSION else None
     if kind is not None and not isinstance(kind, T.IntegralType):
         problem = of_other_type("the number of a commit", kind.simpleString(), at.text)
         raise call.refuse("VERSION AS OF", problem, "Use TIMESTAMP AS OF with a time; CAST another number AS BIGINT.")
@@ -95,15 +93,6 @@ def past(call: Bound, keys: list[KeyPair], others: list[Conjunct], at: Expressio
     numbers = [f"timestamp_micros(CAST({text} AS BIGINT))" for text in (at.text, "from_version", "to_version")]  # in their order
     left, right = (Sort(Expression.parse(n)) for n in numbers[:2])
     return Past(rows, (left, right), keys, others, until=numbers[2], begins=versions.first)
-
-
-def kind_of(frame: DataFrame, text: str) -> T.DataType | None:
-    """The type of an expression; None where it does not resolve."""
-    try:
-        with unlogged():  # over Spark Connect, what is wrong shows only when the schema is asked
-            return frame.select(F.expr(text).alias("found")).schema[0].dataType
-    except AnalysisException:
-        return None
 
 
 def declaring(call: Bound, keys: Sequence[str]) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.as_of.history import column, declaring, kind_of, past, table_columns, tombstones
+from streamtime.sql.as_of.history import column, declaring, past, table_columns, tombstones
 from streamtime.sql.as_of.keys import KeyPair
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.names import parts, pieces, plain
 from streamtime.sql.call.spec import Bound
 from streamtime.sql.call.values import Expression, Sort, Table
-from streamtime.sql.rows.columns import alike, named_like
+from streamtime.sql.rows.columns import alike, named_like, resolves
 from streamtime.sql.rows.frame import PREFIX, Ref, different_types, prepare
 from streamtime.sql.syntax.conditions import Conjunct, comparison, split
 from streamtime.sql.syntax.expressions import has_columns
@@ -92,9 +92,9 @@ def _filtered(call: Bound, frames: tuple[DataFrame, DataFrame], others: list[Con
     """With `match`, as in Spark's ASOF JOIN, a condition on the right side says which rows can be picked; what is left is on the left."""
     right, rest = frames[1], []
     for conjunct in others:
-        if _resolves(frames[0], conjunct.text):
+        if resolves(frames[0], conjunct.text):
             rest.append(conjunct)
-        elif _resolves(frames[1], conjunct.text):
+        elif resolves(frames[1], conjunct.text):
             right = right.where(F.expr(conjunct.text))
         else:
             problem = (
@@ -158,7 +158,7 @@ def _of_table(call: Bound, both: Sides, source: Source, start: int, end: int) ->
     for side, frame in enumerate((both.left, both.right)):
         rows, among = call.tables[side].df, call.names.among(last, frame.originals)
         has_fields = any(call.names.same(f.name, first) and not isinstance(f.dataType, T.AtomicType) for f in rows.schema)
-        if len(among) == 1 and not has_fields and _resolves(rows, source.slice(start, end)):
+        if len(among) == 1 and not has_fields and resolves(rows, source.slice(start, end)):
             places.append((side, among[0]))
     return places[0] if len(places) == 1 else None
 
@@ -236,13 +236,13 @@ def _is_key(call: Bound, right: DataFrame, turned: Conjunct) -> bool:
 def _is_constant(call: Bound, text: str) -> bool:
     """Whether it has no columns: neither by its tokens nor where there are none, as a session's variable."""
     source = Source(text)
-    return not has_columns(source, 0, len(source.tokens)) or _resolves(call.session.range(1).select(), text)
+    return not has_columns(source, 0, len(source.tokens)) or resolves(call.session.range(1).select(), text)
 
 
 def _refuse_unknown(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: list[Conjunct]) -> None:
     """For the first name in a comparison that neither side has."""
     for text in (t.strip() for c in conjuncts for t in (c.left, c.right)):
-        if parts(text) and not any(_resolves(f, text) for f in frames):
+        if parts(text) and not any(resolves(f, text) for f in frames):
             known = list(dict.fromkeys(c for f in frames for c in f.columns))
             fix = did_you_mean(parts(text)[-1], known) or f"The sides have {listed(known)}."
             raise call.refuse("`on`", f"no column `{text}` on either side", fix)
@@ -270,9 +270,9 @@ def _turned(call: Bound, frames: tuple[DataFrame, DataFrame], compared: Conjunct
     for text in (compared.left, compared.right):
         if all(call.names.among(plain(text), f.columns) for f in frames):
             raise call.refuse(argument, f"column `{text.strip()}` is ambiguous: both sides have it", "Write the table before it: l.k.")
-    if _resolves(frames[0], compared.left) and _resolves(frames[1], compared.right):
+    if resolves(frames[0], compared.left) and resolves(frames[1], compared.right):
         return compared
-    if _resolves(frames[0], compared.right) and _resolves(frames[1], compared.left):
+    if resolves(frames[0], compared.right) and resolves(frames[1], compared.left):
         return compared.mirrored
     return None
 
@@ -283,10 +283,6 @@ def _plain(call: Bound, frame: DataFrame, text: str) -> Expression:
     qualified = len(named) > 1 and not any(call.names.among(n, frame.columns) for n in named[:-1])
     known = qualified and len(call.names.among(named[-1], frame.columns)) == 1
     return Expression.parse(pieces(text)[-1] if known else text)
-
-
-def _resolves(frame: DataFrame, text: str) -> bool:
-    return kind_of(frame, text) is not None
 
 
 def _check_types(call: Bound, both: Sides) -> None:

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.as_of.sides import clock_keys
-from streamtime.sql.call.errors import CallError, unlogged
+from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import (
     ALIVE,
@@ -31,7 +30,7 @@ from streamtime.sql.changes.given import (
 )
 from streamtime.sql.changes.runs import Runs, in_runs, last_before
 from streamtime.sql.rows.changelog import MADE_ANEW
-from streamtime.sql.rows.columns import expression, has_collation, named, orderable, tie_value
+from streamtime.sql.rows.columns import expression, has_collation, named, orderable, resolves, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, different_types, prepare
 from streamtime.sql.syntax.text import quoted
 
@@ -140,7 +139,7 @@ def applied(df: DataFrame, both: tuple[Side, Side], before: WindowSpec, accepted
 def prepared(call: Bound, place: int, **more: tuple[Expression, ...]) -> Frame:
     """One side, prepared."""
     alone = replace(call, tables=(call.tables[place],))
-    marks = more | ({"deleted": (Expression.parse(call["deleted"]),)} if call["deleted"] and resolves(call, place) else {})
+    marks = more | ({"deleted": (Expression.parse(call["deleted"]),)} if call["deleted"] and has_deleted(call, place) else {})
     with _told_of(place):
         frame = prepare(alone, **marks)
         refuse_computed(alone, frame, [("PARTITION BY", k) for k in frame.keys] + [("ORDER BY", r) for r in of_order(frame.order)])
@@ -167,14 +166,9 @@ def side_of(call: Bound, place: int, frame: Frame, clocks: tuple[int, ...]) -> S
     return Side(frame, tuple(pair for pair in own if not call.names.among(pair[1], MADE_ANEW)), versioned)
 
 
-def resolves(call: Bound, place: int) -> bool:
+def has_deleted(call: Bound, place: int) -> bool:
     """Whether a side has the columns that `deleted` names."""
-    try:
-        with unlogged():
-            call.tables[place].df.select(Expression.parse(call["deleted"]).column().alias(ALIVE)).schema  # noqa: B018 - over Spark Connect, errors show only when asked
-    except AnalysisException:
-        return False
-    return True
+    return resolves(call.tables[place].df, Expression.parse(call["deleted"]).text)
 
 
 def comparable(one: T.DataType, other: T.DataType) -> bool:

@@ -127,7 +127,7 @@ from streamtime.sql.changes.foreign_stream import by_foreign_key
 from streamtime.sql.changes.foreign_stream_told import reported
 from streamtime.sql.changes.foreign_told import told
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, REASONS
-from streamtime.sql.changes.join import APPLIED, NEWEST, SIDES, Joined, changes, resolves
+from streamtime.sql.changes.join import APPLIED, NEWEST, SIDES, Joined, changes, has_deleted
 from streamtime.sql.changes.join import TIME as OF_CHANGE
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
 from streamtime.sql.changes.stream import HAD, HAS, OTHER, SIDE_NAME, over_streams
@@ -186,7 +186,7 @@ def check(call: Bound) -> None:
 def plan(call: Bound) -> DataFrame:
     """JOIN_CHANGES as a DataFrame."""
     streaming = over_streams(call)
-    if call["deleted"] and not any(resolves(call, place) for place in (0, 1)):
+    if call["deleted"] and not any(has_deleted(call, place) for place in (0, 1)):
         raise call.refuse("`deleted`", f"Spark cannot resolve `{call['deleted']}` over any side", "Name a column that a side has.")
     if streaming:
         return _by_foreign_key_on_streams(call) if call["on"] else on_streams(call, partial(_explained_on_streams, call))

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import SparkContext
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.call.errors import unlogged
 from streamtime.sql.rows.typed import as_text, collated
 from streamtime.sql.syntax.text import minus, quoted
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from streamtime.sql.call.spec import Bound
 
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
@@ -146,6 +150,20 @@ def hash_of_all(schema: T.StructType, of: str = "") -> str:
     """SQL text for a number that rows differ in: a hash of all columns that have one, or of these fields of a struct."""
     names = [(f"{of}.{quoted(f.name)}", f.dataType) if of else (quoted(f.name), f.dataType) for f in schema]
     return f"hash({', '.join(name if direct(kind) else f'isnull({name})' for name, kind in names)})"  # a MAP has no hash
+
+
+def resolved(df: DataFrame, text: str) -> T.DataType | None:
+    """The type of an expression over these rows; None where it does not resolve."""
+    try:
+        with unlogged():  # over Spark Connect, what is wrong shows only when the schema is asked
+            return df.select(F.expr(text).alias("found")).schema[0].dataType
+    except AnalysisException:
+        return None
+
+
+def resolves(df: DataFrame, text: str) -> bool:
+    """Whether an expression has a meaning over these rows."""
+    return resolved(df, text) is not None
 
 
 def alike(one: T.DataType, other: T.DataType) -> bool:
