@@ -524,7 +524,7 @@ MUTATIONS = [
     ),
     Mutation(
         "maintain: a CHAR is one of its length", "catalog/maintained/nodes.py",
-        'written.startswith("char(")', 'written.startswith("no type")', JOINS,
+        "char_type(f) or f.dataType", "f.dataType", JOINS,
     ),
     Mutation(
         "maintain: what changes on the null side of an outer join is not followed row by row", "catalog/maintained/additive.py",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import types as T
 
+from streamtime.sql.rows.typed import char_type
 from streamtime.sql.syntax.tokens import Span, blank
 
 COMPARABLE = {  # types, as Spark writes them, of which a unit can be made
@@ -155,11 +156,7 @@ def comparable(kind: str) -> bool:
 
 def kinds_of(schema: T.StructType) -> dict[str, str]:
     """The types of columns, by their names in lower case. A CHAR is one of its length: Spark makes two of other lengths equal by blanks."""
-    kinds = {}
-    for f in schema.fields:
-        written = str((f.metadata or {}).get("__CHAR_VARCHAR_TYPE_STRING", ""))
-        kinds[f.name.lower()] = written if written.startswith("char(") else f.dataType.simpleString()
-    return kinds
+    return {f.name.lower(): char_type(f) or f.dataType.simpleString() for f in schema.fields}
 
 
 def leaves_of(node: Node) -> list[Leaf]:

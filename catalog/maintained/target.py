@@ -125,7 +125,8 @@ class Target:
             more = self._setting({name: value for name, value in properties.items() if name not in said})  # the writer leaves them out
             writer.options(**PROPERTIES | mapped | said, userMetadata=label).saveAsTable(self.name)
             done = receipt.wrote(_counts(self.commits(1)[0]))
-            self.session.sql(more) if more else None
+            if more:
+                self.session.sql(more)
             return done
         if needs_mapping(rows.schema) and not needs_mapping(self.session.table(self.name).schema):
             self.session.sql(self._setting({"delta.columnMapping.mode": "name"}))

@@ -26,7 +26,7 @@ from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed, un
 from streamtime.sql.call.kinds import MICROSECOND
 from streamtime.sql.call.values import Sort
 from streamtime.sql.rows.columns import direct, less, named, orderable
-from streamtime.sql.rows.typed import ddl, microseconds, needs_mapping
+from streamtime.sql.rows.typed import char_type, ddl, microseconds, needs_mapping
 from streamtime.sql.syntax.text import in_words, literal, quoted
 from streamtime.sql.syntax.tokens import Source
 from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read
@@ -38,7 +38,6 @@ from streamtime.udfs.versions import expired, gone, moved, refused
 
 NAME = "VersionedTable"
 DELETED = "_deleted"
-PADDED = "__CHAR_VARCHAR_TYPE_STRING"  # of a column's metadata: what Spark reads as STRING, and pads when it is written
 QUERY = "sql.streaming.queryId"
 NO_DELTA = (
     "Use streamtime.session(), or start your own session with spark.jars.packages = io.delta:delta-spark_{}_2.13:{}, "
@@ -68,7 +67,7 @@ class VersionedTable:
             asked(self.table, NAME, lambda: DeltaTable.forName(spark, self.table))
         self._layout = Layout(declaration, spark.table(self.table).schema, declaration.mark)
         for name in self._layout.declaration.key:
-            if (kind := self._layout.schema[name].metadata.get(PADDED, "")).startswith("char"):
+            if kind := char_type(self._layout.schema[name]):
                 problem = f"`{name}` is {kind.upper()}, whose values are stored with blanks, so no put would find them"
                 raise CallError(NAME, "`key`", problem, "Make it STRING, or VARCHAR.")
         self._writer = writer(spark, self.table)

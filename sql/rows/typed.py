@@ -38,6 +38,12 @@ def type_text(kind: T.DataType) -> str:
 UNMAPPED = re.compile(r"[ ,;{}()\n\t=]")
 
 
+def char_type(field: T.StructField) -> str | None:
+    """CHAR with its length, which Spark shows as STRING, and pads with blanks where it is written and compared."""
+    written = str((field.metadata or {}).get("__CHAR_VARCHAR_TYPE_STRING", ""))
+    return written if written.startswith("char(") else None
+
+
 def needs_mapping(schema: T.StructType) -> bool:
     """Whether Delta's files cannot have the names of these columns, so that a table needs `delta.columnMapping.mode`."""
     return UNMAPPED.search("".join(field_names(schema))) is not None

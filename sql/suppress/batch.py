@@ -129,11 +129,11 @@ def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
         return quoted(given.name), 0
     after, end = (of_time_windows(grace) if gap is None else of_sessions(gap, grace)).after, plain(call["window_end"])
     if given is not None and call["until"] == "close" and not (end is not None and call.names.same(end, CLOSE)):
-        _refuse_earlier(call, given, grace, after)
+        _refuse_earlier(call, given, grace, after, end)
     return call["window_end"], after
 
 
-def _refuse_earlier(call: Bound, given: T.StructField, grace: int, after: int) -> None:
+def _refuse_earlier(call: Bound, given: T.StructField, grace: int, after: int, end: str | None) -> None:
     """Where the function that made the windows lets them change for longer (rule S7)."""
     made, closes = (given.metadata.get(key) for key in (GRACE_KEY, AFTER_KEY))
     if type(made) is not int:  # anybody can write into the metadata of a column
@@ -142,7 +142,6 @@ def _refuse_earlier(call: Bound, given: T.StructField, grace: int, after: int) -
     if grace < made:
         problem = f"{grace / 1e6:g} s is less than the {made / 1e6:g} s that made {name}: a window could change after it came out (S7)"
         raise call.refuse("`grace`", problem, fix)
-    end = plain(call["window_end"])
     if type(closes) is not int or after >= closes or not call.names.among(end, ENDS):
         return
     if closes > made + 1:
