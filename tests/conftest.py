@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--plain-bundle", metavar="FOLDER", help="keep that plain SQL, its tables and what the calls give there")
 
 
-LARGE = {60: 6, 5: 3}  # of more cases than so many, so manyeth ones are short
+LARGE = {20: 6, 5: 3}  # of more cases than so many, so manyeth ones are short
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

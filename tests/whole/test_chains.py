@@ -53,7 +53,12 @@ def view(spark: SparkSession, rows: list[tuple[str, datetime.datetime, int, int]
 
 
 @pytest.mark.parametrize(
-    "final", [HELD.format(UPDATES.format("{}", "")), UPDATES.format("{}", ", emit => 'final'")], ids=["two calls", "one call"]
+    "final",
+    [
+        pytest.param(HELD.format(UPDATES.format("{}", "")), marks=pytest.mark.long("the same in one call")),
+        UPDATES.format("{}", ", emit => 'final'"),
+    ],
+    ids=["two calls", "one call"],
 )
 def test_final_rows_of_windows_are_those_of_group_by_in_batch_and_as_a_stream(spark: SparkSession, source: Source, final: str) -> None:
     rows = events(1)

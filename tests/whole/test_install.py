@@ -113,6 +113,7 @@ def named(path: Path, text: str) -> bool:
     )
 
 
+@pytest.mark.long("tests/whole/test_cluster.py")
 def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
     script = TESTS / "support" / "bare_workers.py"
     said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout.splitlines()
@@ -185,6 +186,7 @@ def test_a_new_java_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert java.check() == 21
 
 
+@pytest.mark.long("tests/whole/test_cluster.py")
 def test_a_session_of_ones_own_runs_workers_with_this_python_and_is_told_what_it_lacks(tmp_path: Path) -> None:
     """The first `python3` on the PATH has no packages, as that of the system; Delta Lake is not there."""
     (tmp_path / "bin").mkdir()

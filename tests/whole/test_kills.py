@@ -81,6 +81,7 @@ def moment(micros: int | None) -> datetime.datetime | None:
     return None if micros is None else datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)
 
 
+@pytest.mark.long("tests/sql/stream/test_streaming.py::test_deduplicate_over_a_stream_cut_and_restarted_at_random")
 def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spark: SparkSession, killed: tuple[Files, Path]) -> None:
     files, folder = killed
     batches = micro_batches(folder / "deduplicate" / "checkpoint" / "offsets", files)
@@ -91,6 +92,7 @@ def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spa
     assert found == Counter((j.row["id"], j.reason, moment(j.kept_time)) for j in expected)
 
 
+@pytest.mark.long("tests/sql/stream/test_suppress_stream.py")
 def test_a_suppressed_stream_that_is_killed_gives_exactly_one_final_row_for_each_window_that_closed(
     spark: SparkSession, killed: tuple[Files, Path]
 ) -> None:
@@ -110,6 +112,7 @@ def test_a_suppressed_stream_that_is_killed_gives_exactly_one_final_row_for_each
     assert Counter((k, m) for k, m, _, _ in found) == Counter((k, moment(m)) for k, m in closed)  # one for each, none missing
 
 
+@pytest.mark.long("tests/sql/stream/test_changes_streams.py")
 def test_joins_of_two_streams_that_are_killed_are_those_of_batch(spark: SparkSession, killed: tuple[Files, Path]) -> None:
     """Both sides are sources of their own, and after a kill one may be a file ahead of the other."""
     _, folder = killed

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import json, resource, sys, threading, time
 from pathlib import Path
@@ -33,6 +35,7 @@ print(json.dumps({"rows": count, "worker_mb": peak[0] / 1024}))
 """
 
 
+@pytest.mark.long("tests/udfs/updates/test_updates.py")
 def test_a_hot_key_of_ten_million_rows_in_bounded_memory() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pyspark
+import pytest
 from support import ROOT
 from support.documents import blocks
 from support.served import serving
@@ -21,6 +22,7 @@ PROGRAMS = {"streamtime": [sys.executable, "-m", "streamtime"], "python": [sys.e
 BATCH = "SELECT order_id, ts FROM DEDUPLICATE(TABLE(raw_orders) PARTITION BY order_id ORDER BY ts, within => INTERVAL 1 DAY)"
 
 
+@pytest.mark.long("tests/sql/stream/test_streaming.py")
 def test_the_second_run_takes_new_rows_and_knows_the_duplicates_of_the_first(tmp_path: Path) -> None:
     if pyspark.__version__ < "4.1":
         assert importlib.util.find_spec("pyspark.pipelines") is None  # there are no pipelines before

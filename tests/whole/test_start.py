@@ -59,6 +59,7 @@ def block(section: str, language: str) -> str:
     return found[1]
 
 
+@pytest.mark.long("tests/whole/test_cluster.py")
 def test_spark_submit_takes_the_program_on_the_page_and_the_wheel_by_py_files(tmp_path: Path) -> None:
     """The pack is not installed for this driver: it comes as a wheel, as --py-files brings it; what the wheel needs is installed."""
     made = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)]

@@ -46,6 +46,7 @@ def test_each_way_is_green_twice_and_gives_the_same_rows(ways: dict[str, Said]) 
     assert all(ways["here"]["rows"].values())
 
 
+@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_the_page_shows_what_comes_out(ways: dict[str, Said]) -> None:
     pages = Counter(json.loads(row)["team"] for row in ways["here"]["rows"]["pages_by_team"])
     shown = re.findall(r"(?m)^\| (\w+) +\| +(\d+) \|$", (ROOT / "docs" / "dbt.md").read_text())
@@ -68,12 +69,14 @@ def test_a_project_of_plain_sql_has_no_calls_and_is_a_project_still(ways: dict[s
     assert "{{ this }}" not in later
 
 
+@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_what_grew_run_by_run_is_the_batch_answer(ways: dict[str, Said]) -> None:
     for way in ways.values():
         assert way["rows"]["pages_log"] == way["rows"]["pages"]
     assert ways["here"]["slices alone"] == len(ways["here"]["rows"]["pages"]) + 1  # which is what the trap gives
 
 
+@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_versions_grow_but_by_rows_within_the_grace_and_the_last_of_two_with_one_time_stays(ways: dict[str, Said]) -> None:
     versions = [json.loads(row) for row in ways["here"]["rows"]["on_call"]]
     teams = {origin: [v["team"] for v in versions if v["origin"] == origin] for origin in ("EWR", "JFK", "LGA")}
@@ -82,6 +85,7 @@ def test_versions_grow_but_by_rows_within_the_grace_and_the_last_of_two_with_one
         assert "on_call: 1 rows are new, but older than the grace of 10 days, and were not put" in ways[way]["log"], way
 
 
+@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_a_rota_has_late_changes_in_their_place_and_of_two_at_one_time_the_larger(ways: dict[str, Said]) -> None:
     shifts = [json.loads(row) for row in [*ways.values()][-1]["rows"]["rota"]]
     assert sorted((s["origin"], s["valid_from"][5:16], s["team"], s.get("valid_to", "")[5:16]) for s in shifts) == [
@@ -91,6 +95,7 @@ def test_a_rota_has_late_changes_in_their_place_and_of_two_at_one_time_the_large
     ]  # fmt: skip
 
 
+@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_changes_are_merged_whatever_their_order(ways: dict[str, Said]) -> None:
     found = ways["here"]["changes"]
     assert found["kept"][-2:] == ["op", "change_time"]  # one of the names of a changelog's columns alone is a column
@@ -107,6 +112,7 @@ def test_changes_are_merged_whatever_their_order(ways: dict[str, Said]) -> None:
     ]
 
 
+@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_changes_that_do_not_fit_their_table_are_refused_and_the_table_of_deletions_may_be_missing(ways: dict[str, Said]) -> None:
     again, one, two, halves = ways["here"]["changes"]["fits"]
     assert (again, one[0], two[1]) == (["success", "success"], "success", "success")
@@ -115,6 +121,7 @@ def test_changes_that_do_not_fit_their_table_are_refused_and_the_table_of_deleti
     assert all("the model has `batch` as double" in said and "which would cut fractions off" in said for said in halves)
 
 
+@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_a_seed_with_one_odd_time_is_refused_where_it_would_be_a_time_and_told_how_to_type_it(ways: dict[str, Said]) -> None:
     found = ways["here"]["changes"]
     assert sorted(found["odd"]) == ["odd_call", "odd_versions"]
@@ -128,6 +135,7 @@ def test_a_seed_with_one_odd_time_is_refused_where_it_would_be_a_time_and_told_h
     assert found["built"] == ["initials", "odd_times", "people_1", "people_2"]
 
 
+@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_a_maintained_model_follows_the_table_that_it_reads(ways: dict[str, Said]) -> None:
     found = ways["here"]["changes"]
     assert (found["initials"], found["ways"][:2]) == (["A 1", "C 1", "d 1"], ["full", "incremental"])
@@ -137,6 +145,7 @@ def test_a_maintained_model_follows_the_table_that_it_reads(ways: dict[str, Said
     assert then == ["3", "success", "full"]
 
 
+@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_the_project_that_the_page_writes_answers_what_it_says(ways: dict[str, Said]) -> None:
     found = ways["here"]["page"]
     first, after = "1 JFK 2026-01-01 10:00:00", ["3 LGA 2026-01-01 10:40:00", "5 LGA 2026-01-01 13:00:00"]
@@ -153,6 +162,7 @@ def test_the_project_that_the_page_writes_answers_what_it_says(ways: dict[str, S
     assert found["seed"] == ["timestamp"]
 
 
+@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_the_docs_know_what_a_call_reads(ways: dict[str, Said]) -> None:
     docs = ways["here"]["docs"]
     assert {"flights", "alerts", "pages", "pages_log", "hourly", "on_call", "shifts"} <= set(docs["tables"])
@@ -160,6 +170,7 @@ def test_the_docs_know_what_a_call_reads(ways: dict[str, Said]) -> None:
     assert docs["pager"] == ["model.flights.pages_by_team"]
 
 
+@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_each_file_of_the_project_is_part_of_what_was_built(ways: dict[str, Said]) -> None:
     project = ROOT / "examples" / "dbt_project"
     there = {

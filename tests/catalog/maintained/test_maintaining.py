@@ -374,6 +374,7 @@ def test_what_a_run_took_says_most_of_what_less_is_known_of() -> None:
     assert costs.learned({"size": 1e9}, ran(1, 3.0), 2000) == {"size": 1e9}  # of a run before costs were known
 
 
+@pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")
 def test_names_times_and_values_that_were_overlooked(spark: SparkSession, schema: str) -> None:
     """Found by a reader: columns by the names of ours, days beyond Python's years, values that only the rows left out have."""
     columns = "count BIGINT, came STRING, day DATE, v INT"
@@ -412,6 +413,7 @@ def test_names_times_and_values_that_were_overlooked(spark: SparkSession, schema
     assert done.shadow == 0, str(done)
 
 
+@pytest.mark.long("tests/catalog/maintained/test_joins.py")
 def test_expressions_that_do_not_say_where_a_row_is_made_of(spark: SparkSession, schema: str) -> None:
     """Names that only the whole text knows, types that cannot be told apart, names that Spark gives itself; and comments by others."""
     spark.sql(f"CREATE TABLE {schema}.a (k INT, ts TIMESTAMP, v INT) {cases.FEED}")
@@ -471,6 +473,9 @@ def test_the_receipt_says_in_how_many_rows_a_table_differs(spark: SparkSession, 
     assert streamtime.maintain(spark, f"{schema}.m", text, shadow=True).shadow == 2
 
 
+@pytest.mark.long(
+    "tests/catalog/maintained/test_maintaining.py::test_a_run_that_finds_nothing_leaves_nothing_out_of_what_another_did_meanwhile"
+)
 def test_of_two_runs_at_the_same_time_one_writes(spark: SparkSession, schema: str) -> None:
     spark.sql(f"CREATE TABLE {schema}.t (k INT, v INT) {cases.FEED}")
     spark.sql(f"INSERT INTO {schema}.t VALUES (1, 1), (2, 2)")
@@ -487,7 +492,13 @@ def test_of_two_runs_at_the_same_time_one_writes(spark: SparkSession, schema: st
         assert (quick.way != "repeated", late.way, late.shadow) == (True, "repeated", 0), name
 
 
-@pytest.mark.parametrize("change", ["ALTER TABLE {} SET TBLPROPERTIES ('x' = '1')", "UPDATE {} SET note = 'x' WHERE k = 1"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("ALTER TABLE {} SET TBLPROPERTIES ('x' = '1')", marks=pytest.mark.long("the same with rows")),
+        "UPDATE {} SET note = 'x' WHERE k = 1",
+    ],
+)
 def test_a_run_that_finds_nothing_leaves_nothing_out_of_what_another_did_meanwhile(spark: SparkSession, schema: str, change: str) -> None:
     """Its note counts as a run, so it is not written: what the other one added must not be added again."""
     source, target, text = f"{schema}.t", f"{schema}.m", f"SELECT k, count(*) AS n FROM {schema}.t GROUP BY k"
@@ -510,6 +521,7 @@ def test_a_run_that_finds_nothing_leaves_nothing_out_of_what_another_did_meanwhi
     assert "Somebody else" not in streamtime.maintain(spark, target, text).why
 
 
+@pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")
 def test_tables_that_change_seldom_are_read_as_they_were_and_what_is_lost_is_computed_anew(
     spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -576,6 +588,7 @@ def test_other_rules_make_all_anew_but_none_that_a_run_before_did_not_note(
     assert (done.way, "or other rules" in done.why) == ("full", True)
 
 
+@pytest.mark.long("tests/catalog/maintained/test_joins.py")
 def test_what_looks_like_a_key_and_is_none(spark: SparkSession, schema: str) -> None:
     """any(x) is a total, which sqlglot does not know as one; IS DISTINCT FROM has a FROM that no table follows."""
     spark.sql(f"CREATE TABLE {schema}.t (k INT, v INT, flag BOOLEAN) {cases.FEED}")
@@ -650,6 +663,7 @@ def _held(spark: SparkSession) -> int:
     return int(spark._jsparkSession.sharedState().cacheManager().numCachedEntries())
 
 
+@pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")
 def test_a_table_that_is_made_anew_over_an_old_log_is_kept_up_to_date(spark: SparkSession, schema: str, tmp_path: Path) -> None:
     """A catalog that forgot a table, as that of a session does, leaves its files there: the runs of long ago are none of the new table's."""
     spark.sql(f"CREATE TABLE {schema}.v (id INT, v INT) {cases.FEED}")

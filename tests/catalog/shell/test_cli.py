@@ -473,6 +473,7 @@ def test_versions_are_compared_as_pip_does(version: str, requirement: str, holds
 # -- the whole program, with Spark
 
 
+@pytest.mark.long("tests/catalog/plain/test_compiling.py")
 def test_statements_are_compiled_from_stdin_or_refused(tmp_path: Path) -> None:
     call = "SELECT * FROM DEDUPLICATE(TABLE(clicks) PARTITION BY user_id ORDER BY ts{});"
     written = {

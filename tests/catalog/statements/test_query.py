@@ -527,16 +527,19 @@ def connect(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, reque
 
 
 @pytest.mark.parametrize(("text", "expected"), DOORS)
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_a_call_stands_wherever_a_table_may(connect: Connect, text: str, expected: list[str]) -> None:
     assert connect.answers[text][1] == [repr((v,)) for v in expected]
 
 
 @pytest.mark.parametrize("text", [*TEXTS, *RANDOM, BIG])
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_the_answer_is_the_analyzer_doors(connect: Connect, text: str) -> None:
     assert connect.answers[text] == connect.expected[text]
 
 
 @pytest.mark.parametrize("registered", [False, True])
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_the_pages_lines_have_an_answer(connect: Connect, registered: bool) -> None:
     doors, install = (connect.registered if registered else connect.seen)["pages"]
     assert ("Doors: server, query, python." in doors) is registered
@@ -544,6 +547,7 @@ def test_over_connect_the_pages_lines_have_an_answer(connect: Connect, registere
     assert "|  1|2026-01-01|" in install
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_registering_asks_the_servers_workers_what_they_lack(connect: Connect) -> None:
     assert connect.seen["workers that have all"] == connect.registered["workers that have all"] == []
     lacks, broken = connect.seen["workers that lack"]  # and no tag and no thread is left
@@ -554,6 +558,7 @@ def test_over_connect_registering_asks_the_servers_workers_what_they_lack(connec
     assert broken.startswith("streamtime: the server's workers cannot run Python: ZeroDivisionError: division by zero. ")
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_a_call_is_drawn(connect: Connect) -> None:
     title, _, lane, bars, *_ = connect.seen["picture"]
     assert title == "DEDUPLICATE: within 10 seconds"
@@ -561,6 +566,7 @@ def test_over_connect_a_call_is_drawn(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("registered", [False, True])
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_the_cells_of_a_notebook_have_an_answer(connect: Connect, registered: bool) -> None:
     *shown, wrong = (connect.registered if registered else connect.seen)["cells"]
     assert shown == ["v\n---\na\nc\nd\n3 rows", "v\n---\na\nc\n2 rows", "", "3"]
@@ -569,11 +575,13 @@ def test_over_connect_the_cells_of_a_notebook_have_an_answer(connect: Connect, r
     assert line[mark.index("^") :].startswith("DEDUPLICATE(")
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_every_case(connect: Connect) -> None:
     rows = sorted(ast.literal_eval(row) for text in CASES for row in connect.answers[text][1])
     assert rows == [(number, e["after"]) for number, case in enumerate(DUPLICATES) for e in case["expected"]]
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_wrong_calls_are_refused_in_the_same_words(connect: Connect, spark: SparkSession) -> None:
     same = str if spark.version.startswith("4.2.") else of_any_spark  # other Sparks word their own errors otherwise
     golden = same(GOLDEN)
@@ -588,6 +596,7 @@ def test_over_connect_wrong_calls_are_refused_in_the_same_words(connect: Connect
         assert not re.match(rf"({'|'.join(SPECS)})[,:] ", message, re.IGNORECASE)
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_a_connect_session_says_which_doors_are_open(connect: Connect, spark: SparkSession) -> None:
     assert connect.seen["doors"] == ("query", "python")
     assert (
@@ -600,6 +609,7 @@ def test_a_connect_session_says_which_doors_are_open(connect: Connect, spark: Sp
     assert connect.registered["in the server"][1] == ["('a',)", "('c',)", "('d',)"]
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_results_are_lazy_and_leave_no_view(connect: Connect) -> None:
     assert connect.seen["derived"] == 2
     assert connect.seen["views"] == ["events"]
@@ -610,11 +620,13 @@ def test_over_connect_results_are_lazy_and_leave_no_view(connect: Connect) -> No
     ]
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_a_call_takes_few_round_trips(connect: Connect, spark: SparkSession) -> None:
     types = int(spark.version < "4.1")  # there, kernels run as pandas functions, which asks for the types of columns
     assert connect.seen["trips"] == {"plain": 3 + types, "no call": 1, "constant": 6 + types, "computed key": 4 + types}
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_the_python_api_over_connect(connect: Connect, spark: SparkSession, events: None) -> None:
     for output, got in connect.seen["python"].items():
         assert got == answer(spark.sql, f"SELECT * FROM {CALL[:-1]}, output => '{output}')")
@@ -627,12 +639,14 @@ def test_the_python_api_over_connect(connect: Connect, spark: SparkSession, even
     assert "an aggregate cannot stand here (`sum(k)`)" in connect.seen["{'keys': ['sum(k)']}"]
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_python_udtfs_run_in_a_server_without_the_pack(connect: Connect) -> None:
     assert connect.seen["udtf doors"] == ("udtf", "query", "python")
     assert connect.seen["udtf"] == ("struct<v:string>", ["('a',)", "('c',)", "('d',)"])
     assert connect.seen["udtf gone"][0] == "AnalysisException"
 
 
+@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_a_call_over_a_stream(connect: Connect, spark: SparkSession) -> None:
     if spark.version < "4.1":
         assert "Spark Connect before Spark 4.1 has no functions with state" in str(connect.seen["stream"])

@@ -91,6 +91,7 @@ def test_any_order_of_arrival_gives_one_table(spark: SparkSession, schema: str, 
         assert again.repeated
 
 
+@pytest.mark.long("tests/catalog/store/test_applying.py::test_any_order_of_arrival_gives_one_table")
 def test_without_a_batch_id_the_same_changes_change_nothing(spark: SparkSession, schema: str) -> None:
     table, text = f"{schema}.t", "SELECT 1 AS k, 5 AS seq, 'a' AS v, 'insert' AS change_type"
     first = streamtime.apply_changes(spark, table, text, keys="k", sequence_by="seq")
@@ -120,6 +121,9 @@ def test_a_batch_that_comes_again_writes_nothing_but_what_was_deleted_meanwhile(
     assert left == [(3, 10)]
 
 
+@pytest.mark.long(
+    "tests/catalog/store/test_applying.py::test_columns_that_come_are_added_and_those_that_only_the_table_has_keep_their_values"
+)
 def test_numbers_take_the_tables_type_and_what_would_be_cut_off_is_refused(spark: SparkSession, schema: str) -> None:
     table, options = f"{schema}.t", {"keys": "id", "sequence_by": "at"}
     streamtime.apply_changes(spark, table, "SELECT 1 AS id, 1 AS at, 10 AS price, 1.5BD AS d, DATE '2024-01-01' AS day", **options)
@@ -138,7 +142,10 @@ def test_numbers_take_the_tables_type_and_what_would_be_cut_off_is_refused(spark
         assert spark.table(name).where("at = 3").isEmpty()
 
 
-@pytest.mark.parametrize("scd", [1, 2])
+SCD = [pytest.param(1, marks=pytest.mark.long("the same with history")), 2]
+
+
+@pytest.mark.parametrize("scd", SCD)
 def test_what_stands_beside_a_table_gets_wider_with_it(spark: SparkSession, schema: str, scd: int) -> None:
     """The table of deletions has the table's types, not those of the first batch; they and the bounds follow when it is made wider."""
     target, options = f"{schema}.people", {"keys": "id", "sequence_by": "at", "deleted": "name IS NULL", "scd": scd}
@@ -253,9 +260,6 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
     return found
 
 
-SCD = [pytest.param(1, marks=pytest.mark.long("the same with history")), 2]
-
-
 @pytest.mark.parametrize("scd", SCD)
 def test_a_micro_batch_that_breaks_off_comes_again_and_counts_once(
     spark: SparkSession, schema: str, tmp_path: Path, reports: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch, scd: int
@@ -289,6 +293,7 @@ def test_a_micro_batch_that_breaks_off_comes_again_and_counts_once(
 
 
 @pytest.mark.parametrize("scd", SCD)
+@pytest.mark.long("tests/catalog/store/test_applying.py::test_a_micro_batch_that_breaks_off_comes_again_and_counts_once")
 def test_two_streams_at_once_make_one_table_of_their_changes(
     spark: SparkSession, schema: str, tmp_path: Path, reports: list[tuple[int, bool]], scd: int
 ) -> None:

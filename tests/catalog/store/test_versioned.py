@@ -168,6 +168,7 @@ def test_many_writers_at_once_lose_nothing_and_double_nothing(spark: SparkSessio
     assert contents(spark, table) == of_store(store)
 
 
+@pytest.mark.long("tests/udfs/test_versioned_store.py")
 def test_writers_that_do_not_know_of_each_other_judge_by_one_stream_time(spark: SparkSession, schema: str) -> None:
     """As from several processes: each has a turn and a memory of its own. The commits, one after the other, are puts under the rule."""
     from streamtime.store.puts import Writer

@@ -192,7 +192,7 @@ def test_random_changelogs_are_added_up_as_defined(spark: SparkSession, seed: in
 
 
 @pytest.mark.usefixtures("many_rows")
-def test_the_last_changes_are_sparks_own_totals(spark: SparkSession, many_rows: None) -> None:
+def test_the_last_changes_are_sparks_own_totals(spark: SparkSession, many_rows: None, thorough: bool) -> None:
     """Types and values of all aggregates, over numbers that rounding would show in, with a group that has nearly all rows."""
     spark.sql(
         "CREATE OR REPLACE TEMP VIEW wide AS SELECT id AS n, id % 700 AS k, if(id % 9 = 0, id % 23, -1) AS g, id % 31 = 0 AS gone,"
@@ -205,6 +205,7 @@ def test_the_last_changes_are_sparks_own_totals(spark: SparkSession, many_rows: 
     numbers = columns[:6]
     asked = [f"{f}({c}) AS {f}_{c}" for c in columns for f in ("count", "min", "max")]
     asked += [f"{f}({c}) AS {f}_{c}" for c in numbers for f in ("sum", "avg") if (f, c) != ("avg", "fine")]  # which is rounded (its page)
+    asked = asked if thorough else asked[::2]
     text = ", ".join(["count(*) AS n_rows", *asked])
     changes = spark.sql(
         "SELECT * FROM AGGREGATE_CHANGES(TABLE(wide) PARTITION BY k ORDER BY n, time => 'ts', deleted => 'gone',"

@@ -273,7 +273,14 @@ def test_final_rows_leave_at_the_same_moments_whatever_the_type_of_time(spark: S
     assert final(kind) == final("TIMESTAMP")
 
 
-@pytest.mark.parametrize("order", ["named_struct('at', ts, 'n', off)", "array(CAST(id AS DOUBLE), double('NaN'))", "double('NaN')"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        "named_struct('at', ts, 'n', off)",
+        pytest.param("array(CAST(id AS DOUBLE), double('NaN'))", marks=pytest.mark.long("the same of arrays")),
+        pytest.param("double('NaN')", marks=pytest.mark.long("the same of a constant")),
+    ],
+)
 def test_rows_may_be_ordered_by_structs_arrays_and_nan(source: Source, order: str) -> None:
     """Changes of rows that are equal in it are numbered on, in batch and in a stream."""
     rows = [("a", at(1), 1, 0), ("a", at(1), 1, 0), ("b", at(2), 2, 1), ("b", at(2), 2, 1)]

@@ -54,7 +54,9 @@ def test_rows_wait_out_their_grace_and_then_see_what_is_there(spark: SparkSessio
     assert {r.id: r.price for r in source.run(call)} == {1: 1, 2: 2}
 
 
-@pytest.mark.parametrize("text", ["{inner}", "SELECT * FROM ({left}) WHERE price IS NOT NULL"])
+@pytest.mark.parametrize(
+    "text", [pytest.param("{inner}", marks=pytest.mark.long("the same of an inner join")), "SELECT * FROM ({left}) WHERE price IS NOT NULL"]
+)
 def test_a_table_without_rows_leaves_no_row_of_the_stream_unread(spark: SparkSession, schema: str, source: Source, text: str) -> None:
     """Where plans are not compiled, as here and for a user with a hundred columns, Spark reads nothing for an inner join with nothing."""
     assert spark.conf.get("spark.sql.codegen.wholeStage") == "false"
@@ -164,7 +166,7 @@ def test_what_is_too_late_is_told_of(spark: SparkSession, source: Source) -> Non
     assert [sum(o[name] for o in observed) for name in ("right_too_old_total", "left_late_total")] == [1, 3]
 
 
-@pytest.mark.parametrize("policy", ["min", "max"])
+@pytest.mark.parametrize("policy", ["min", pytest.param("max", marks=pytest.mark.long("the same that does not wait"))])
 def test_an_idle_side_holds_the_join_up_where_both_have_watermarks_unless_the_policy_is_max(
     spark: SparkSession, source: Source, policy: str
 ) -> None:
@@ -190,7 +192,7 @@ def test_an_idle_side_holds_the_join_up_where_both_have_watermarks_unless_the_po
         spark.conf.set(setting, str(before))
 
 
-@pytest.mark.parametrize("right", ["stream", "table"])
+@pytest.mark.parametrize("right", ["stream", pytest.param("table", marks=pytest.mark.long("the same beside a table"))])
 def test_idle_streams_let_their_last_rows_go_by_the_clock_on_the_wall(spark: SparkSession, schema: str, source: Source, right: str) -> None:
     now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
     options, soon = ", grace => INTERVAL 6 SECONDS, clock => 'wall'", now - datetime.timedelta(seconds=5)

@@ -72,7 +72,7 @@ def changing(spark: SparkSession, source: Source, tmp_path: Path) -> Source:
     [
         (JOIN, ", join_type => 'outer'", 2),
         (JOIN, ", join_type => 'inner', versioned => ARRAY('left', 'right')", 2),
-        (CHAIN, "", 3),
+        pytest.param(CHAIN, "", 3, marks=pytest.mark.long("the same of two joins")),
         (FILTER, ", versioned => true", 1),
         (TOTALS, "", 2),
     ],
@@ -101,7 +101,9 @@ TWICE = {  # columns in two roles: what a change has of them is the row's, not w
 }
 
 
-@pytest.mark.parametrize("call", TWICE)
+@pytest.mark.parametrize(
+    "call", [pytest.param("by another key", marks=pytest.mark.long("tests/sql/stream/test_foreign_key_streams.py")), "group", "one name"]
+)
 def test_columns_of_two_roles_and_two_columns_of_one_name(spark: SparkSession, changing: Source, call: str) -> None:
     rows = changes(7, 2, 40)
     spark.createDataFrame(rows, DDL).createOrReplaceTempView("batch")
@@ -121,7 +123,7 @@ EXPLAINED = {
 }
 
 
-@pytest.mark.parametrize("function", EXPLAINED)
+@pytest.mark.parametrize("function", ["join", pytest.param("filter", marks=pytest.mark.long("the same of a filter")), "totals"])
 def test_a_stream_says_what_each_change_did_as_batch_does(spark: SparkSession, changing: Source, function: str) -> None:
     call, more, sides, outcomes = EXPLAINED[function]
     rows = changes(5, sides, 140)

@@ -19,6 +19,7 @@ FAR = {"k": "far", "t": 10**6 * SECOND, "id": 1000, "off": None}  # the watermar
 GRACES = {"": None, ", grace => INTERVAL 4 SECONDS": 4, ", grace => INTERVAL 0 SECONDS": 0}
 
 
+@pytest.mark.long("tests/sql/stream/test_session_streams.py::test_a_stream_cut_anyhow_ends_with_the_sessions_of_batch")
 def test_rows_leave_with_final_bounds_and_late_ones_are_reported(source: Source) -> None:
     """All calls in one query."""
     random_ = random.Random("calls")

@@ -151,6 +151,7 @@ def test_aggregate_changes(spark: SparkSession, udtfs: None, seed: int) -> None:
         both(spark, f"SELECT * FROM AGGREGATE_CHANGES({table}, aggregates => '{TAKEN_BACK}'{more}, output => '{output}')")
 
 
+@pytest.mark.long("tests/sql/rows/test_keys.py")
 def test_keys_that_are_expressions_or_have_a_collation(spark: SparkSession, udtfs: None) -> None:
     """Keys that differ by a microsecond, or by the sign of a zero; those with a collation, which nothing here compares, are refused."""
     rows = [
@@ -191,6 +192,7 @@ def test_a_sum_that_does_not_fit_is_an_error_of_a_udtf_too(spark: SparkSession, 
         spark.sql(f"SELECT * FROM py_{call.format('sum')}").collect()
 
 
+@pytest.mark.long("tests/sql/functions/test_aggregate_changes.py")
 def test_what_aggregate_changes_cannot_take_back_or_name_is_refused_as_elsewhere(spark: SparkSession, udtfs: None) -> None:
     view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT, a ARRAY<INT>")
     sums = ", aggregates => 'sum(p) AS s'"
@@ -208,6 +210,7 @@ def test_what_aggregate_changes_cannot_take_back_or_name_is_refused_as_elsewhere
                 spark.sql(f"SELECT * FROM {name}(TABLE(t), order_by => ARRAY('t'), {given})")
 
 
+@pytest.mark.long("tests/sql/functions/test_filter_changes.py")
 def test_what_filter_changes_needs_a_name_for_is_refused_as_elsewhere(spark: SparkSession, udtfs: None) -> None:
     view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT")
     for given, message in {
@@ -272,6 +275,7 @@ def test_versions(spark: SparkSession, udtfs: None, seed: int) -> None:
     both(spark, f"SELECT * FROM VERSIONS({table}{options}, output => '{output}')")
 
 
+@pytest.mark.long("tests/sql/functions/test_suppress.py")
 def test_a_full_buffer_and_wrong_calls_of_suppress(spark: SparkSession, udtfs: None) -> None:
     view(spark, [{"k": "a", "t": moment(1, 1)}, {"k": "b", "t": moment(2, 1)}], "k STRING, t TIMESTAMP")
     call = "SELECT * FROM py_SUPPRESS_UNTIL_{}(TABLE(t), keys => ARRAY('k'), order_by => ARRAY('t'), {})"
@@ -338,6 +342,7 @@ def test_wrong_calls_are_refused_when_they_are_analysed(spark: SparkSession, udt
         spark.sql(f"SELECT * FROM py_DEDUPLICATE({arguments})")
 
 
+@pytest.mark.long("tests/sql/call/test_names.py")
 def test_a_column_that_the_call_adds_is_refused_as_elsewhere(spark: SparkSession, udtfs: None) -> None:
     view(spark, [], "k STRING, t TIMESTAMP, Reason STRING, session_id INT, valid_to INT")
     for call, taken in (
