@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from streamtime.sql.as_of.sides import Sides
     from streamtime.sql.call.spec import Bound
 
-TIME, IS_RIGHT, FOUND, EXPIRED = (f"{PREFIX}{n}" for n in ("at", "is_right", "found", "expired"))
+TIME, IS_RIGHT, HAS_VERSION, EXPIRED = (f"{PREFIX}{n}" for n in ("at", "is_right", "has_version", "expired"))
 
 
 def refuse(call: Bound) -> None:
@@ -70,7 +70,7 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
         retention=call["retention"],
         exact=exact,
         first=call["ties"] == "first",
-        has_version=FOUND,
+        has_version=HAS_VERSION,
         expired=EXPIRED,
     )
     options = {"grace": call["grace"], "retention": call["retention"], "ties": call["ties"] or "last"}
@@ -83,10 +83,10 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
     state = KeyState(identity, options, F.lit(None).cast("string"), ())
     fields = [_renamed(f, n) for f, n in zip(left.df.schema, names[0], strict=True)]
     fields += [T.StructField(n, f.dataType) for f, n in zip(right.df.schema, names[1], strict=True)]
-    fields += [T.StructField(FOUND, T.BooleanType()), T.StructField(EXPIRED, T.BooleanType())]
+    fields += [T.StructField(HAS_VERSION, T.BooleanType()), T.StructField(EXPIRED, T.BooleanType())]
     leaving = Leaving([c.name for c in frame.columns], behind_watermark(fields))
     df = met(call, frame, meeter, state, leaving, wall=by_wall(call, left.time))
-    match = F.when(named(FOUND), F.struct(*(named(n).alias(o) for o, n in of_right.items())))
+    match = F.when(named(HAS_VERSION), F.struct(*(named(n).alias(o) for o, n in of_right.items())))
     lefts = [named(n).alias(o) for o, n in zip(left.df.columns, names[0], strict=True)]
     joined = left.with_df(df.select(*lefts, match.alias(MATCH), EXPIRED))
     version = checked(call, left.time, right, (deleted,) if deleted else ())

@@ -21,7 +21,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.plain import in_order
-from streamtime.sql.plain.folds import FOUND, ONE, Chain, collected, fold
+from streamtime.sql.plain.folds import COLLECTED, ONE, Chain, collected, fold
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import event_time, microseconds
@@ -187,7 +187,7 @@ def _folded(frame: Frame, asked: Intervals) -> DataFrame:
         )
     )
     verdict = f"struct({row} AS {quoted(ROW)}, so_far.at AS {quoted(KEPT_AT)}, so_far.row AS {quoted(OWNER)})"
-    start = {"at": "CAST(NULL AS BIGINT)", "source": f"get({quoted(FOUND)}, -1).{quoted(SOURCE)}", "row": "CAST(NULL AS INT)"}
+    start = {"at": "CAST(NULL AS BIGINT)", "source": f"get({quoted(COLLECTED)}, -1).{quoted(SOURCE)}", "row": "CAST(NULL AS INT)"}
     start["passed"] = "CAST(NULL AS BIGINT)"
     unknown = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in ((ROW, "INT"), (KEPT_AT, "BIGINT"), (OWNER, "INT")))
     none = f"slice(array(struct({unknown})), 1, 0)"

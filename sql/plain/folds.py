@@ -17,26 +17,27 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 # Columns beside a user's keys, which have any names. Within a lambda, and within a struct that only lambdas see, names need no prefix.
-FOUND, CHUNK, ONE, LAST, ITEMS = (f"{PREFIX}{name}" for name in ("found", "chunk", "one", "last", "items"))
+COLLECTED, CHUNK, ONE, LAST, ITEMS = (f"{PREFIX}{name}" for name in ("collected", "chunk", "one", "last", "items"))
 AT_ONCE = 1000  # items in one array while they are gathered: to append to a long one copies it
 
 
 def collected(*columns: str) -> Column:
-    """These columns of a group's rows as an array, `FOUND`; sorted, the first column decides."""
-    return F.collect_list(F.struct(*map(named, columns))).alias(FOUND)
+    """These columns of a group's rows as an array, `COLLECTED`; sorted, the first column decides."""
+    return F.collect_list(F.struct(*map(named, columns))).alias(COLLECTED)
 
 
 def fold(start: dict[str, str], moved: str, gives: str, items: str, none: str, rest: str = "") -> str:
-    """SQL text of a fold over `FOUND`, sorted: `so_far` begins as `start` and is `moved` by each `one`; where one `gives`, there are items.
+    """SQL text of a fold over `COLLECTED`, sorted: `so_far` begins as `start` and is `moved` by each `one`.
 
-    `none` is an empty array of items, `rest` those that `so_far` has at the end. Items are gathered in arrays of arrays.
+    Where one `gives`, there are `items`. `none` is an empty array of items, `rest` those that `so_far` has at the end. Items are gathered
+    in arrays of arrays.
     """
     state = [*(f"{value} AS {name}" for name, value in start.items()), f"slice(array({none}), 1, 0) AS done", f"{none} AS now"]
     full = f"{gives} AND size(so_far.now) >= {AT_ONCE}"
     done = f"if({full}, concat(so_far.done, array(so_far.now)), so_far.done) AS done"
     now = f"if({gives}, if({full}, {items}, concat(so_far.now, {items})), so_far.now) AS now"
     step = f"(so_far, one) -> struct({moved}, {done}, {now})"
-    folded = f"aggregate(sort_array({quoted(FOUND)}), struct({', '.join(state)}), {step})"
+    folded = f"aggregate(sort_array({quoted(COLLECTED)}), struct({', '.join(state)}), {step})"
     return let("so_far", folded, f"flatten(concat(so_far.done, array(so_far.now{f', {rest}' if rest else ''})))")
 
 
@@ -66,15 +67,15 @@ class Chain:
         chunk = expression(f"{quoted(self.row)} DIV {AT_ONCE}").alias(CHUNK)
         chunks = rows.groupBy(*by, chunk).agg(F.max(named(self.since)).alias(LAST), F.collect_list(item).alias(ITEMS))
         its = F.struct(named(LAST).alias("last"), named(ITEMS).alias("items"))
-        chunks_of_keys = chunks.groupBy(*by).agg(F.collect_list(its).alias(FOUND))
-        none = f"slice(get({quoted(FOUND)}, 0).items, 1, 0)"
+        chunks_of_keys = chunks.groupBy(*by).agg(F.collect_list(its).alias(COLLECTED))
+        none = f"slice(get({quoted(COLLECTED)}, 0).items, 1, 0)"
         took = f"struct({plus(at, self.within)} AS reach, concat(now.taken, array(one)) AS taken)"
         start = f"struct(so_far.reach AS reach, {none} AS taken)"
         inside = f"aggregate(sort_array(chunk.items), {start}, (now, one) -> if({since} > now.reach, {took}, now))"
         moved = let("then", inside, "struct(then.reach AS reach, concat(so_far.taken, array(then.taken)) AS taken)")
         start = f"struct({plus(self.start, self.within)} AS reach, slice(array({none}), 1, 0) AS taken)"
         step = f"(so_far, chunk) -> if(chunk.last > so_far.reach, {moved}, so_far)"
-        every = f"flatten(aggregate(sort_array({quoted(FOUND)}), {start}, {step}).taken)"
+        every = f"flatten(aggregate(sort_array({quoted(COLLECTED)}), {start}, {step}).taken)"
         one = chunks_of_keys.select(*by, F.explode(expression(every)).alias(ONE))
         return one.select(*by, named(ONE).alias(self.at)) if alone else one.select(*by, f"{ONE}.*")
 

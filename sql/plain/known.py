@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from streamtime.sql.rows.frame import Frame
 
-AT, TAKEN, PLACE, VERSION, NEWEST, LAST, OPEN, FOUND = (
-    f"{PREFIX}{name}" for name in ("at", "taken", "place", "version", "newest", "last", "open", "found")
+AT, TAKEN, PLACE, VERSION, NEWEST, LAST, OPEN, ANSWER = (
+    f"{PREFIX}{name}" for name in ("at", "taken", "place", "version", "newest", "last", "open", "answer")
 )
 
 
@@ -63,10 +63,10 @@ def with_known(frame: Frame, identity: Sequence[str], asked: CallFacts, number: 
     newest, ahead = named(NEWEST).getField("at"), named(LAST).getField("place") >= named(PLACE)
     too_new = newest > named(AT) if asked.exact else newest >= named(AT)
     rows = rows.withColumn(OPEN, _true(~right & too_new & ahead))
-    rows = answered(rows, identity, Question(OPEN, TAKEN, AT, PLACE, VERSION, later=False, equal=asked.exact), FOUND)
-    right_version = F.when(~too_new, named(NEWEST)).when(~ahead, named(LAST)).otherwise(named(FOUND))
-    rows = rows.withColumn(FOUND, F.when(~right, right_version))
-    at, place, gone = (named(FOUND).getField(name) for name in ("at", "place", "gone"))
+    rows = answered(rows, identity, Question(OPEN, TAKEN, AT, PLACE, VERSION, later=False, equal=asked.exact), ANSWER)
+    right_version = F.when(~too_new, named(NEWEST)).when(~ahead, named(LAST)).otherwise(named(ANSWER))
+    rows = rows.withColumn(ANSWER, F.when(~right, right_version))
+    at, place, gone = (named(ANSWER).getField(name) for name in ("at", "place", "gone"))
     late = _true(expired(named(AT), clock, asked.retention, less))
     seen = F.when(right, F.when(named(TAKEN), named(PLACE))).otherwise(F.when(~gone, place))
     return rows.withColumns({number: seen, lapsed: _true(late & (at < newest) & ~gone)})
@@ -79,8 +79,8 @@ def with_next(frame: Frame, identity: Sequence[str], accepted: Column, into: str
     rows = frame.df.withColumn(AT, F.when(accepted, expression(microseconds(quoted(frame.time.name), kind))))
     rows = rows.withColumns({TAKEN: named(AT).isNotNull(), PLACE: F.count(named(AT)).over(before), NEWEST: F.max(named(AT)).over(before)})
     rows = rows.withColumn(OPEN, _true(named(NEWEST) > named(AT)))
-    rows = answered(rows, identity, Question(OPEN, TAKEN, AT, PLACE, AT, later=True, equal=False), FOUND)
-    return rows.withColumn(into, expression(event_time(quoted(FOUND), kind)))
+    rows = answered(rows, identity, Question(OPEN, TAKEN, AT, PLACE, AT, later=True, equal=False), ANSWER)
+    return rows.withColumn(into, expression(event_time(quoted(ANSWER), kind)))
 
 
 def _true(condition: Column | bool) -> Column:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from streamtime.sql.plain.folds import ONE, collected, fold
+from streamtime.sql.plain.folds import COLLECTED, ONE, collected, fold
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.syntax.text import HIGHEST, quoted
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 ROW, LARGEST, SURE, STRETCH, FIRST, TAKES, FURTHER = (
     f"{PREFIX}{name}" for name in ("row", "largest", "sure", "stretch", "first_due", "takes", "further")
 )
-FOUND = f"{PREFIX}found"
 
 
 def with_due(rows: DataFrame, keys: Sequence[str], sort: Sequence[Column], before: str, own: str, into: str) -> DataFrame:
@@ -44,7 +43,7 @@ def with_due(rows: DataFrame, keys: Sequence[str], sort: Sequence[Column], befor
     stretches = again.groupBy(*key, named(STRETCH), named(FIRST)).agg(collected(ROW, before, own))
     reached = f"one.{quoted(before)} >= so_far.due AND so_far.due < {HIGHEST}L"
     moved = f"if({reached}, one.{quoted(own)}, so_far.due) AS due"
-    takers = fold({"due": quoted(FIRST)}, moved, reached, "array(one)", f"slice({quoted(FOUND)}, 1, 0)")
+    takers = fold({"due": quoted(FIRST)}, moved, reached, "array(one)", f"slice({quoted(COLLECTED)}, 1, 0)")
     further = stretches.select(*key, F.explode(expression(takers)).alias(ONE))
     further = further.select(*key, named(ONE).getField(ROW).alias(ROW), named(ONE).getField(own).alias(TAKES), F.lit(True).alias(FURTHER))
     both = rows.withColumns({TAKES: F.when(named(SURE), named(own)), FURTHER: F.lit(False)}).unionByName(further, allowMissingColumns=True)

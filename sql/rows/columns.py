@@ -156,7 +156,7 @@ def resolved(df: DataFrame, text: str) -> T.DataType | None:
     """The type of an expression over these rows; None where it does not resolve."""
     try:
         with unlogged():  # over Spark Connect, what is wrong shows only when the schema is asked
-            return df.select(F.expr(text).alias("found")).schema[0].dataType
+            return df.select(F.expr(text).alias("typed")).schema[0].dataType
     except AnalysisException:
         return None
 

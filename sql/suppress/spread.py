@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from streamtime.sql.suppress.changelog import Changelog
     from streamtime.udfs.suppress.until import Until
 
-AT, NEXT, TAKEN, OWN, DUE, LAST, CAME, MOMENT, ROW, FOUND, APART = (
-    f"{PREFIX}{name}" for name in ("at", "next", "taken", "own", "due", "last", "came", "moment", "row", "found", "apart")
+AT, NEXT, TAKEN, OWN, DUE, LAST, CAME, MOMENT, ROW, RELEASE, APART = (
+    f"{PREFIX}{name}" for name in ("at", "next", "taken", "own", "due", "last", "came", "moment", "row", "release", "apart")
 )
 ASIDE = f"{PREFIX}aside"
 BY, NEXT_AT, NEXT_BY = (f"{PREFIX}{name}" for name in ("by", "next_at", "next_by"))  # for 'explain'
@@ -117,7 +117,7 @@ def _explained(
     rows = _timed(decided, apart, [*columns, OUTCOME, ARRIVED, EMIT_REASON, CAME, DUE, BY, NEXT_AT, NEXT_BY], every=True)
     went, replaced, later = named(OUTCOME).isin(*WENT), named(OUTCOME) == "replaced", named(CAME).isNull()
     at_once = (named(ARRIVED) >= named(DUE)) & (named(DUE) < HIGHEST)
-    decided_by = F.when(replaced, named(NEXT_BY)).when(went & later, named(FOUND).getField(BY))
+    decided_by = F.when(replaced, named(NEXT_BY)).when(went & later, named(RELEASE).getField(BY))
     decided_by = decided_by.when((went & at_once) | (named(OUTCOME) == "null_time"), named(BY))
     moments = {ARRIVED: named(ARRIVED), DECIDED_AT: F.when(went, _when()).when(replaced, named(NEXT_AT))}
     moments[DUE_AT] = F.when(named(DUE) < HIGHEST, named(DUE))
@@ -128,7 +128,7 @@ def _explained(
 
 def _when() -> Column:
     """The moment at which a row went."""
-    return F.coalesce(named(CAME), named(FOUND).getField(MOMENT))
+    return F.coalesce(named(CAME), named(RELEASE).getField(MOMENT))
 
 
 def _placed(call: Bound, changelog: Changelog, until: Until, rows: DataFrame, clocks: Sequence[str]) -> DataFrame:
@@ -169,7 +169,7 @@ def _decided(changelog: Changelog, until: Until, at_end: str, rows: DataFrame) -
 
 
 def _timed(rows: DataFrame, apart: TimedRanges | Sequence[str], columns: list[str], every: bool) -> DataFrame:
-    """The rows that came out, or every row, with `FOUND`: the first stream time at or above when they were due, and who moved it there.
+    """The rows that came out, or every row, with `RELEASE`: the first stream time at or above when they were due, and who moved it there.
 
     `apart` is how moments are divided among tasks: in ranges of time, or by these columns of clocks.
     """
@@ -196,4 +196,4 @@ def _timed(rows: DataFrame, apart: TimedRanges | Sequence[str], columns: list[st
     falling = Window.partitionBy(*together).orderBy(named(MOMENT).desc(), is_row).rowsBetween(Window.unboundedPreceding, 0)
     moment = F.last(F.when(~is_row, F.struct(named(MOMENT), *by)), ignorenulls=True).over(falling)
     no_null = F.array_compact(F.array(named(ROW)))  # Spark then knows that there is a row, and which of its columns are never null
-    return moments.withColumn(FOUND, moment).select(named(FOUND), F.inline(no_null))
+    return moments.withColumn(RELEASE, moment).select(named(RELEASE), F.inline(no_null))

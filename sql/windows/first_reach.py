@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame
     from streamtime.udfs.closing import Closing
 
-STEP, FIRST, BEFORE, REACHED, PLACE, FOUND = (f"{PREFIX}{name}" for name in ("step", "first", "before", "reached", "place", "found"))
+STEP, FIRST, BEFORE, REACHED, PLACE, RELEASE = (f"{PREFIX}{name}" for name in ("step", "first", "before", "reached", "place", "release"))
 LEAST = f"{PREFIX}least"
 NUMBERS = (T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType)  # the least of these is found without a sort
 FEW_STEPS = 600_000_000  # steps this far apart are so few, over decades, that a driver can hold a row for each
@@ -57,7 +57,7 @@ def is_few(slide: int, after: int) -> bool:
 
 
 def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Closing, again: bool) -> Frame | None:
-    """Each row that takes part, once for each window that was open when it came; `FOUND` is the stream time that closed the window.
+    """Each row that takes part, once for each window that was open when it came; `RELEASE` is the stream time that closed the window.
 
     None: the order of rows is not that of their values, or there are too many windows. `again`: its input may be read once more.
     """
@@ -69,7 +69,7 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Cl
     first = by_step.withColumn(FIRST, F.min(named(FIRST)).over(falling))  # what reaches no step comes last, and has no gap to fill
     place = named(FIRST).getField(PLACE)
     table = filled(first, [], slide, after).select(
-        named(REACHED), place.getField("c0").alias(LEAST), place.alias(PLACE), named(FIRST).getField(FOUND).alias(FOUND)
+        named(REACHED), place.getField("c0").alias(LEAST), place.alias(PLACE), named(FIRST).getField(RELEASE).alias(RELEASE)
     )
     taking = frame.with_df(frame.df.where(takes_part)) if again else frame.only(takes_part)
     if slide == size:
@@ -99,7 +99,7 @@ def _firsts(frame: Frame, takes_part: Column, key: Column, slide: int, after: in
     may be read again, that leaves only those rows to be sorted, which have the least ORDER BY value of their step.
     """
     reached = newest_closed(microseconds(quoted(frame.time.name), frame.time.type), slide, after)
-    lowest = F.min(F.when(takes_part, F.struct(key.alias(PLACE), frame.time.column.alias(FOUND)))).alias(FIRST)
+    lowest = F.min(F.when(takes_part, F.struct(key.alias(PLACE), frame.time.column.alias(RELEASE)))).alias(FIRST)
     if not (again and isinstance(frame.order[0].ref.type, NUMBERS)):
         return frame.df.groupBy(F.when(takes_part, reached).alias(STEP)).agg(lowest)
     by, rows = frame.order[0].ref.column, frame.df.where(takes_part).withColumn(STEP, reached)

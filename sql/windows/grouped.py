@@ -20,7 +20,7 @@ from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.scans import chosen, straight_from_files
 from streamtime.sql.rows.typed import collated, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, literal, minus, quoted
-from streamtime.sql.windows.first_reach import FOUND, STEP, in_time, stepped
+from streamtime.sql.windows.first_reach import RELEASE, STEP, in_time, stepped
 from streamtime.sql.windows.membership import AT, END, START, close, instant
 from streamtime.sql.windows.release import MOMENT, as_they_leave, emitted, released_by, whole
 from streamtime.udfs.closing import of_sessions, of_time_windows
@@ -69,7 +69,7 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
         told = [instant(frame, named(n)) for n in (*firsts, *([LATEST] if call["at_end"] == "emit" else []))]
         clocks = df.select((F.explode(F.array(*told)) if len(told) > 1 else told[0]).alias(MOMENT))
         return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps)
-    df = grouped({FOUND: F.max(named(FOUND))})  # all rows of a window have the same
+    df = grouped({RELEASE: F.max(named(RELEASE))})  # all rows of a window have the same
     if call["at_end"] == "emit":
         df = whole(df, once=frame.kernels)
         clocks = df.select(instant(frame, named(LATEST)).alias(MOMENT))  # the largest time of all is never late
@@ -126,7 +126,7 @@ def _laid_out(call: Bound, frame: Frame, grouped: DataFrame, closing: Closing, f
     df = df.withColumn(START, expression(moment(at, kind))).withColumn(END, expression(f"least({at}, {HIGHEST}L - {ahead}) + {ahead}"))
     change = (close(quoted(END), closing, kind), F.lit("upsert"), instant(frame, named(LATEST)), F.lit(0).cast("bigint"))
     columns = _columns(frame, fields, grouped, (named(START), expression(moment(quoted(END), kind))), change)
-    return df.select(*columns, *([instant(frame, named(FOUND)).alias(FOUND)] if FOUND in grouped.columns else []))
+    return df.select(*columns, *([instant(frame, named(RELEASE)).alias(RELEASE)] if RELEASE in grouped.columns else []))
 
 
 def _columns(

@@ -21,7 +21,7 @@ from streamtime.sql.rows.ranges import FEWEST, RANGE, Ranges
 from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, floor_div, quoted
-from streamtime.sql.windows.first_reach import FIRST, FOUND, MOST_STEPS, REACHED, STEP, filled, newest_closed
+from streamtime.sql.windows.first_reach import FIRST, MOST_STEPS, REACHED, RELEASE, STEP, filled, newest_closed
 from streamtime.sql.windows.membership import instant
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def released_by(call: Bound, rows: DataFrame, clocks: DataFrame, clock_by: dict[
 
 
 def as_they_leave(call: Bound, made: DataFrame, columns: Sequence[str], clocks: DataFrame, clock_by: dict[str, str]) -> DataFrame:
-    """Final rows with `FOUND`, the stream time that released each, as they leave: those without one are held back, or leave at the end."""
+    """Final rows with `RELEASE`, the stream time that released each, as they leave: those without are held back, or leave at the end."""
     if call["at_end"] == "emit":
         last = clocks.groupBy(*map(named, clock_by)).agg(F.max(named(MOMENT)).alias(LAST))
         made = made.join(F.broadcast(last), together(clock_by), "left")
-        emit, reason = F.coalesce(named(FOUND), named(LAST)), F.when(named(FOUND).isNull(), "end").otherwise("close")
+        emit, reason = F.coalesce(named(RELEASE), named(LAST)), F.when(named(RELEASE).isNull(), "end").otherwise("close")
     else:
-        made, emit, reason = made.where(named(FOUND).isNotNull()), named(FOUND), F.lit("close")
+        made, emit, reason = made.where(named(RELEASE).isNotNull()), named(RELEASE), F.lit("close")
     return made.select(*map(named, columns), emit.alias(EMIT_TIME), reason.alias(EMIT_REASON))
 
 
@@ -88,7 +88,7 @@ def _joined_to(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], sli
     kind, its = rows.schema["window_close"].dataType, [named(clock) for clock in clock_by]
     reached = newest_closed(microseconds(quoted(MOMENT), kind), slide, after)
     by_step = clocks.groupBy(*its, reached.alias(STEP)).agg(F.min(named(MOMENT)).alias(FIRST)).where(named(STEP).isNotNull())
-    table = filled(by_step, its, slide, after).withColumnRenamed(FIRST, FOUND)
+    table = filled(by_step, its, slide, after).withColumnRenamed(FIRST, RELEASE)
     stepped = rows.withColumn(STEP, expression(floor_div(microseconds("window_start", kind), slide)))
     made = stepped.join(F.broadcast(table) if slide >= MINUTE else table, together(clock_by | {REACHED: STEP}), "left")
     return made.drop(*clock_by)
@@ -106,8 +106,8 @@ def _sorted_in(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], ker
     falling = Window.partitionBy(*apart).orderBy(named(MOMENT).desc(), named(ROW).isNull().desc()).rowsBetween(Window.unboundedPreceding, 0)
     latest = F.last(F.when(is_clock, named(MOMENT)), ignorenulls=True).over(falling)
     closes = expression(f"{quoted(MOMENT)} < {moment(f'{HIGHEST}L', rows.schema['window_close'].dataType)}")  # else after all times
-    made = both.withColumn(FOUND, F.when(closes, F.coalesce(latest, above))).where(~is_clock)
-    return made.select(*[named(ROW).getField(c).alias(c) for c in rows.columns], named(FOUND))
+    made = both.withColumn(RELEASE, F.when(closes, F.coalesce(latest, above))).where(~is_clock)
+    return made.select(*[named(ROW).getField(c).alias(c) for c in rows.columns], named(RELEASE))
 
 
 def _cut(both: DataFrame, clocks: DataFrame, kernels: bool) -> tuple[DataFrame, Column]:
