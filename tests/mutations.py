@@ -1,11 +1,22 @@
-"""Rules broken on purpose, one at a time: for each, a test must fail. `python3 run.py mutations`, or with names of some of them.
+"""Rules broken on purpose, one at a time: for each, a test must fail.
 
-A rule is broken in a copy of the package that stands first on the path; the checkout stays as it is. `tests/whole/test_mutations.py` holds
-that each text below still stands where it is said to, once.
+    python3 run.py mutations                          all of them, which takes hours
+    python3 run.py mutations maintain D7              those that have one of these in their rule or file
+    python3 run.py mutations --older --seconds 3600   first those that were never run, then those whose file is another now, and so on:
+                                                      of each the quick ones first; ends in time
+
+A rule is broken in a copy of the package that stands first on the path; the checkout stays as it is. First the tests that are not long run,
+then, if none of them fails, the long ones. What caught each rule is added to `tests/mutations.json`, so that runs of some add up.
+`tests/whole/test_mutations.py` holds that each text below still stands where it is said to, once, and that no record says that nothing did.
 """
 
 from __future__ import annotations
 
+import argparse
+import datetime
+import hashlib
+import json
+import math
 import os
 import re
 import shutil
@@ -17,6 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
+RECORDS = ROOT / "tests" / "mutations.json"
 KERNELS = "tests/udfs/test_kernels.py"
 ASSIGNED = "tests/udfs/assignment"
 JOINED, TOTALS = "tests/sql/functions/test_join_changes.py", "tests/sql/functions/test_aggregate_changes.py"
@@ -675,6 +687,19 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
+class Record(NamedTuple):
+    """What became of a broken rule: the test that failed first, or None; when, in which commit, and a digest of the file that was broken."""
+
+    caught: str | None
+    date: str
+    commit: str
+    file: str
+
+
+class DidNotRunError(Exception):
+    """Not a test failed, but pytest."""
+
+
 def broken(mutation: Mutation, package: Path) -> None:
     """The package with that rule broken."""
     for folder, inside in (("catalog", "."), ("sql", "sql"), ("udfs", "udfs")):
@@ -684,39 +709,111 @@ def broken(mutation: Mutation, package: Path) -> None:
     path.write_text(path.read_text().replace(mutation.text, mutation.broken))
 
 
-def caught(mutation: Mutation) -> str | None:
+def caught(mutation: Mutation, seconds: float = LIMIT) -> str | None:
     """The first test that fails; None where the broken rule passes them all."""
     with tempfile.TemporaryDirectory() as folder:
         broken(mutation, Path(folder) / "streamtime")
-        tests = re.findall(r"'[^']*'|\S+", mutation.tests)
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *(t.strip("'") for t in tests)]
-        try:
-            done = subprocess.run(
-                command, cwd=ROOT, env=os.environ | {"PYTHONPATH": folder}, capture_output=True, text=True, timeout=LIMIT, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return f"nothing came for {LIMIT} s"
-    if done.returncode == 0:
+        return failing(mutation, folder, "not long", seconds) or failing(mutation, folder, "long", seconds)
+
+
+def failing(mutation: Mutation, folder: str, which: str, seconds: float) -> str | None:
+    tests = [t.strip("'") for t in re.findall(r"'[^']*'|\S+", mutation.tests)]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", which, *tests]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | {"PYTHONPATH": folder}, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"nothing came for {LIMIT} s"
+    if done.returncode in (0, 5):  # passed, or none of them is such a test
         return None
     said = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
     if said is None or done.returncode != 1:  # it must be a test that fails, not pytest
-        sys.exit(f"{mutation.rule}: {mutation.tests} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise DidNotRunError(f"{mutation.tests} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return said[1]
 
 
-def main(names: list[str]) -> int:
-    chosen = [m for m in MUTATIONS if not names or any(n.lower() in f"{m.rule} {m.file}".lower() for n in names)]
-    survived = []
-    for number, mutation in enumerate(chosen, 1):
-        began = time.monotonic()
-        by = caught(mutation)
-        survived += [mutation.rule] if by is None else []
-        print(f"{number:3}/{len(chosen)}  {time.monotonic() - began:5.0f} s  {mutation.rule}\n{' ' * 17}{by or 'NOT CAUGHT'}", flush=True)
-    print(
-        f"\n{len(chosen) - len(survived)} of {len(chosen)} broken rules were caught."
-        + "".join(f"\nNot caught: {rule}" for rule in survived)
+def records() -> dict[str, Record]:
+    return {rule: Record(**record) for rule, record in json.loads(RECORDS.read_text()).items()}
+
+
+def add(mutation: Mutation, by: str | None) -> None:
+    """What others wrote meanwhile stays; records of rules that stand no more go."""
+    now = records() | {mutation.rule: Record(by, datetime.datetime.now(datetime.UTC).date().isoformat(), commit(), digest(mutation))}
+    lines = (f"{json.dumps(m.rule)}: {json.dumps(now[m.rule]._asdict())}" for m in MUTATIONS if m.rule in now)
+    RECORDS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def digest(mutation: Mutation) -> str:
+    return hashlib.sha256((ROOT / mutation.file).read_bytes()).hexdigest()[:12]
+
+
+def commit() -> str:
+    """The commit of the code; with a plus where files of the package or of tests are not as in there."""
+    git = [["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", "catalog", "sql", "udfs", "tests", ":!tests/mutations.json"]]
+    head, changed = (subprocess.run(["git", *g], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() for g in git)
+    return f"{head}+" if changed else head
+
+
+def cost(mutation: Mutation) -> float:
+    """About how many seconds its tests take, by what whole files took."""
+    known = json.loads((ROOT / "tests" / "seconds.json").read_text())["short"]
+    files = [word.partition("::")[0] for word in mutation.tests.split(" -k ")[0].split()]
+    return float(sum(time for name, time in known.items() if any(name == file or name.startswith(f"{file}/") for file in files)))
+
+
+def older_first(mutations: list[Mutation]) -> list[Mutation]:
+    """Those without a record, those whose file is another now, the others; of each the quick ones first."""
+    now = records()
+
+    def standing(m: Mutation) -> tuple[int, str, float]:
+        record = now.get(m.rule)
+        if record is None:
+            return 0, "", cost(m)
+        return (1, "", cost(m)) if record.file != digest(m) else (2, record.date, cost(m))
+
+    return sorted(mutations, key=standing)
+
+
+def summary() -> str:
+    now = records()
+    lost = [m.rule for m in MUTATIONS if m.rule in now and now[m.rule].caught is None]
+    changed = sum(m.rule in now and now[m.rule].file != digest(m) for m in MUTATIONS)
+    missing = sum(m.rule not in now for m in MUTATIONS)
+    return (
+        f"Of {len(MUTATIONS)} rules {len(MUTATIONS) - missing - len(lost)} were caught, {len(lost)} were not caught, {missing} were not yet run; "
+        f"{changed} were run before their file changed." + "".join(f"\nNot caught: {rule}" for rule in lost)
     )
-    return 1 if survived or not chosen else 0
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="run.py mutations", description="Breaks rules on purpose, and says which test caught each.")
+    parser.add_argument("names", nargs="*", help="part of a rule or of its file; without one, all")
+    parser.add_argument("--older", action="store_true", help="first those without a record, or whose file changed since")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long")
+    asked = parser.parse_args(arguments)
+    chosen = [m for m in MUTATIONS if not asked.names or any(n.lower() in f"{m.rule} {m.file}".lower() for n in asked.names)]
+    if not chosen:
+        print(f"No rule has {' or '.join(asked.names)} in its name or file.", file=sys.stderr)
+        return 2
+    end, good = time.monotonic() + asked.seconds, True
+    for number, mutation in enumerate(older_first(chosen) if asked.older else chosen, 1):
+        began = time.monotonic()
+        if began >= end:
+            break
+        try:
+            by = caught(mutation, min(LIMIT, end - began))
+        except DidNotRunError as error:
+            good = False
+            print(f"{mutation.rule}: {error}", file=sys.stderr, flush=True)
+            continue
+        if by is not None and time.monotonic() >= end and by.startswith("nothing came"):
+            break  # it was not asked to the end
+        add(mutation, by)
+        good = good and by is not None
+        print(f"{number:3}/{len(chosen)}  {time.monotonic() - began:5.0f} s  {mutation.rule}\n{' ' * 17}{by or 'NOT CAUGHT'}", flush=True)
+    print(f"\n{summary()}")
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

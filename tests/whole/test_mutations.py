@@ -1,12 +1,16 @@
-"""`python3 run.py mutations` breaks rules on purpose; here only: that each can still be broken."""
+"""`python3 run.py mutations` breaks rules on purpose; here only: that each can still be broken, and what the last runs said."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import mutations
 import pytest
 from support import ROOT
+
+RULES = {m.rule: m for m in mutations.MUTATIONS}
+RECORDS = mutations.records()
 
 
 @pytest.mark.parametrize("mutation", mutations.MUTATIONS, ids=lambda m: m.rule)
@@ -19,5 +23,30 @@ def test_a_rule_that_is_broken_on_purpose_stands_where_it_is_said_to(mutation: m
         assert not name or f"def {name}(" in (ROOT / path).read_text()
 
 
-def test_there_are_forty_of_them() -> None:
-    assert len({m.rule for m in mutations.MUTATIONS}) == len(mutations.MUTATIONS) >= 40
+def test_each_has_a_name_of_its_own() -> None:
+    assert len(RULES) == len(mutations.MUTATIONS)
+
+
+def test_records_are_of_rules_that_stand_and_none_was_not_caught() -> None:
+    assert RECORDS.keys() <= RULES.keys()
+    assert [rule for rule, record in RECORDS.items() if record.caught is None] == []
+
+
+def test_contributing_says_how_many_there_are_and_how_many_were_run() -> None:
+    said = re.search(r"breaks each of (\d+) rules on purpose.*?(\d+) were caught", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    assert said is not None
+    assert (int(said[1]), int(said[2])) == (len(RULES), len(RECORDS))
+
+
+def test_what_was_never_run_comes_first_then_what_changed_since_then_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(mutations, "RECORDS", tmp_path / "records.json")
+    mutations.RECORDS.write_text('{"a rule that is gone": {"caught": "t", "date": "2020-01-01", "commit": "c", "file": "f"}}')
+    never, changed, known = mutations.MUTATIONS[2], mutations.MUTATIONS[1], mutations.MUTATIONS[0]
+    mutations.add(known, "tests/a.py::test")
+    mutations.add(changed, None)
+    monkeypatch.setattr(mutations, "digest", lambda m: "another" if m is changed else mutations.records()[m.rule].file)
+    assert mutations.records().keys() == {known.rule, changed.rule}
+    assert mutations.older_first([known, changed, never]) == [never, changed, known]
+    text = mutations.summary()
+    assert text.startswith(f"Of {len(RULES)} rules 1 were caught, 1 were not caught, {len(RULES) - 2} were not yet run; 1 were run before")
+    assert text.endswith(f"\nNot caught: {changed.rule}")
