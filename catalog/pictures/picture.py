@@ -22,7 +22,15 @@ STEPS = (  # between ticks, that people count in
     *(n * 10**e * 365 * DAY + n * 10**e * DAY // 4 for e in range(7) for n in (1, 2, 5)),
 )
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-OFFSET = re.compile(r"(?:GMT|UTC|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
+OFFSET = re.compile(r"(?:GMT|UTC|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
+SHORT = {  # what Java has beside the names that Python knows too
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires", "ART": "Africa/Cairo",
+    "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns",
+    "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris",
+    "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "NET": "Asia/Yerevan",
+    "NST": "Pacific/Auckland", "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh", "Z": "UTC",
+}  # fmt: skip
 MARGIN = 0.03  # of the axis, at both ends
 
 
@@ -100,13 +108,16 @@ class Picture:
 
     def ticks(self, most: int) -> list[tuple[int, str]]:
         """At most so many places on the axis, and what stands there."""
-        low, high = self.span
-        step = next((s for s in STEPS if (high - low) // s < most), STEPS[-1])
-        zone = zone_of(self.zone)
-        # days begin where they do in this zone; which that is at the first row is near enough for ticks
-        shift = _shift(low, zone) if step >= HOUR else 0
-        first = -((-low - shift) // step) * step - shift
-        return [(at, moment(at, self.zone, step)) for at in range(first, high + 1, step)]
+        (low, high), zone = self.span, zone_of(self.zone)
+        begin, end = (at + _ahead(at, zone) for at in (low, high))  # as clocks show it there, where days begin
+        longer = max(high - low, end - begin)
+        step = next((s for s in STEPS if longer // s < most), STEPS[-1])
+        if step < HOUR:
+            places = set(range(-(-low // step) * step, high + 1, step))
+        else:
+            shown = range(-(-begin // step) * step, end + 1, step)
+            places = {at for at in (_in_utc(clock, zone) for clock in shown) if low <= at <= high}
+        return [(at, moment(at, self.zone, step)) for at in sorted(places)]
 
     def as_json(self) -> dict[str, Any]:
         """For a page, with its ticks. JavaScript keeps whole numbers up to the year 2255; what lies beyond is a hair off."""
@@ -134,14 +145,23 @@ def _until(bar: Bar) -> float:
 
 
 def zone_of(name: str) -> datetime.tzinfo:
-    """A time zone as Spark names it: a place, or an offset; UTC where Python does not know it."""
-    if match := OFFSET.fullmatch(name):
-        ahead = datetime.timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
-        return datetime.timezone(-ahead if match[1] == "-" else ahead)
+    """A time zone as Spark names it: a place, an offset, or one of Java's short names; UTC where Python does not know it."""
+    return _known(name) or datetime.UTC
+
+
+def sayable(name: str) -> str:
+    """The zone in which times are said: this one, or UTC where Python does not know it."""
+    return name if _known(name) else "UTC"
+
+
+def _known(name: str) -> datetime.tzinfo | None:
     try:
-        return ZoneInfo(name)
+        if match := OFFSET.fullmatch(name):
+            ahead = datetime.timedelta(hours=int(match[2]), minutes=int(match[3] or 0), seconds=int(match[4] or 0))
+            return datetime.timezone(-ahead if match[1] == "-" else ahead)
+        return ZoneInfo(SHORT.get(name, name))
     except (KeyError, ValueError, OSError):
-        return datetime.UTC
+        return None
 
 
 def moment(at: int, zone: str = "UTC", step: int = 1) -> str:
@@ -161,9 +181,21 @@ def moment(at: int, zone: str = "UTC", step: int = 1) -> str:
     return f"{day} {clock}" if (time.hour, time.minute, time.second, time.microsecond) == (0, 0, 0, 0) else clock
 
 
-def _shift(at: int, zone: datetime.tzinfo) -> int:
+def _ahead(at: int, zone: datetime.tzinfo) -> int:
+    """How far clocks there are ahead of UTC at a time, in microseconds."""
     try:
-        ahead = (EPOCH + datetime.timedelta(microseconds=at)).astimezone(zone).utcoffset()
+        return _micros((EPOCH + datetime.timedelta(microseconds=at)).astimezone(zone).utcoffset())
     except OverflowError:
         return 0
-    return int((ahead or datetime.timedelta()) / datetime.timedelta(microseconds=1))
+
+
+def _in_utc(clock: int, zone: datetime.tzinfo) -> int:
+    """The time at which clocks there show this: the first of two."""
+    try:
+        return clock - _micros((EPOCH + datetime.timedelta(microseconds=clock)).replace(tzinfo=zone).utcoffset())
+    except OverflowError:
+        return clock
+
+
+def _micros(length: datetime.timedelta | None) -> int:
+    return (length or datetime.timedelta()) // datetime.timedelta(microseconds=1)

@@ -13,7 +13,7 @@ from streamtime.pictures import terminal
 from streamtime.pictures.drawing import drawn
 from streamtime.pictures.gallery import svg
 from streamtime.pictures.meanings import Drawing, DrawnRow, Version, grouped, picture
-from streamtime.pictures.picture import DAY, HOUR, MINUTE, SECOND, Bar, Mark, Picture, moment, stacked
+from streamtime.pictures.picture import DAY, HOUR, MINUTE, SECOND, Bar, Mark, Picture, moment, sayable, stacked
 from streamtime.pictures.sentences import said
 
 NOON = 1_714_564_800 * SECOND  # 2024-05-01 12:00
@@ -57,6 +57,45 @@ def test_ticks_stand_where_people_count(low: int, high: int, zone: str, first: s
     assert [at for at, _ in ticks] == sorted({at for at, _ in ticks})
     assert all(shown.span[0] <= at <= shown.span[1] for at, _ in ticks)
     assert ticks[0][1].startswith(first)
+
+
+@pytest.mark.parametrize(
+    ("start", "zone", "hours"),
+    [
+        (1_729_893_600, "Europe/Berlin", 96),  # from 2024-10-26 00:00 there, over the end of summer time
+        (1_711_753_200, "Europe/Berlin", 96),  # from 2024-03-30 00:00, over its begin
+        (1_711_753_200, "Europe/Berlin", 40),
+        (1_729_893_600, "Europe/Berlin", 40),
+        (1_536_000_000, "America/Sao_Paulo", 24 * 200),  # where no clock shows midnight that day
+        (1_711_753_200, "UTC", 96),
+    ],
+)
+@pytest.mark.parametrize("most", [3, 5, 9])
+def test_each_tick_says_the_day_and_the_hour_on_which_it_stands(start: int, zone: str, hours: int, most: int) -> None:
+    low, high = start * SECOND, (start + hours * 3600) * SECOND
+    shown = Picture("", ("a",), (Mark(0, low, "passed", "", 1), Mark(0, high, "passed", "", 2)), zone=zone)
+    ticks = shown.ticks(most)
+    assert 0 < len(ticks) <= most
+    assert [at for at, _ in ticks] == sorted({at for at, _ in ticks})
+    texts = [moment(at, zone) for at, _ in ticks]
+    assert all(words in text for (_, words), text in zip(ticks, texts, strict=True))
+    clocks = [text[11:] for text in texts if len(ticks[0][1]) == 10]
+    assert {*clocks} <= {"00:00:00", "01:00:00"}, "a day begins at midnight, or where no clock shows it, an hour later"
+    assert clocks.count("01:00:00") <= (zone == "America/Sao_Paulo")
+
+
+def test_a_zone_that_python_does_not_know_is_not_said() -> None:
+    for name, same in {
+        "PST": "America/Los_Angeles",
+        "IST": "Asia/Kolkata",
+        "CST": "America/Chicago",
+        "Z": "UTC",
+        "GMT+5": "+05:00",
+    }.items():
+        assert (sayable(name), moment(NOON, name)) == (name, moment(NOON, same))
+    assert moment(NOON, "+05:30:15") == moment(NOON, "GMT+053015") == "2024-05-01 17:30:15"
+    for name in ("nowhere/there", "+99:00", "", "../etc"):
+        assert (sayable(name), moment(NOON, name)) == ("UTC", moment(NOON)), name
 
 
 def test_a_moment_is_written_as_sql_writes_it() -> None:
@@ -168,7 +207,7 @@ def test_rows_are_held_until_they_are_decided() -> None:
 
 def test_versions_are_steps_with_gaps_where_a_key_was_deleted_and_lookups_are_arrows() -> None:
     versions = [Version("a", NOON), Version("a", NOON + 10 * MINUTE, deleted=True), Version("a", NOON + 20 * MINUTE), Version("b", NOON)]
-    rows = [row(1, 5, found_at=0), row(2, 15, "no_match", found_at=None), row(3, 25, found_at=20), row(4, 1, lane="c", found_at=0)]
+    rows = [row(1, 5, match_at=0), row(2, 15, "no_match", match_at=None), row(3, 25, match_at=20), row(4, 1, lane="c", match_at=0)]
     given = Drawing("", rows, versions=versions)
     made = picture(given)
     assert made.lanes == ("a", "c", "b")
