@@ -47,11 +47,22 @@ def run(console: Console, script: Sequence[Placed]) -> int:
         try:
             console.answer(statement.sql)
         except (Failed, Cancelled) as problem:
-            place = f"{statement.source}, line {statement.line}" if statement.source else f"line {statement.line}"
-            where = f"statement {number} of {len(script)}, {place}" if len(script) > 1 or statement.source else ""
-            left = len(script) - number
-            rest = f"\n{left} more statement{'s were' if left > 1 else ' was'} not run." if left else ""
-            what = "cancelled" if isinstance(problem, Cancelled) else "failed"
-            print(f"{where} {what}:\n{problem}{rest}" if where else problem, file=sys.stderr)
+            print(told(problem, script, number), file=sys.stderr)
             return INTERRUPTED if isinstance(problem, Cancelled) else 1
     return 0
+
+
+def told(problem: Failed | Cancelled, script: Sequence[Placed], number: int) -> str:
+    """Which statement of a script it was that did not go well, why, and how many are left."""
+    statement, left = script[number - 1], len(script) - number
+    if len(script) == 1 and not statement.source:
+        return str(problem)
+    place = f"{statement.source}, line {statement.line}" if statement.source else f"line {statement.line}"
+    what = "cancelled" if isinstance(problem, Cancelled) else "failed"
+    lines = [f"statement {number} of {len(script)}, {place} {what}:", str(problem), *([unrun(left)] if left else ())]
+    return "\n".join(lines)
+
+
+def unrun(left: int) -> str:
+    """That so many statements are left, for people."""
+    return f"{left} more statement{'s were' if left > 1 else ' was'} not run."

@@ -18,12 +18,13 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import clear
 
 from streamtime.shell import manual
-from streamtime.shell.batch import UnreadableScript, split
+from streamtime.shell.batch import UnreadableScript, split, told, unrun
 from streamtime.shell.completion import Learned, Vocabulary
 from streamtime.shell.console import Console, Failed, Gone
 from streamtime.shell.rendering import FORMATS
+from streamtime.shell.results import row_limit
 from streamtime.shell.running import Cancelled
-from streamtime.shell.script import Unclosed, finished, tokens
+from streamtime.shell.script import Unclosed, finished, halves, tokens
 from streamtime.sql.call.errors import did_you_mean
 
 PROMPT = "streamtime> "
@@ -36,11 +37,11 @@ A statement ends with `;` and may take several lines. Tab completes; Ctrl-C canc
   format [NAME]   how results are written: {", ".join(FORMATS)}
   limit [N]       the rows that are shown of a result; `limit none` shows all
   clear           drop a statement that is not finished; else clear the screen
-  quit            leave; also exit and \\q, on a line of their own in the middle of a statement too
+  quit            leave; also exit and \\q, on a line of their own in the middle of a statement too. What ends with `;` runs before
 """
-COMMANDS = ("help", "format", "limit", "clear", "quit", "exit")
+WITHIN = ("clear", "quit", "exit")  # take no argument: CLEAR CACHE is SQL. On a line of their own in an unfinished statement too
+COMMANDS = ("help", "format", "limit", *WITHIN)
 LEAVING = "\\q"
-WITHIN = ("quit", "exit", "clear")  # commands on a line of their own in an unfinished statement too
 READING = ("select", "with", "show", "describe", "desc", "explain", "values", "from", "table")  # statements that make no new table
 
 
@@ -85,23 +86,39 @@ class Shell:
         """Do what was typed: a command of the shell, or statements."""
         if not text.strip():
             return
-        if (command := last_line(text)) is not None:
-            if command != "clear":
-                raise Leave
-            return
-        word, _, argument = text.strip().rstrip(";").strip().partition(" ")
         try:
-            if is_command(text):
-                self._commands()[word.lower()](argument.strip())
-                return
-            for statement in split(text):
-                self.console.answer(statement.sql)
-                if statement.sql.split(maxsplit=1)[0].lower() not in READING:
-                    self._learn("tables")
-        except Gone:
-            raise
-        except (Failed, Cancelled, UnreadableScript, manual.Unknown) as problem:
+            if (word := last_line(text)) is not None:
+                self._end(text.rstrip().rpartition("\n")[0], word)
+            elif (command := command_of(text)) is not None:
+                self._commands()[command[0]](command[1])
+            else:
+                self._run(text)
+        except (UnreadableScript, manual.Unknown) as problem:
             print(problem, file=sys.stderr, flush=True)
+
+    def _run(self, text: str) -> bool:
+        """The statements of a text, until one fails; whether none did."""
+        script = split(text)
+        for number, statement in enumerate(script, 1):
+            try:
+                self.console.answer(statement.sql)
+            except Gone:
+                raise
+            except (Failed, Cancelled) as problem:
+                print(told(problem, script, number), file=sys.stderr, flush=True)
+                return False
+            if statement.sql.split(maxsplit=1)[0].lower() not in READING:
+                self._learn("tables")
+        return True
+
+    def _end(self, before: str, word: str) -> None:
+        """Leave or clear below other lines: the statements that are finished there were meant to run."""
+        done, rest = halves(before)
+        if word == "clear" and tokens(rest):
+            if waiting := len(split(done)):
+                print(unrun(waiting), file=sys.stderr, flush=True)
+        elif self._run(done):
+            self._commands().get(word, _leave)("")
 
     def _commands(self) -> dict[str, Callable[[str], None]]:
         return {"help": self._help, "format": self._format, "limit": self._limit, "clear": _clear, "quit": _leave, "exit": _leave}
@@ -122,12 +139,10 @@ class Shell:
         print(f"format {self.console.form}; there are {', '.join(FORMATS)}")
 
     def _limit(self, count: str) -> None:
-        if count.isdecimal() and int(count) > 0:
-            self.console.limit = int(count)
-        elif count.lower() in ("none", "all"):
-            self.console.limit = None
-        elif count:
-            print(f"expected a number above zero or none, got {count}")
+        try:
+            self.console.limit = row_limit(count) if count else self.console.limit
+        except ValueError as problem:
+            print(problem)
         print(f"limit {'none' if self.console.limit is None else self.console.limit}")
 
     def _learn(self, *what: str) -> None:
@@ -149,15 +164,18 @@ class SqlCompleter(Completer):
             yield Completion(candidate.text, start_position=-candidate.replaces, display_meta=candidate.meaning)
 
 
-def is_command(text: str) -> bool:
-    """Whether a text is a command of the shell, which is one line and needs no semicolon."""
-    words = text.strip().rstrip(";").split()
-    return "\n" not in text.strip() and 0 < len(words) <= 2 and words[0].lower() in COMMANDS
+def command_of(text: str) -> tuple[str, str] | None:
+    """The command of the shell that a text is, and its argument: it is one line, and needs no semicolon."""
+    first, *arguments = text.strip().rstrip(";").split() or [""]
+    word = first.lower()
+    if "\n" in text.strip() or word not in COMMANDS or len(arguments) > (0 if word in WITHIN else 1):
+        return None
+    return word, "".join(arguments)
 
 
 def complete(text: str) -> bool:
     """Whether Enter sends the text off, or begins another line."""
-    return not text.strip() or is_command(text) or last_line(text) is not None or finished(text)
+    return not text.strip() or command_of(text) is not None or last_line(text) is not None or finished(text)
 
 
 def last_line(text: str) -> str | None:

@@ -20,6 +20,22 @@ OBJECT = r"""to_json(struct(*), map('ignoreNullFields', 'false',
     'timestampFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSSXXX', 'timestampNTZFormat', 'yyyy-MM-dd\'T\'HH:mm:ss.SSSSSS')) AS json"""
 
 
+MOST = 2**31 - 2  # Spark counts in 32 bits, and one row more is asked for
+
+
+def row_limit(text: str) -> int | None:
+    """How many rows are to be shown, as people write it; None for all.
+
+    Raises:
+        ValueError: with what is expected.
+    """
+    if text.lower() in ("none", "all"):
+        return None
+    if not text.isdecimal() or not 0 < int(text[:99]) <= MOST:
+        raise ValueError(f"expected a number above zero, at most {MOST:,}, or none for all, got {text[:99] or 'nothing'}")
+    return int(text)
+
+
 class Limited:
     """The first `limit` items of an iterator, and then whether there are `more`."""
 

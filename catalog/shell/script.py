@@ -32,11 +32,14 @@ def tokens(text: str) -> list[Token]:
 
 def finished(text: str) -> bool:
     """Whether a text ends with the semicolon of its last statement, comments aside, and not with one in a script (BEGIN .. END)."""
-    try:
-        words = tokens(text)
-    except Unclosed:
-        return False
-    return bool(words) and words[-1].word == ";" and lexer.statements(text)[-1][0] == words[-1].end
+    done, rest = halves(text)
+    return bool(done) and unclosed(text) is None and not tokens(rest)
+
+
+def halves(text: str) -> tuple[str, str]:
+    """A text up to the last semicolon that ends a statement, and what stands behind it: one that is not finished, or comments."""
+    begins, _ = lexer.statements(text[: unclosed(text)])[-1]
+    return text[:begins], text[begins:]
 
 
 def statements(text: str) -> Iterator[CommentedStatement]:

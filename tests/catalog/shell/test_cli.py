@@ -14,12 +14,8 @@ import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from prompt_toolkit.application import create_app_session
-from prompt_toolkit.input import create_pipe_input
-from prompt_toolkit.output import DummyOutput
 from pyspark.sql import SparkSession
 from support import ROOT
 from support.documents import blocks
@@ -32,11 +28,9 @@ from streamtime.shell.batch import UnreadableScript, split
 from streamtime.shell.completion import Vocabulary
 from streamtime.shell.connection import ConnectionFailed, remote
 from streamtime.shell.failures import readable
-from streamtime.shell.prompt import Leave, Shell, complete, is_command, last_line
 from streamtime.shell.rendering import Result, lines
 from streamtime.shell.results import json_texts, texts
 from streamtime.shell.running import told
-from streamtime.shell.script import finished
 
 STREAMTIME = [sys.executable, "-m", "streamtime"]
 
@@ -220,65 +214,6 @@ def test_statements_end_at_semicolons_outside_of_strings_names_and_comments() ->
     ]
     with pytest.raises(UnreadableScript, match=r"x\.sql cannot be split"):
         split("SELECT 'open", "x.sql")
-
-
-@pytest.mark.parametrize(
-    "text", ["SELECT 1", "SELECT ';", "SELECT 1 -- ;", "SELECT /* ;", "SELECT 1 AS `;", "help me out", "BEGIN SELECT 1;", "l:\nBEGIN END"]
-)
-def test_an_unfinished_text_goes_on(text: str) -> None:
-    assert not finished(text)
-    assert not complete(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["SELECT 1;", "SELECT ';'; -- done", "SELECT 1;\n", "BEGIN SELECT 1; END;", "BEGIN;", " ", "help", "HELP deduplicate;", "limit none"],
-)
-def test_a_finished_text_is_sent_off(text: str) -> None:
-    assert complete(text)
-    assert is_command("quit")
-    assert not is_command("format\ncsv")
-
-
-def test_leaving_and_clearing_work_within_an_unfinished_statement() -> None:
-    for text in (
-        "\\q",
-        "SELECT 1\n\\q",
-        "SELECT 'open\n\\q",
-        "quit",
-        "SELECT 1,\nEXIT",
-        "SELECT 1\nFROM t\n quit \n",
-        "clear",
-        "SELECT\nclear",
-    ):
-        assert complete(text), text
-    for text in ("SELECT 1\nAS exit", "SELECT 'a\nexit", "SELECT /* a\nquit", "SELECT `a\nclear", "SELECT 1 exit", "exit 1 2\nexit now"):
-        assert not complete(text), text
-    assert last_line("SELECT 1\nexit;") is None  # a statement: the column is called exit
-    assert last_line("SELECT 1\nclear") == "clear"
-
-
-def test_a_shell_leaves_and_clears(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    answered: list[str] = []
-    cleared: list[bool] = []
-    monkeypatch.setattr("streamtime.shell.prompt.clear", lambda: cleared.append(True))
-
-    class Silent:
-        connection = SimpleNamespace(spark=None)
-
-        def answer(self, sql: str) -> None:
-            answered.append(sql)
-
-    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
-        shell = Shell(Silent(), tmp_path / "history")  # type: ignore[arg-type]
-    shell.obey("SELECT 1,\nclear")
-    shell.obey("clear")
-    assert cleared == [True]
-    shell.obey("SELECT 1;")
-    for text in ("\\q", "quit", "exit;", "SELECT\n\\q", "SELECT 1,\nexit"):
-        with pytest.raises(Leave):
-            shell.obey(text)
-    assert answered == ["SELECT 1"]
 
 
 def candidates(text: str, rest: str = "", **names: object) -> list[str]:
