@@ -124,3 +124,18 @@ def test_names_with_braces_are_no_parameters() -> None:
     made = every_row_accounted_for("t", KEY, ["(SELECT 1)", "d"])
     assert made.unexpected_rows_query.format(batch="batch").count(KEY) == 4
     assert "'1 hour'" in no_duplicates_within(KEY, "ts", "1 hour").unexpected_rows_query
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "DATE"])
+def test_a_day_has_24_hours_whatever_the_clocks_do(spark: SparkSession, kind: str) -> None:
+    """Moments and days that lie a microsecond more than a day apart, or a day, over the end of summer time in Berlin, and at both ends of time."""
+    spark = spark.newSession()
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    for last, against in (("2024-10-27 12:00:00", 1), ("2024-10-27 12:00:00.000001", 0)):
+        zone, times = ("Z" if kind == "TIMESTAMP_LTZ" else ""), ["2024-10-26 12:00:00", last, "0001-01-03 00:00:00", "9999-12-31 00:00:00"]
+        if kind == "DATE":
+            times, against = [t[:10] for t in times], 1
+        rows = ", ".join(f"('a', {kind} '{t}{zone}')" for t in times)
+        expected = no_duplicates_within("k", "ts", "1 day")
+        found = spark.sql(expected.unexpected_rows_query.format(batch=f"(VALUES {rows} AS v(k, ts))")).collect()
+        assert len(found) == against, (last, found)
