@@ -99,7 +99,7 @@ def with_time_before(frame: Frame, moves: Column) -> tuple[DataFrame, Ranges, Co
 def _in_ranges(frame: Frame, moves: Column, reverse: bool) -> Clocked:
     """For a kernel as many ranges as tasks, sorted; else a few even ones, which a window sorts."""
     ranges = Ranges.of(frame.df.sparkSession) if frame.kernels else Ranges(FEWEST, FEWEST)
-    ranged = ranges.ordered(frame.df, frame.order[0]) if frame.kernels else _even(frame, ranges.count)
+    ranged = ranges.ordered(frame) if frame.kernels else _even(frame, ranges.count)
     ascending = frame.order[0].ascending != reverse
     starts = _starts(ranged, moves, ascending, reverse, ranges.count)
     turn = named(RANGE) if ascending else F.lit(ranges.count - 1) - named(RANGE)

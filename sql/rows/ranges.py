@@ -1,6 +1,7 @@
 """The processing order, cut into ranges that tasks sort side by side, as many as there are tasks to do it.
 
-A range is that of a row's first order value. Where the ranges lie is read off a sample; an input too small for one is a single range.
+A range ends at a place in that order, not only at a value of its first expression: rows that are equal in that one, as all of a day's load
+or of a partition, are cut by what sorts them next. Where ranges end is read off a sample; an input too small for one is a single range.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ from pyspark import SparkContext
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import expression
+from streamtime.sql.rows.columns import expression, has_collation, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from streamtime.sql.rows.frame import Order
+    from streamtime.sql.rows.frame import Frame
 
-RANGE, BOUNDS, PART = f"{PREFIX}range", f"{PREFIX}bounds", f"{PREFIX}part"
-FEWEST, MOST = 16, 256
+RANGE, BOUNDS, NEXT = f"{PREFIX}range", f"{PREFIX}bounds", f"{PREFIX}next"
+FEWEST, MOST = 16, 1024
 PARTITIONS, DEFAULT, UNSET = "spark.sql.shuffle.partitions", 200, str(2**31 - 1)  # Spark wants a number for "nobody said"
-AT_ONCE = 16  # one nested `if` over 15 bounds compiles well; 63 of them did not
+AT_ONCE = 8  # one nested `if` over so many bounds compiles well; 63 of them did not
 SAMPLED_ROWS = 1_000  # a 1 % sample smaller than this is not worth cutting: one task sorts 100,000 rows at once
-CUTTABLE = (T.IntegralType, T.FractionalType, T.TimestampType, T.TimestampNTZType, T.DateType)
+EACH = 20  # sampled rows for each range
+COLUMNS, CHARACTERS = 3, 32  # of the order that cuts: what cuts is read once more, and bounds stand in the plan
+CUTTABLE = (T.IntegralType, T.FractionalType, T.TimestampType, T.TimestampNTZType, T.DateType, T.StringType, T.BinaryType)
 
 
 @dataclass(frozen=True)
@@ -53,29 +56,90 @@ class Ranges:
         """The same for rows that may lie anywhere, by a number that they differ in, as SQL text."""
         return expression(f"-1 - pmod({number}, {32 * self.partitions})")  # of as many values as partitions, some would fall together
 
-    def ordered(self, df: DataFrame, first: Order) -> DataFrame:
-        """With the range of each row in the order of values, going up; all 0 where the input is small or its order has no distances."""
-        ref = first.ref
-        if not isinstance(ref.type, CUTTABLE):
-            return df.withColumn(RANGE, F.lit(0))
-        steps = [i / self.count for i in range(1, self.count)]
-        sample = df.where(F.pmod(F.xxhash64(ref.column), F.lit(100)) == 0)
-        quantiles = F.percentile_approx(ref.column, steps, 20 * self.count)
-        return self.cut(df, quoted(ref.name), sample.agg(F.when(F.count(F.lit(1)) >= SAMPLED_ROWS, quantiles).alias("bounds")).scalar())
+    def ordered(self, frame: Frame) -> DataFrame:
+        """The frame's rows with the range of each in the order of its first values, going up; all 0 where the input is small or its order
+        cannot be cut.
+        """
+        first, *more = cut_by(frame) or [None]
+        hashed = F.xxhash64(*[expression(text) for text, _ in _columns(frame)])  # rows differ in more than what cuts them
+        if first is None:
+            return frame.df.withColumn(RANGE, F.lit(0))
+        df = frame.df
+        if more:
+            df = df.withColumn(NEXT, F.struct(*[expression(text).alias(f"c{i}") for i, text in enumerate(more)]))
+        df = df.withColumn(BOUNDS, self._bounds(df, hashed, first, [NEXT] if more else []))
+
+        def reaches(bound: str) -> str:
+            at, then = (f"get({quoted(BOUNDS)}.{field}, {bound})" for field in ("first", "next"))
+            return f"{first} > {at} OR ({first} = {at} AND {quoted(NEXT)} >= {then})" if more else f"{first} >= {at}"
+
+        return self._numbered(df, reaches).drop(BOUNDS, NEXT)
+
+    def _bounds(self, df: DataFrame, hashed: Column, first: str, more: list[str]) -> Column:
+        """Where ranges end, as two arrays: of first values, and of what sorts rows next. Null where the input is small.
+
+        Of a hundredth of the rows, as many as `EACH` tells are picked, by chance but the same each time: in each of so many heaps by hash
+        the one with the smallest.
+        """
+        place = F.struct(expression(first).alias("first"), *[named(name).alias("next") for name in more])
+        sampled = df.where(expression(f"{first} IS NOT NULL") & (F.pmod(hashed, F.lit(100)) == 0))
+        heap = F.pmod(F.shiftrightunsigned(hashed, 32), F.lit(EACH * self.count))
+        picked = sampled.groupBy(heap).agg(
+            F.min(F.struct(hashed.alias("hash"), place.alias("place"))).alias("one"), F.count("*").alias("rows")
+        )
+        places = picked.agg(F.sort_array(F.collect_list("one.place")).alias("places"), F.sum("rows").alias("rows"))
+        fields = ("first", "next") if more else ("first",)
+        at = f"CAST(i * size(places) DIV {self.count} AS INT)"
+        arrays = ", ".join(f"'{name}', transform(sequence(1, {self.count - 1}), i -> get(places, {at}).{name})" for name in fields)
+        return places.select(expression(f"if(rows >= {SAMPLED_ROWS}, named_struct({arrays}), NULL)").alias("bounds")).scalar()
 
     def cut(self, df: DataFrame, value: str, bounds: Column, above: bool = False) -> DataFrame:
         """With the number of bounds that a value, as SQL text, has reached, or with `above` lies above. An unknown one is never reached."""
         df = df.withColumn(BOUNDS, bounds)  # one column: a subquery in each of the comparisons would be planned as often
+        than = ">" if above else ">="
+        return self._numbered(df, lambda bound: f"{value} {than} get({quoted(BOUNDS)}, {bound})").drop(BOUNDS)
 
-        def reaches(bound: str) -> str:
-            return f"{value} {'>' if above else '>='} get({quoted(BOUNDS)}, {bound})"
+    def _numbered(self, df: DataFrame, reaches: Callable[[str], str]) -> DataFrame:
+        """With the number of bounds that a row reaches: digit by digit, the highest first."""
+        step = 1
+        while step * AT_ONCE < self.count:
+            step *= AT_ONCE
+        so_far, most = "0", (self.count - 1) // step
+        while step:
+            digit = _nested(0, most, lambda i: reaches(f"{so_far} + {i * step - 1}"))  # noqa: B023
+            df = df.withColumn(RANGE, expression(f"{so_far} + {step} * ({digit})"))
+            so_far, most, step = quoted(RANGE), AT_ONCE - 1, step // AT_ONCE
+        return df
 
-        if self.count <= AT_ONCE:
-            return df.withColumn(RANGE, expression(_nested(0, self.count - 1, lambda i: reaches(str(i - 1))))).drop(BOUNDS)
-        part = _nested(0, (self.count - 1) // AT_ONCE, lambda i: reaches(str(i * AT_ONCE - 1)))
-        within = _nested(0, AT_ONCE - 1, lambda i: reaches(f"{quoted(PART)} + {i - 1}"))
-        df = df.withColumn(PART, expression(f"({part}) * {AT_ONCE}"))
-        return df.withColumn(RANGE, expression(f"{quoted(PART)} + {within}")).drop(BOUNDS, PART)
+
+def cut_by(frame: Frame) -> list[str]:
+    """What sorts rows first, as SQL texts that compare as rows sort: ORDER BY, then what breaks ties, as far as that can be; none where
+    the first cannot.
+    """
+    return [text for text, compares in _columns(frame) if compares]
+
+
+def _columns(frame: Frame) -> list[tuple[str, bool]]:
+    """The first columns of the order of rows, as SQL texts, and whether they still compare as rows sort. Of a text that breaks ties, its
+    beginning; what sorts rows behind that no longer does.
+    """
+    up, compares, columns = frame.order[0].ascending, True, list[tuple[str, bool]]()
+    for i, order in enumerate(frame.order):
+        compares &= _cuttable(order.ref.type) and (i == 0 or (order.ascending == up and order.nulls_first == up))
+        columns += [(quoted(order.ref.name), compares)] if _cuttable(order.ref.type) else []
+    kinds = {c.name: c.type for c in frame.columns}
+    compares &= up and frame.order[0].nulls_first
+    for name in frame.ties(within_key=False):
+        kind = kinds[name]
+        compares &= _cuttable(kind)
+        beginning = f"left({quoted(name)}, {CHARACTERS})" if isinstance(kind, T.StringType) else quoted(name)
+        columns += [(beginning, compares)] if _cuttable(kind) else []
+        compares &= not isinstance(kind, T.StringType | T.BinaryType)
+    return columns[: max(COLUMNS, len(frame.order))]
+
+
+def _cuttable(kind: T.DataType) -> bool:
+    return isinstance(kind, CUTTABLE) and not has_collation(kind)
 
 
 def worth_spreading(spark: SparkSession) -> bool:

@@ -20,7 +20,7 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import BEFORE, with_time_before, with_time_before_by
 from streamtime.sql.rows.columns import expression, hash_of_all, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.ranges import CUTTABLE, worth_spreading
+from streamtime.sql.rows.ranges import cut_by, worth_spreading
 from streamtime.sql.rows.typed import AS_JSON, event_time, microseconds
 from streamtime.sql.suppress.fullness import WENT, counts
 from streamtime.sql.syntax.text import HIGHEST, literal, plus, quoted
@@ -60,12 +60,7 @@ def spreads(call: Bound, frame: Frame) -> bool:
         return True  # a buffer that spills holds what one without a bound does
     if bounded:
         return False
-    return (
-        call["output"] != "metrics"
-        and not frame.clocks
-        and isinstance(frame.order[0].ref.type, CUTTABLE)
-        and worth_spreading(frame.df.sparkSession)
-    )
+    return call["output"] != "metrics" and not frame.clocks and bool(cut_by(frame)) and worth_spreading(frame.df.sparkSession)
 
 
 def spread(call: Bound, changelog: Changelog, until: Until, at_end: str, clocks: Sequence[str]) -> DataFrame:

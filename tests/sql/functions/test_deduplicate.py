@@ -88,8 +88,14 @@ def _naive(t: int | None) -> datetime.datetime | None:
     return None if at is None else at.replace(tzinfo=None)
 
 
-@pytest.mark.parametrize("count", [16, 40])
-def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "by"),
+    [(16, ["off"]), (40, ["off"]), (70, ["p", "off"]), (16, ["one"])],
+    ids=["16", "40", "70 of two columns", "of one value"],
+)
+def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, count: int, by: list[str]
+) -> None:
     from streamtime.sql.rows import ranges, scans
 
     monkeypatch.setattr(scans, "SMALL", 0)
@@ -102,17 +108,18 @@ def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(spark: SparkSes
             "t": i // 2 + random_.randint(-400, 0),
             "off": i if i % 7 else i - 1,
             "p": random_.randint(0, 1),
+            "one": "one",
         }
         for i in range(6_000)
     ]
     df = view(
         spark,
         [r | {"t": moment(r["t"], 1)} for r in random_.sample(rows, len(rows))],
-        "k INT, t TIMESTAMP, off INT, p INT",
+        "k INT, t TIMESTAMP, off INT, p INT, one STRING",
     )
     for keep, descending in (("first", False), ("last", False), ("first", True)):
-        judged = reference.deduplicate(rows, within=150, order=["off"], keep=keep, descending=descending)
-        order = ["off DESC"] if descending else ["off"]
+        judged = reference.deduplicate(rows, within=150, order=by, keep=keep, descending=descending)
+        order = [f"{column} DESC" for column in by] if descending else by
         got = streamtime.deduplicate(
             df,
             keys=["k"],
