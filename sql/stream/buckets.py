@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streamtime.sql.stream.checkpoint import StateError, differences, fitting, refuse_changed
+from streamtime.sql.stream.checkpoint import StateError, agreed, fitting
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH, NO_KEYS, SETTING, TAKES_PART, blob, unblobbed
 from streamtime.udfs import keys
 from streamtime.udfs.arrays import groups
@@ -136,7 +136,7 @@ class Bucket(StatefulProcessor):
         self.refuse_other_form(index.options)
         if not index.secret:
             index.secret = keys.new_secret()
-        refuse_changed(self.function, "options", differences(index.options, self.options))
+        index.options = agreed(self.function, index.options, self.options)
         return index
 
     def stream_time(self, timer_values: Any, index: Index) -> int:

@@ -14,6 +14,9 @@ from streamtime.udfs.state import Entries
 
 GO_BACK = "Go back to what it was, or start the query with a new checkpoint location."
 ABSENT = "not given"
+OUTPUT = "output"  # among the options: with another one, the state is another, too
+LETTERS, AS_WRITTEN = "letters", "as written"  # .. and that these are those of the call: older versions made all of them small
+LATER = (LETTERS, OUTPUT, "types")  # options that checkpoints of older versions may lack
 
 
 class StateError(RuntimeError):
@@ -31,6 +34,17 @@ def refuse_changed(function: str, what: str, changed: Sequence[str]) -> None:
     """Raise StateError for what has changed, if anything has."""
     if changed:
         raise StateError(f"{function}: the query's checkpoint was written with other {what}: {'; '.join(changed)}. {GO_BACK}")
+
+
+def agreed(function: str, before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """The options that the state has from now on. Raises StateError where it was made with others, and names these."""
+    if LETTERS not in before:
+        small = {name: now[name] for name, was in before.items() if name in now and was == now[name].lower()}
+        before = {name: now[name] for name in LATER if name in now} | dict(before) | small
+    if OUTPUT in before and OUTPUT in now and before[OUTPUT] != now[OUTPUT]:  # what else differs follows from it
+        before, now = {OUTPUT: before[OUTPUT]}, {OUTPUT: now[OUTPUT]}
+    refuse_changed(function, "options", differences(before, now))
+    return dict(now)
 
 
 def fitting(function: str, held: Entries, columns: Sequence[str], rows: pa.Schema | None) -> Entries:

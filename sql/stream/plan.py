@@ -23,6 +23,7 @@ from streamtime.sql.rows.keys import told_apart
 from streamtime.sql.rows.typed import collated
 from streamtime.sql.stream import buckets, checkpoint, meeting, packing
 from streamtime.sql.stream.buckets import REASON, STATE, STATE_FORM, STREAM_TIME, Hold, Holding, Judge, Judging
+from streamtime.sql.stream.checkpoint import AS_WRITTEN, LETTERS
 from streamtime.sql.stream.meeting import Meet, Meeting
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH, MOST, NO_KEYS, PACKED, SETTING, TAKES_PART, packer, unpack
 from streamtime.sql.stream.watermark import WATERMARKED_BELOW, marked, watermarked
@@ -275,10 +276,16 @@ def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:
 
 def _pinned(frame: Frame, options: dict[str, Any]) -> dict[str, str]:
     """What the state depends on, in words."""
-    shown = {n: str(datetime.timedelta(microseconds=v)) if type(v) is int else str(v).lower() for n, v in options.items() if v is not None}
+    shown = {name: _in_words(value) for name, value in options.items() if value is not None}
     keys = ", ".join(f"{k.text} {k.type.simpleString()}" for k in frame.keys)
     time = f"{frame.time.text} {frame.time.type.simpleString()}"
-    return {STATE: STATE_FORM, "PARTITION BY": keys, "event time": time, **shown}
+    return {STATE: STATE_FORM, LETTERS: AS_WRITTEN, "PARTITION BY": keys, "event time": time, **shown}
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(datetime.timedelta(microseconds=value)) if isinstance(value, int) else str(value)
 
 
 def _observed(counts: Sequence[str], seconds: Sequence[Seconds]) -> list[Column]:
