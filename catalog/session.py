@@ -5,11 +5,16 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote
+from xml.sax.saxutils import escape
 
 import pyspark
+from py4j.java_gateway import JavaPackage
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from streamtime import java
@@ -18,6 +23,7 @@ from streamtime.sparks import spark_version
 from streamtime.sql.stream.plan import PROVIDER, ROCKSDB
 
 DELTA = "4.4.0"
+CLASS_PATH, JVM_OPTIONS = "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"
 # Where pyspark itself prints or warns on the way up, a reader learns nothing
 LOG4J = """\
 rootLogger.level = error
@@ -45,31 +51,33 @@ IVY = """\
 def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str] | None = None) -> SparkSession:
     """A local session with Delta Lake and this pack's functions, for notebooks, tests and examples.
 
-    `cores` as in `local[cores]`; `memory` of the driver; `settings` are Spark settings that add to or replace those made here. The first
-    call on a machine fetches Delta's jars (10 MB) into a cache folder. The time zone is UTC (`spark.sql.session.timeZone`), and shuffles
-    have as many partitions as there are cores, at least 4 (`spark.sql.shuffle.partitions`). If this process has a session already, that
-    one is used, as it is.
+    `cores` as in `local[cores]`; `memory` of the driver; `settings` are Spark settings that replace those made here, or, as options of the
+    JVM and its class path, add to them. The first call on a machine fetches Delta's jars (10 MB) into a cache folder. The time zone is UTC
+    (`spark.sql.session.timeZone`), and shuffles have as many partitions as there are cores, at least 4 (`spark.sql.shuffle.partitions`). If
+    this process has a session already, that one is used, as it is.
 
     Raises:
         JavaError: no Java 17 or later; the message says what to do.
-        RuntimeError: Delta's jars could not be fetched.
+        RuntimeError: Delta's jars could not be fetched, or Spark runs in this process already, without them.
     """
-    running = SparkSession.getActiveSession()
+    running = _running()
     if running is not None:
         register(running)
         return running
     java.check()
+    _require_delta()
     spark_has = spark_version(pyspark.__version__)
     folder = cache_folder()
     log4j = folder / "log4j2.properties"
     log4j.write_text(LOG4J)
+    given = dict(settings or {})
     made = {
         "spark.app.name": "streamtime",
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in delta_jars()),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+        CLASS_PATH: os.pathsep.join(filter(None, [*map(str, delta_jars()), given.pop(CLASS_PATH, "")])),
+        JVM_OPTIONS: f"{jvm_option('log4j2.configurationFile', log4j.as_uri())} {given.pop(JVM_OPTIONS, '')}".strip(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(partitions_for(cores)),
@@ -84,7 +92,7 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
         made["spark.python.unix.domain.socket.enabled"] = "true"  # 40 ms less per task that calls Python
     if spark_has.early_parameters:  # which Delta 4.4.0's parser does not pass on; this lets the analyzer bind them, as before Spark 4.1
         made["spark.sql.legacy.parameterSubstitution.constantsOnly"] = "true"
-    made |= settings or {}
+    made |= given
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whatever `python3` is first on the PATH
     builder = SparkSession.builder.master(f"local[{cores}]")
     for key, value in made.items():
@@ -92,6 +100,34 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
     spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def _running() -> SparkSession | None:
+    """The session of this thread, or else that of the process, which other threads do not see as theirs."""
+    active, made = SparkSession.getActiveSession(), SparkSession._instantiatedSession
+    return active if active is not None else made if made is not None and made._sc._jsc is not None else None
+
+
+def _require_delta() -> None:
+    """Where a JVM runs already, it must have Delta Lake: the class path of one that runs stays as it is."""
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return
+    SparkContext._ensure_initialized()
+    if isinstance(SparkContext._jvm.io.delta.sql.DeltaSparkSessionExtension, JavaPackage):
+        raise RuntimeError(
+            "Spark runs in this process already, without Delta Lake, which it cannot be given any more. Call streamtime.session() in a new "
+            "process (in a notebook: restart the kernel), before there is any other session."
+        )
+
+
+def jvm_option(name: str, value: object) -> str:
+    """A property among the options of a JVM, which Spark parts at blanks that are not quoted."""
+    return shlex.quote(f"-D{name}={value}")
+
+
+def in_place(path: Path) -> str:
+    """A path of this machine, for Spark, whatever its default file system is. Hadoop reads no %20 as a blank."""
+    return unquote(path.absolute().as_uri())
 
 
 def partitions_for(cores: int | str) -> int:
@@ -106,7 +142,7 @@ def lasting(warehouse: Path) -> dict[str, str]:
     warehouse = warehouse.expanduser().resolve()
     warehouse.mkdir(parents=True, exist_ok=True)
     return {
-        "spark.sql.warehouse.dir": str(warehouse / "tables"),
+        "spark.sql.warehouse.dir": in_place(warehouse / "tables"),
         "spark.sql.catalogImplementation": "hive",
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={warehouse / 'metastore'};create=true",
     }
@@ -132,13 +168,14 @@ def delta_jars() -> list[Path]:
 
 def _fetch(jars: list[Path]) -> None:
     ivy = cache_folder() / "ivysettings.xml"
-    ivy.write_text(IVY.format(cache=cache_folder()))
+    ivy.write_text(IVY.format(cache=escape(str(cache_folder()))), encoding="utf-8")
+    own = os.environ.get("STREAMTIME_IVY_SETTINGS", "")
     # spark-submit resolves the packages before it notices that it has nothing to run
     spark_home = Path(str(importlib.metadata.distribution("pyspark").locate_file("pyspark")))
     coordinates = [f"io.delta:{jar.name.removesuffix(f'-{DELTA}.jar')}:{DELTA}" for jar in jars]
     command = [
         str(spark_home / "bin" / ("spark-submit.cmd" if os.name == "nt" else "spark-submit")),
-        "--conf", f"spark.jars.ivySettings={os.environ.get('STREAMTIME_IVY_SETTINGS') or ivy}",
+        "--conf", f"spark.jars.ivySettings={own if own.startswith('file:') else Path(own or ivy).absolute().as_uri()}",
         "--conf", f"spark.jars.ivy={cache_folder() / 'ivy'}",
         "--packages", ",".join(coordinates),
         "--exclude-packages", "org.apache.spark:*,org.apache.hadoop:*,io.unitycatalog:*,org.antlr:*,io.delta:delta-kernel-api,"

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from streamtime.dbt.compiled import Server
 from streamtime.maintained.maintaining import maintain
-from streamtime.session import cache_folder, lasting, session
+from streamtime.session import JVM_OPTIONS, jvm_option, lasting, session
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call.errors import CallError
 
@@ -155,8 +155,7 @@ def said(message: str) -> str:
 def _start(credentials: Credentials) -> None:
     """The session that dbt-spark's `getOrCreate` will find. The first connection makes it, or what runs dbt in its own process did."""
     folder = Path(get_flags().PROJECT_DIR, credentials.warehouse).expanduser().resolve()
-    log = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{cache_folder() / 'log4j2.properties'} "
-           f"-Dderby.stream.error.file={folder / 'derby.log'}"}  # fmt: skip
+    log = {JVM_OPTIONS: jvm_option("derby.stream.error.file", folder / "derby.log")}
     session(credentials.cores, credentials.memory, lasting(folder) | log | credentials.server_side_parameters)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from streamtime.server.doors import QUIET
 from streamtime.server.options import Options, local
-from streamtime.session import LOG4J, delta_jars, lasting
+from streamtime.session import CLASS_PATH, JVM_OPTIONS, LOG4J, delta_jars, in_place, jvm_option, lasting
 
 # Spark's own log goes to a file: the server's has one line for each event
 LOG4J_FILE = """
@@ -30,13 +30,12 @@ def of(options: Options, folder: Path, spark_log: Path, classes: Path) -> dict[s
     log4j = folder / "log4j2.properties"
     log4j.write_text(_log4j(spark_log))
     given = dict(options.settings)
-    jars = [*(str(jar) for jar in delta_jars()), str(classes), given.pop("spark.driver.extraClassPath", "")]
-    jvm = [f"-Dlog4j2.configurationFile=file:{log4j}", f"-Dderby.stream.error.file={folder / 'derby.log'}"]
+    jvm = [jvm_option("log4j2.configurationFile", log4j.as_uri()), jvm_option("derby.stream.error.file", folder / "derby.log")]
     made = {
         "spark.app.name": "streamtime serve",
-        "spark.driver.extraClassPath": os.pathsep.join(filter(None, jars)),
-        "spark.driver.extraJavaOptions": " ".join([*jvm, given.pop("spark.driver.extraJavaOptions", "")]).strip(),
-        "spark.sql.warehouse.dir": str(folder / "tables"),
+        CLASS_PATH: os.pathsep.join(filter(None, [str(classes), given.pop(CLASS_PATH, "")])),
+        JVM_OPTIONS: " ".join([*jvm, given.pop(JVM_OPTIONS, "")]).strip(),
+        "spark.sql.warehouse.dir": in_place(folder / "tables"),
         "spark.sql.catalogImplementation": "in-memory",
     }
     if options.warehouse:
@@ -46,6 +45,8 @@ def of(options: Options, folder: Path, spark_log: Path, classes: Path) -> dict[s
     if not local(options.master):
         made["spark.jars"] = ",".join([*map(str, delta_jars()), *filter(None, [given.pop("spark.jars", "")])])  # Delta, for the executors
         made["spark.driver.bindAddress"] = given["spark.driver.host"]
+        tables = (options.warehouse or folder).expanduser().resolve() / "tables"
+        made["spark.sql.warehouse.dir"] = str(tables)  # in the default file system, which all machines reach
         if options.cores != "*":
             made["spark.cores.max"] = options.cores
         else:

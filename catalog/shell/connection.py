@@ -59,26 +59,21 @@ def local(cores: str = "*", memory: str = "2g", settings: dict[str, str] | None 
         JavaError, ConnectionFailed: with what to do.
     """
     from streamtime import java
-    from streamtime.session import LOG4J, cache_folder, delta_jars, lasting, session
+    from streamtime.session import JVM_OPTIONS, delta_jars, in_place, jvm_option, lasting, session
 
     java.check()
     try:
         delta_jars()
-        log4j = cache_folder() / "log4j2.properties"
+        made = lasting(warehouse) if warehouse else {}
     except (OSError, RuntimeError) as error:
         raise ConnectionFailed(str(error)) from None
     folder = Path(tempfile.mkdtemp(prefix="streamtime-"))
-    log4j.write_text(LOG4J)
-    options = [f"-Dlog4j2.configurationFile=file:{log4j}", f"-Dderby.stream.error.file={folder / 'derby.log'}"]
-    made = {"spark.sql.warehouse.dir": str(folder / "tables")}
-    if warehouse:
-        made = lasting(warehouse)
-    made |= settings or {}
-    options.append(made.get("spark.driver.extraJavaOptions", ""))
-    made["spark.driver.extraJavaOptions"] = " ".join(options).strip()
     said = folder / "jvm.log"
     spark = None
     try:
+        made = {"spark.sql.warehouse.dir": in_place(folder / "tables")} | made | (settings or {})
+        derby = jvm_option("derby.stream.error.file", folder / "derby.log")
+        made[JVM_OPTIONS] = f"{derby} {made.get(JVM_OPTIONS, '')}".strip()
         with java.stderr_into(said):
             spark = session(cores, memory, made)
             if warehouse:

@@ -86,8 +86,10 @@ def _lines(df: DataFrame, limit: int | None, spool: Path | None) -> Iterator[str
     elif spool is None:
         yield from (row[0] for row in df.toLocalIterator())
     else:
+        from streamtime.session import in_place
+
         with tempfile.TemporaryDirectory(dir=spool) as folder:
-            df.write.mode("overwrite").text(folder, lineSep="\n")
+            df.write.mode("overwrite").text(in_place(Path(folder)), lineSep="\n")
             for part in sorted(Path(folder).glob("part-*")):  # their order is that of the rows
                 with part.open(encoding="utf-8", newline="\n") as file:
                     yield from (line.removesuffix("\n") for line in file)

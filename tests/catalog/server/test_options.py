@@ -159,7 +159,7 @@ def test_what_conf_says_adds_to_paths_and_goes_before_the_rest(tmp_path: Path) -
         tmp_path / "log",
         tmp_path / "c",
     )
-    assert made["spark.driver.extraClassPath"].split(os.pathsep)[2:] == [str(tmp_path / "c"), "/mine.jar"]
+    assert made["spark.driver.extraClassPath"].split(os.pathsep) == [str(tmp_path / "c"), "/mine.jar"]
     assert made["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
     assert (made["spark.sql.warehouse.dir"], made["spark.sql.catalogImplementation"]) == ("/mine", "hive")
     assert (made["spark.master"], made["spark.cores.max"]) == ("spark://head:7077", "16")

@@ -163,6 +163,14 @@ def test_rows_beyond_the_limit_are_noticed_and_all_rows_keep_their_order(spark: 
     assert not list(tmp_path.iterdir())
 
 
+def test_all_rows_go_by_this_machine_whatever_the_default_file_system_is(spark: SparkSession, tmp_path: Path) -> None:
+    elsewhere, spool = spark.newSession(), tmp_path / "a b%20#"
+    spool.mkdir()
+    elsewhere.conf.set("fs.defaultFS", "hdfs://nowhere.invalid:1")
+    result, _ = texts(elsewhere.range(2), None, spool)
+    assert list(result.rows) == [("0",), ("1",)]
+
+
 def test_an_error_is_a_few_lines_with_a_mark_at_its_place(spark: SparkSession) -> None:
     def said(sql: str) -> str:
         with pytest.raises(Exception) as caught:  # noqa: PT011  whatever Spark raises
