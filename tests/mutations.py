@@ -31,8 +31,8 @@ ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "tests" / "mutations.json"
 KERNELS = "tests/udfs/test_kernels.py"
 ASSIGNED = "tests/udfs/assignment"
-JOINED, TOTALS = "tests/sql/functions/test_join_changes.py", "tests/sql/functions/test_aggregate_changes.py"
-FILTERED, BY_NAME = "tests/sql/functions/test_filter_changes.py", "tests/sql/functions/test_join_changes_by_foreign_key.py"
+JOINED, TOTALS = "tests/sql/changes/test_join_changes.py", "tests/sql/changes/test_aggregate_changes.py"
+FILTERED, BY_NAME = "tests/sql/changes/test_filter_changes.py", "tests/sql/changes/test_join_changes_by_foreign_key.py"
 CHANGELOGS = f"{JOINED} {TOTALS}"
 STREAMED = "tests/udfs/changes"
 ADDED = "tests/catalog/maintained/test_additive.py"
@@ -103,6 +103,7 @@ MUTATIONS = [
     ),
     Mutation("C3: of 40 ranges each has its own bounds", "sql/rows/ranges.py", "{so_far} + {i * step - 1}", "{so_far} + {i * step}", "tests/sql/functions/test_deduplicate.py -k ranges"),
     Mutation("C4: what is equal in its first value is cut where it is sorted next", "sql/rows/ranges.py", "OR ({first} = {at} AND", "OR ({first} <> {at} AND", "tests/sql/rows/test_ranges.py -k go_up"),
+    Mutation("J5: of one clock, a range of waiting rows knows who arrived above it", "sql/as_of/waiting.py", "F.least(_first_above([APART]), named(FIRST))", "_first_above([APART])", "tests/sql/as_of/test_scenarios.py -k one_clock"),
     Mutation("S3: without a limit of time nothing is due, on many tasks", "sql/suppress/spread.py", "own = limited if until.limited else", "own = limited if True else", "tests/sql/suppress/test_spread.py -k without_a_limit"),
     Mutation("S2: released where stream time reached the close before the next row, on many tasks", "sql/suppress/spread.py", "reached >= due)", "reached > due)", "tests/sql/suppress/test_spread.py"),
     Mutation("S2: what is due as it comes leaves at the stream time of then, on many tasks", "sql/suppress/spread.py", "when(named(ARRIVED) >= due", "when(F.lit(False)", "tests/sql/suppress/test_spread.py"),
@@ -505,7 +506,7 @@ MUTATIONS = [
     ),
     Mutation(
         "changes: a key or group that is also in ORDER BY is the row's, not that of what caused the change", "sql/changes/given.py",
-        "shown.setdefault(original, column)", "shown[original] = column", "tests/sql/functions/test_join_changes_by_foreign_key.py -k breaks_ties",
+        "shown.setdefault(original, column)", "shown[original] = column", "tests/sql/changes/test_join_changes_by_foreign_key.py -k breaks_ties",
     ),
     Mutation(
         "maintain: rows that have no partner on the null side are looked up too", "catalog/maintained/nodes.py",

@@ -14,16 +14,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.as_of.lookup import IS_RIGHT, MATCH, both, checked, next_right
+from streamtime.sql.as_of.waiting import released
 from streamtime.sql.plain import known
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
-from streamtime.sql.rows.columns import expression, named, sorted_by
+from streamtime.sql.rows.columns import named, sorted_by
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.rows.scans import chosen
-from streamtime.sql.rows.typed import microseconds
-from streamtime.sql.syntax.text import plus, quoted
+from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.as_of_join import EXPIRED, KnownAsOf
-from streamtime.udfs.closing import of_waiting_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
     from streamtime.sql.as_of.sides import Sides
     from streamtime.sql.call.spec import Bound
 
-ARRIVAL, NUMBER, DELETED, RELEASE, HELD, WAITS, LIMIT, LAPSED = (
-    f"{PREFIX}{n}" for n in ("arrival", "number", "deleted", "release", "held", "waits", "limit", "lapsed")
-)
+ARRIVAL, NUMBER, DELETED, HELD, LAPSED = (f"{PREFIX}{n}" for n in ("arrival", "number", "deleted", "held", "lapsed"))
 
 
 def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Frame, dict[str, str], Column]:
@@ -46,7 +43,7 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     sides = replace(sides, right=chosen(sides.right, arrived))
     at, waits = sides.left.extras["arrival"][0].column, {}
     if call["grace"] is not None:
-        sides, at, held = _released(call, sides, clocks)
+        sides, at, held = released(call, sides, clocks)
         waits[HELD] = (held, F.lit(False))
     deleted = sides.right.extras.get("deleted", ())
     gone = F.coalesce(deleted[0].column, F.lit(False)) if deleted else F.lit(False)
@@ -77,35 +74,3 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     hidden = F.when(named(LAPSED), "expired")
     hidden = F.when(named(HELD), "held").otherwise(hidden) if call["at_end"] == "hold" else hidden
     return sides.left.with_df(df), joined.shared, hidden
-
-
-def _released(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Sides, Column, Column]:
-    """When each left row is looked up: the first arrival of a left row that is `grace` or more ahead of it, its own included; and whether
-    none came before the input ended.
-
-    A row is released as soon as the largest left time reaches its own time and `grace`, and it is a left row that brings it there: so it
-    is the first to arrive of all left rows whose time is that large. A row without an arrival is looked up before anything has arrived.
-    """
-    left = sides.left
-    arrival, time = left.extras["arrival"][0], left.time
-    at = microseconds(quoted(time.name), time.type)
-    moves = [expression(at).alias(LIMIT), arrival.column.alias(RELEASE), F.lit(True).alias(WAITS)]
-    frame, identity = left.comparable([left.keys[i] for i in clocks])
-    releasing = chosen(frame, time.column.isNotNull() & arrival.column.isNotNull()).df
-    names = frame.df.columns
-    nothing = [F.lit(None).cast(f.dataType).alias(f.name) if f.name not in identity else named(f.name) for f in frame.df.schema]
-    closing = of_waiting_rows(call["grace"])
-    waiting = frame.df.select(
-        "*", expression(closing.close(at, plus)).alias(LIMIT), F.lit(None).cast(arrival.type).alias(RELEASE), F.lit(False).alias(WAITS)
-    )
-    every = waiting.unionAll(releasing.select(*nothing, *moves))
-    down = Window.partitionBy(*map(named, identity)).orderBy(
-        sorted_by(quoted(LIMIT), ascending=False, nulls_first=False), sorted_by(quoted(WAITS), ascending=False, nulls_first=False)
-    )
-    first = F.min(named(RELEASE)).over(down.rowsBetween(Window.unboundedPreceding, 0))
-    leaves = expression(f"{at} <= {closing.last_to_close}")
-    df = every.withColumn(RELEASE, F.when(leaves, first)).where(~named(WAITS)).drop(WAITS)
-    waits = named(RELEASE).isNull() & time.column.isNotNull() & arrival.column.isNotNull() & left.has_key
-    released = F.when(arrival.column.isNotNull(), F.greatest(named(RELEASE), arrival.column))
-    df = df.withColumns({WAITS: waits, RELEASE: released}).select(*map(named, names), named(WAITS), named(RELEASE))
-    return replace(sides, left=left.with_df(df)), named(RELEASE), named(WAITS)

@@ -83,7 +83,7 @@ CALLS = {
     f"VERSIONS({ARRIVAL}, grace => INTERVAL 10 MINUTES)": 2,
     f"AS_OF_JOIN({EVENT}, TABLE({AT} FROM plain) {BY})": 1,
     f"AS_OF_JOIN({EVENT}, TABLE({AT} FROM plain) {BY}, arrival => 'n')": 1,
-    f"AS_OF_JOIN({EVENT}, TABLE({AT} FROM plain) {BY}, arrival => 'n', grace => INTERVAL 10 MINUTES)": 2,
+    f"AS_OF_JOIN({EVENT}, TABLE({AT} FROM plain) {BY}, arrival => 'n', grace => INTERVAL 10 MINUTES)": 1,
     f"AS_OF_JOIN(TABLE(plain) PARTITION BY k ORDER BY ts, TABLE({AT} FROM dear) {BY})": 1,
     f"AS_OF_JOIN(TABLE(plain) PARTITION BY k ORDER BY ts, TABLE({AT} FROM dear) {BY}, arrival => 'n')": 1,
     f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts')": 1,

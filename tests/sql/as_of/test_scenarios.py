@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from support import nasty
 from support import reference_as_of as slow
 
-from streamtime.sql.as_of import lookup
+from streamtime.sql.as_of import lookup, waiting
+from streamtime.sql.rows import scans
 
 pytestmark = pytest.mark.usefixtures("as_users")
 
@@ -267,6 +268,21 @@ NASTY = [  # what is written, and what it means
 @pytest.mark.parametrize(("options", "means"), NASTY)
 def test_rows_as_bad_as_it_gets_under_odd_names(spark: SparkSession, options: str, means: dict[str, Any]) -> None:
     """Half of the rows look up the other half: NaN and two zeros in a key, a hot key, days on which clocks change, the ends of TIMESTAMP."""
+    look_up(spark, options, means)
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 40 * 86_400, 106_751_990 * 86_400])
+def test_rows_of_one_clock_wait_in_as_many_tasks_as_there_are(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    monkeypatch.setattr(scans, "SMALL", 0)
+    monkeypatch.setattr(waiting, "worth_spreading", lambda _: True)
+    options = f", arrival => 'off', grace => INTERVAL {seconds} SECONDS, at_end => 'hold'"
+    assert "hashpartitioning(__streamtime_apart" in look_up(
+        spark, options, {"grace": seconds * SECOND, "at_end": "hold"}, 60 if seconds < 2 else 0
+    )
+
+
+def look_up(spark: SparkSession, options: str, means: dict[str, Any], least: int = 60) -> str:
+    """Nasty rows by a call, and by the slow definition, in which so many find one at least. Gives the plan."""
     rows = nasty.scenarios(23, 120)
     far = nasty.scenarios(24, 60, moments=nasty.ENDS, low=-nasty.HIGHEST, high=nasty.HIGHEST)
     rows += [r | {"s": r["s"] + 1000, "id": r["id"] + len(rows)} for r in far]
@@ -277,11 +293,13 @@ def test_rows_as_bad_as_it_gets_under_odd_names(spark: SparkSession, options: st
     names = nasty.Names(odd)
     inputs = f"{nasty.Names({}).clauses(KEYS, ['t'])}, {names.clauses(KEYS, ['t', 'id'], 'odd')}"
     text = f"AS_OF_JOIN({inputs}, deleted => {names.option('{gone}')}, output => 'all'{options})"
-    found = Counter(tuple(r) for r in spark.sql(f"SELECT j.id, j.{names.quoted['id']}, reason FROM {text} AS j").collect())
+    answer = spark.sql(f"SELECT j.id, j.{names.quoted['id']}, reason FROM {text} AS j")
+    found = Counter(tuple(r) for r in answer.collect())
     left, right = ([r | {"o": r["off"]} for r in nasty.meant(side, KEYS)] for side in sides)
     join = slow.known_as_of if "arrival" in options else slow.as_of_join
     meant = join(left, right, order=("t", "id"), **means)
     wanted = Counter((j.row["id"], j.match["id"] if j.match else None, j.reason) for j in meant)
     assert found == wanted, (text, sorted((found - wanted) | (wanted - found), key=str)[:9])
-    assert sum(1 for j in meant if j.match) > 60
+    assert sum(1 for j in meant if j.match) > least
     assert {r["d"] for r in left if r["d"] is not None} >= {nasty.NAN, 0.0}
+    return str(answer._jdf.queryExecution().executedPlan().toString())
