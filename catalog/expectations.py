@@ -171,7 +171,7 @@ def validate(spark: SparkSession, expected: Mapping[str, Sequence[Expectation]],
             problem = f"what is expected of {table} reads `{THEIRS}`, a name that Great Expectations takes for rows of its own"
             raise CallError(NAME, None, problem, "Give yours another name.")
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    with warnings.catch_warnings(), _view_kept(spark):
+    with warnings.catch_warnings(), _view_put_back(spark):
         warnings.simplefilter("ignore")
         import great_expectations as gx
         from great_expectations.data_context.types.base import ProgressBarsConfig
@@ -199,7 +199,7 @@ def validate(spark: SparkSession, expected: Mapping[str, Sequence[Expectation]],
 
 
 @contextmanager
-def _view_kept(spark: SparkSession) -> Iterator[None]:
+def _view_put_back(spark: SparkSession) -> Iterator[None]:
     """A temporary view of the session that has the name which Great Expectations takes, and leaves behind, is there again afterwards."""
     there = [view for view in spark.sql(f"SHOW VIEWS LIKE '{THEIRS}'").collect() if view.isTemporary]
     mine = spark.table(THEIRS) if there else None

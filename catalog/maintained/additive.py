@@ -68,7 +68,7 @@ class KeyedRows:
     def judged(self, target: DataFrame) -> JudgedUnits:
         """Which rows come, go, or are others, by their keys."""
         by_key = self._by_key().persist()
-        self.evaluation.kept.append(by_key)
+        self.evaluation.cached.append(by_key)
         count, most, inserted = by_key.agg(F.count("*"), F.max(COUNT), F.count_if(F.col(OP) == "inserted")).collect()[0]
         names = [self.query.columns[i] for i in self.keys]
         units = by_key.select(*[F.col(quoted(c)).alias(f"u{n}") for n, c in enumerate(names)])
@@ -87,21 +87,21 @@ class KeyedRows:
         compared, so of it nothing is sent but its key. Spark sorts what it keeps the first row of, so rows are sent to their places first,
         and sorted once.
         """
-        rows, kept = self._came_and_went(), self.shows_all
+        rows, shows_all = self._came_and_went(), self.shows_all
         columns = [F.col(f"c{i}") for i in range(len(self.query.columns))]
         came, row = F.col("came"), F.struct(*columns)
-        if kept:
+        if shows_all:
             rows = rows.select(*[c if i in self.keys else F.when(came, c).alias(f"c{i}") for i, c in enumerate(columns)], "came")
         keys = [F.col(f"c{i}") for i in self.keys]
         wanted = [F.first(F.when(came, row), ignorenulls=True).alias("new")]
-        wanted += [] if kept else [F.first(F.when(~came, row), ignorenulls=True).alias("old")]
+        wanted += [] if shows_all else [F.first(F.when(~came, row), ignorenulls=True).alias("old")]
         counts = (F.count_if("came").alias("came"), F.count_if(~came).alias("went"))
         one = rows.repartition(*keys).groupBy(*[k.alias(f"k{n}") for n, k in enumerate(keys)]).agg(*counts, *wanted)
         made = T.StructType([T.StructField(f"c{i}", kind) for i, kind in enumerate(self.query.kinds)])
         gone, there = F.col("came") == 0, F.when(F.col("went") > 0, F.lit(True)).alias("there")
         shown = [F.col("new").getField(f"c{i}").alias(f"c{i}") for i in range(len(columns))]
         shown = [F.coalesce(c, f"k{self.keys.index(i)}").alias(f"c{i}") if i in self.keys else c for i, c in enumerate(shown)]
-        if kept:
+        if shows_all:
             both, how = one.select("came", there, *shown), changed(gone)
         else:
             old = [F.col("old").getField(f"c{i}").alias(f"o{i}") for i in range(len(columns))]
@@ -166,7 +166,7 @@ class MaintainedTotals:
         units = tuple(self.query.columns[i].lower() for i in self.keys)
         groups = Cut(units, added, added.count())
         met = self._met(groups, target, self._never_null(added)).persist()
-        self.evaluation.kept.append(met)
+        self.evaluation.cached.append(met)
         doubts = met.where("doubt").select(*[F.col(f"c{i}").alias(f"u{n}") for n, i in enumerate(self.keys)])
         known, columns = met.where("NOT doubt"), [F.col(f"c{i}").alias(c) for i, c in enumerate(self.query.columns)]
         return JudgedUnits(
@@ -194,7 +194,7 @@ class MaintainedTotals:
         summed = [c for i, total in self.totals.items() for c in _summed(i, total.kind)]
         keys = [F.col(f"u{n}") for n in range(len(self.keys))]
         added = together(pieces).groupBy(*keys).agg(F.bool_or("went").alias("went"), *summed).persist()
-        self.evaluation.kept.append(added)
+        self.evaluation.cached.append(added)
         return added
 
     def _signed(self, df: DataFrame, came: bool) -> DataFrame:

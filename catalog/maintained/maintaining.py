@@ -352,7 +352,7 @@ class _Run:
     def _full(self, receipt: Receipt) -> Receipt:
         rows = self.evaluation.whole()
         if self.key is not None:
-            self._refuse_twins(self._kept(rows))
+            self._refuse_twins(self._cached(rows))
         return self.target.overwrite(rows, receipt, self._label(receipt), self.properties)
 
     def _merge(self, receipt: Receipt, cut: Cut, judged: JudgedUnits | None) -> Receipt:
@@ -364,7 +364,7 @@ class _Run:
         pieces, doubtful = ([], cut) if judged is None else ([judged.changes], judged.doubtful)
         if doubtful is not None and (judged is None or doubtful.count):
             differing = self.target.differing(doubtful.values.toDF(*self.units), doubtful.small, self._computed(doubtful))
-            pieces.append(self._kept(differing))
+            pieces.append(self._cached(differing))
         return self.target.put(together(pieces), self.units, few, receipt, self._label)
 
     def _computed(self, cut: Cut) -> DataFrame:
@@ -372,12 +372,12 @@ class _Run:
         assert self.query.root is not None
         rows = self.evaluation.rows(self.query.root, cut).toDF(*self.query.columns)
         if self.key is not None:
-            self._refuse_twins(self._kept(rows))
+            self._refuse_twins(self._cached(rows))
         return rows
 
-    def _kept(self, rows: DataFrame) -> DataFrame:
+    def _cached(self, rows: DataFrame) -> DataFrame:
         """Computed once, while the run lasts."""
-        self.evaluation.kept.append(rows.persist())
+        self.evaluation.cached.append(rows.persist())
         return rows
 
     def _refuse_twins(self, rows: DataFrame) -> None:

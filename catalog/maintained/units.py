@@ -83,17 +83,17 @@ class Evaluation:
     query: Query
     tables: dict[str, ChangedTable]
     views: list[str] = field(default_factory=list)
-    kept: list[DataFrame] = field(default_factory=list)
+    cached: list[DataFrame] = field(default_factory=list)
 
     def close(self) -> None:
-        """Drop the views, free what was kept."""
+        """Drop the views, free what is cached."""
         for name in self.views:
             self.session.catalog.dropTempView(name)
         self.forget()
 
     def forget(self) -> None:
-        """Free what was kept: what is computed from here on is computed of the tables."""
-        for df in self.kept:
+        """Free what is cached: what is computed from here on is computed of the tables."""
+        for df in self.cached:
             df.unpersist()
         for table in self.tables.values():
             table.forget()
@@ -182,7 +182,7 @@ class Evaluation:
     def counted(self, columns: tuple[str, ...], values: DataFrame) -> Cut:
         """Units, each once, computed."""
         distinct = values.distinct().persist()
-        self.kept.append(distinct)
+        self.cached.append(distinct)
         return Cut(columns, distinct, distinct.count())
 
     # -- the units that changes touched

@@ -99,12 +99,12 @@ class Asked(Run):
             return super().bound(spec, tables, options)
         if any(t.df.isStreaming for t in tables):
             raise CallError(spec.name, "TABLE", "a stream has no end, so it is not drawn", "Draw a table that holds rows of it.")
-        kept = [(n, v) for n, v in options if (n or "").lower() not in ("output", *self.durations)]
-        kept += [(n, _duration(micros)) for n, micros in self.durations.items() if micros is not None]
-        self.bound_call = super().bound(spec, tables, kept)
+        given = [(n, v) for n, v in options if (n or "").lower() not in ("output", *self.durations)]
+        given += [(n, _duration(micros)) for n, micros in self.durations.items() if micros is not None]
+        self.bound_call = super().bound(spec, tables, given)
         word = _output(self.bound_call)
-        kept += [("output", Value(word, "STRING", f"'{word}'"))] if word else []
-        return super().bound(spec, _with_hidden(self.bound_call), kept)
+        given += [("output", Value(word, "STRING", f"'{word}'"))] if word else []
+        return super().bound(spec, _with_hidden(self.bound_call), given)
 
 
 def settings(call: Bound) -> list[Setting]:
@@ -132,7 +132,7 @@ def asked(asking: Asked, limits: Limits = USUAL) -> Drawing:
     if not _is_lookup(call):
         return given
     versions = _versions(call, given, limits)
-    rows_drawn = [replace(r, times={"found_at": _valid(r, versions)}) for r in rows] if call["history"] else rows
+    rows_drawn = [replace(r, times={"match_at": _valid(r, versions)}) for r in rows] if call["history"] else rows
     return replace(given, rows=rows_drawn, versions=versions)
 
 

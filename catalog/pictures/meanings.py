@@ -283,7 +283,7 @@ def _lookups(given: Drawing, lanes: Mapping[str, int]) -> Drawn:
     for version in given.versions:
         begins.setdefault(version.lane, {})[version.at] = version
     for row in given.rows:
-        since = row.times.get("found_at")
+        since = row.times.get("match_at")
         if since is not None:
             begins.setdefault(row.lane, {}).setdefault(since, Version(row.lane, since))
     bars = []
@@ -297,7 +297,7 @@ def _lookups(given: Drawing, lanes: Mapping[str, int]) -> Drawn:
     arrows = [
         Arrow(lanes[row.lane], row.at, since, row.number, level=0)
         for row in given.rows
-        if row.at is not None and (since := row.times.get("found_at")) is not None
+        if row.at is not None and (since := row.times.get("match_at")) is not None
     ]
     return Drawn(bars, arrows)
 
@@ -313,7 +313,7 @@ SHAPES: tuple[tuple[str, Shape], ...] = (  # a column that an output adds, and w
     ("window_start", _windows),
     ("decided_at", _waits),
     ("valid_from", _versions),
-    ("found_at", _lookups),
+    ("match_at", _lookups),
 )
 TIMES = ("kept_time", "session_start", "session_end", "window_start", "window_end", "decided_at", "valid_from", "valid_to")
 

@@ -98,7 +98,7 @@ class OutputColumns:
             first, *others = self.hidden["time"]
             self.hidden["time"] = [first]
             if others:
-                self.added["found_at"] = others[0]
+                self.added["match_at"] = others[0]
             self.hidden["order_0"] = self.hidden["time"]
         skipped = {*self.added.values(), *(i for places in self.hidden.values() for i in places)}
         names = ("lateness", "side", "decided_by")
@@ -131,7 +131,7 @@ def collected(out: DataFrame, places: OutputColumns, limits: Limits) -> tuple[li
         out = out.where(F.expr(limits.where))
     df = out.toDF(*[f"c{i}" for i in range(len(places.types))])
     added = places.added
-    times = [name for name in (*TIMES, "found_at") if name in added]
+    times = [name for name in (*TIMES, "match_at") if name in added]
     order = places.order()
     df = df.withColumn("key", F.expr(places.one("key")))
     df = df.withColumn("rank", F.row_number().over(Window.partitionBy("key").orderBy(*order)))
@@ -155,7 +155,7 @@ def collected(out: DataFrame, places: OutputColumns, limits: Limits) -> tuple[li
     longer = sorted({lane_of(row.key) for row in answers if row["rank"] > limits.rows and tuple(row.key) in drawn})
     notes = [f"only the first {limits.rows} rows of each key are drawn; {_have(longer)} more"] if longer else []
     notes += [f"only the first {limits.lanes} keys are drawn; there are more"] if len(keys) > limits.lanes else []
-    kept = [row for row in answers if row["rank"] <= limits.rows and tuple(row.key) in drawn]
+    within_limits = [row for row in answers if row["rank"] <= limits.rows and tuple(row.key) in drawn]
     names = [places.names[i] for i in places.cells[:CELLS]]
     rows = [
         DrawnRow(
@@ -170,7 +170,7 @@ def collected(out: DataFrame, places: OutputColumns, limits: Limits) -> tuple[li
             deleted=bool(row.deleted),
             has_key=None not in row.key,
         )
-        for n, row in enumerate(kept, 1)
+        for n, row in enumerate(within_limits, 1)
     ]
     return rows, tuple(notes)
 

@@ -57,7 +57,7 @@ def _of_version(row: DrawnRow, given: Drawing) -> str:
 
 
 def _of_lookup(row: DrawnRow, given: Drawing) -> str:
-    version = row.times["found_at"]
+    version = row.times["match_at"]
     if version is None or row.at is None:
         return "Passes, without a match."
     side = "before it" if version < row.at else "after it"
@@ -69,5 +69,5 @@ SENTENCES: dict[str, Callable[[DrawnRow, Drawing], str]] = {
     "kept_time": _of_kept,
     "window_start": _of_window,
     "valid_from": _of_version,
-    "found_at": _of_lookup,
+    "match_at": _of_lookup,
 }

@@ -151,11 +151,11 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _session(group: Any, kept: str) -> None:
+def _session(group: Any, warehouse: str) -> None:
     group.add_argument("--cores", type=_cores, default="*", metavar="N", help="how many cores it uses (default: all)")
     group.add_argument("--memory", type=_memory, default="2g", help="memory of the JVM (default: 2g)")
     group.add_argument("--conf", type=_setting, action="append", metavar="KEY=VALUE", help="a Spark setting; may be repeated")
-    group.add_argument("--warehouse", type=Path, metavar="DIR", help=f"keep tables and views in this folder (default: {kept})")
+    group.add_argument("--warehouse", type=Path, metavar="DIR", help=f"keep tables and views in this folder (default: {warehouse})")
 
 
 def sql(options: argparse.Namespace) -> int:
@@ -190,8 +190,8 @@ def sql(options: argparse.Namespace) -> int:
             return run(console, script)
         from streamtime.shell.prompt import Shell
 
-        kept = options.remote or (f"tables are kept in {options.warehouse}" if options.warehouse else "tables last as long as this shell")
-        print(f"streamtime {_version()}, Spark {opened.spark.version}, {kept}. `help` says what there is; Ctrl-D leaves.")
+        where = options.remote or (f"tables are kept in {options.warehouse}" if options.warehouse else "tables last as long as this shell")
+        print(f"streamtime {_version()}, Spark {opened.spark.version}, {where}. `help` says what there is; Ctrl-D leaves.")
         return Shell(console).run()
     finally:
         opened.close()

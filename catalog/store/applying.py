@@ -22,7 +22,7 @@ from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.applied import Applied
 from streamtime.statements.calls import is_query
 from streamtime.statements.query import is_remote, query
-from streamtime.store.fitting import as_kept
+from streamtime.store.fitting import as_stored
 from streamtime.store.puts import APP, CONFLICTS, VERSION, batch_name
 from streamtime.store.table import qualified, query_id
 
@@ -315,11 +315,11 @@ class _Applier:
         """Give numbers the types that they have in the table; one that does not fit is an error. Raises CallError for other types."""
         given = {f.name.lower(): f for f in self.schema.fields}
         cast: dict[str, Column] = {}
-        for kept in there:
-            of = given.get(kept.name.lower())
+        for stored in there:
+            of = given.get(stored.name.lower())
             if of is None:
                 continue
-            if (column := as_kept(of, kept, self.target, NAME, "`changes`")) is not None:
+            if (column := as_stored(of, stored, self.target, NAME, "`changes`")) is not None:
                 cast[of.name] = column
         if cast:
             self.df = self.df.withColumns(cast)
@@ -344,16 +344,16 @@ class _Applier:
             time.sleep(PAUSE)
 
 
-def _narrower(kept: T.DataType, wanted: T.DataType) -> bool:
+def _narrower(stored: T.DataType, wanted: T.DataType) -> bool:
     """Whether some numbers of the other type do not fit into this one, and Delta knows how to make it wider."""
-    if isinstance(kept, T.IntegralType) and isinstance(wanted, T.IntegralType):
-        return INTEGERS.index(type(kept)) < INTEGERS.index(type(wanted))
-    if isinstance(kept, T.DecimalType) and isinstance(wanted, T.DecimalType):
-        more = wanted.precision - kept.precision, wanted.scale - kept.scale
+    if isinstance(stored, T.IntegralType) and isinstance(wanted, T.IntegralType):
+        return INTEGERS.index(type(stored)) < INTEGERS.index(type(wanted))
+    if isinstance(stored, T.DecimalType) and isinstance(wanted, T.DecimalType):
+        more = wanted.precision - stored.precision, wanted.scale - stored.scale
         return more != (0, 0) and more[0] >= more[1] >= 0
-    if isinstance(kept, T.IntegralType) and isinstance(wanted, T.DecimalType):
-        return wanted.precision - wanted.scale >= (20 if isinstance(kept, T.LongType) else 10)
-    return isinstance(wanted, T.DoubleType) and isinstance(kept, T.FloatType | T.ByteType | T.ShortType | T.IntegerType)
+    if isinstance(stored, T.IntegralType) and isinstance(wanted, T.DecimalType):
+        return wanted.precision - wanted.scale >= (20 if isinstance(stored, T.LongType) else 10)
+    return isinstance(wanted, T.DoubleType) and isinstance(stored, T.FloatType | T.ByteType | T.ShortType | T.IntegerType)
 
 
 @contextmanager

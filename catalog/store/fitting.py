@@ -44,10 +44,10 @@ def fitting(field: T.StructField, function: str) -> Callable[[Any, str], Any]:
     return fitted
 
 
-def as_kept(of: T.StructField, kept: T.StructField, table: str, function: str, argument: str) -> Column | None:
+def as_stored(of: T.StructField, stored: T.StructField, table: str, function: str, argument: str) -> Column | None:
     """A column of a DataFrame as the type that it has in the table; None where it has that. A number that does not fit is an error when the
     rows are read. Raises CallError for other types, whose values may be others afterwards."""
-    given, wanted, column = of.dataType, kept.dataType, F.col(quoted(of.name))
+    given, wanted, column = of.dataType, stored.dataType, F.col(quoted(of.name))
     if given.simpleString() == wanted.simpleString():
         return None
     if isinstance(given, T.NullType) or (isinstance(given, T.StringType) and isinstance(wanted, T.StringType)):  # of another collation
@@ -61,14 +61,14 @@ def as_kept(of: T.StructField, kept: T.StructField, table: str, function: str, a
     return F.when(column.isNull() | (cast.cast(given) == column), cast).otherwise(F.raise_error(F.lit(text)))
 
 
-def _cuts(given: T.DataType, kept: T.DataType) -> bool:
+def _cuts(given: T.DataType, stored: T.DataType) -> bool:
     """Whether numbers of one type lose a fraction in the other."""
     if isinstance(given, T.IntegralType):
         return False
     scale = given.scale if isinstance(given, T.DecimalType) else None
-    if isinstance(kept, T.IntegralType | T.DecimalType):
-        return scale is None or scale > (kept.scale if isinstance(kept, T.DecimalType) else 0)
-    return isinstance(kept, T.FloatType)
+    if isinstance(stored, T.IntegralType | T.DecimalType):
+        return scale is None or scale > (stored.scale if isinstance(stored, T.DecimalType) else 0)
+    return isinstance(stored, T.FloatType)
 
 
 def literal(value: Any, kind: T.DataType) -> Column:

@@ -31,7 +31,7 @@ from streamtime.sql.syntax.text import in_words, literal, quoted
 from streamtime.sql.syntax.tokens import Source
 from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read
 from streamtime.statements.query import is_remote
-from streamtime.store.fitting import as_kept, fitting
+from streamtime.store.fitting import as_stored, fitting
 from streamtime.store.fitting import literal as literal_of
 from streamtime.store.puts import Layout, Report, Values, batch_name, writer
 from streamtime.udfs.versions import expired, gone, moved, refused
@@ -251,10 +251,10 @@ class VersionedTable:
         versions = _versions(renamed, options, layout.declaration.grace)
         return versions.select(*[named(p).alias(n) for n, p in place.items()], "reason")
 
-    def _column(self, given: T.StructField | None, kept: T.StructField) -> Column:
+    def _column(self, given: T.StructField | None, stored: T.StructField) -> Column:
         if given is None:
-            return F.lit(None).cast(kept.dataType)
-        cast = as_kept(given, kept, self.table, NAME, "the DataFrame")
+            return F.lit(None).cast(stored.dataType)
+        cast = as_stored(given, stored, self.table, NAME, "the DataFrame")
         return F.col(quoted(given.name)) if cast is None else cast
 
     # -- reading

@@ -162,9 +162,9 @@ def changes(call: Bound, judged: Judged) -> DataFrame:
     values = [F.when(there, result(call, one, ref)).alias(name) for name, (one, ref) in kinds.items()]
     seq = 2 * named(NUMBER) + F.when(named(MOVED) & named(COMES), 1).otherwise(0)
     change = change_columns(F.when(there, "upsert").otherwise("delete"), named(AT), seq)
-    kept = [(n, o) for n, o in shown if not call.names.among(o, MADE_ANEW)]
-    refuse_two_of_a_name(call, [*(o for _, o in kept), *kinds, *CHANGE], "Rename one of them.")
-    return df.select(*(named(n).alias(o) for n, o in kept), *values, *change)
+    shown = [(n, o) for n, o in shown if not call.names.among(o, MADE_ANEW)]
+    refuse_two_of_a_name(call, [*(o for _, o in shown), *kinds, *CHANGE], "Rename one of them.")
+    return df.select(*(named(n).alias(o) for n, o in shown), *values, *change)
 
 
 def _again(call: Bound, shown: list[tuple[str, str]]) -> list[str]:

@@ -183,8 +183,8 @@ def changes(call: Bound, both: Both) -> DataFrame:
     columns = list(zip(both.frame.columns, both.frame.originals, strict=True))
     number = F.row_number().over(Window.partitionBy(*keys, *map(named, both.ordered)).orderBy(named(PLACE), named(RANK)))
     upsert = named(TYPE) == "upsert"
-    kept = {**dict.fromkeys(both.own[0], upsert), **dict.fromkeys(both.own[1], upsert & named(MATCH))}
-    shown = [(F.when(kept[c.name], c.column) if c.name in kept else c.column).alias(o) for c, o in columns]
+    there = {**dict.fromkeys(both.own[0], upsert), **dict.fromkeys(both.own[1], upsert & named(MATCH))}
+    shown = [(F.when(there[c.name], c.column) if c.name in there else c.column).alias(o) for c, o in columns]
     return events.select(*shown, *change_columns(named(TYPE), named(AT), number - 1))
 
 

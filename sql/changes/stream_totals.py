@@ -22,7 +22,7 @@ from streamtime.sql.stream.watermark import behind_watermark, watermarked
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.changes.latest import LogColumns
 from streamtime.udfs.changes.replaced import Replaced
-from streamtime.udfs.changes.totals import Kept, Totals
+from streamtime.udfs.changes.totals import ColumnTotal, Totals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -108,15 +108,15 @@ def _of_groups(call: Bound, seen: Judged, parts: DataFrame, carried: list[str]) 
     time = columns[carried.index(TIME)]
     frame = Frame(parts, columns, tuple(c.name for c in columns), keys, seen.frame.order, time, {}, call.kernels)
     given = [(one, ref) for one, ref in zip(seen.asked, seen.given, strict=True) if ref is not None]
-    kept, made = [], [T.StructField(ROWS, T.LongType()), T.StructField(AT, time.type), T.StructField(SEQ, T.LongType())]
+    totals, made = [], [T.StructField(ROWS, T.LongType()), T.StructField(AT, time.type), T.StructField(SEQ, T.LongType())]
     for name, (one, ref) in zip(_arguments(seen), given, strict=True):
         function = "sum" if one.function == "avg" else one.function
-        kept.append(Kept(f"{SUM}_{one.name}", f"{ROWS}_{one.name}", name, function))
+        totals.append(ColumnTotal(f"{SUM}_{one.name}", f"{ROWS}_{one.name}", name, function))
         made.append(T.StructField(f"{ROWS}_{one.name}", T.LongType()))
         if function != "count":
             made.append(T.StructField(f"{SUM}_{one.name}", _sum(ref.type) if function == "sum" else ref.type))
     shown = shown_once(seen.frame, (*seen.groups, *of_order(seen.frame.order)), [*groups, *ordered])
-    holder = Totals(TIME, PLACE, COMES, LAST, MOVED, tuple(kept), tuple(dict.fromkeys(shown.values())), (ROWS, AT, SEQ))
+    holder = Totals(TIME, PLACE, COMES, LAST, MOVED, tuple(totals), tuple(dict.fromkeys(shown.values())), (ROWS, AT, SEQ))
     state = KeyState(_equal(seen), {"aggregates": call["aggregates"]}, F.lit(None).cast("string"), ())
     fields = behind_watermark([*(T.StructField(n, schema[n].dataType) for n in dict.fromkeys(shown.values())), *made])
     sent = [*(c.name for c in columns), *_equal(seen)]

@@ -207,7 +207,7 @@ def plan(call: Bound) -> DataFrame:
 def _where(call: Bound, both: Sides, left: Frame, rights: list[Column]) -> Frame:
     """With MATCH only where the rest of ON holds, which reads the columns of both sides by their own names (rule J1)."""
     names = left.df.columns
-    inside = [named(n).alias(f"{PREFIX}kept_{i}") for i, n in enumerate(names)]
+    inside = [named(n).alias(f"{PREFIX}inside_{i}") for i, n in enumerate(names)]
     columns = left.original(), rights
     origins = [(side, i) for side in (0, 1) for i in range(len(columns[side]))]
 

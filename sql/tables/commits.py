@@ -211,8 +211,8 @@ def log_of(session: Any, name: str, function: str = NAME, known: tuple[int, int]
     complete = rows[0].version == 0 and all(r.operation in WITHOUT_ROWS for r in rows if r.version < start)
     if rows[0].version > 0 and start == rows[0].version:
         why = "the log of older commits is gone"
-    if (kept := _vacuumed(rows)) is not None and kept > start:
-        start, complete, why = kept, False, "files of older commits were vacuumed"
+    if (oldest := _vacuumed(rows)) is not None and oldest > start:
+        start, complete, why = oldest, False, "files of older commits were vacuumed"
     if (anew := replaced(session, name, [r for r in rows if r.version >= start])) is not None:
         start, complete, why = anew, False, "the table was replaced there, with other columns"
     changes = tuple(Change(r.version, r.at, r.operation, r.given or {}) for r in rows if r.operation in MAY_CHANGE)
@@ -253,13 +253,13 @@ def _enabled(rows: Sequence[Any]) -> int:
 
 def _vacuumed(rows: Sequence[Any]) -> int | None:
     """The first commit whose files no VACUUM has removed; None where none was removed."""
-    horizon, since, kept = None, 0, 0
+    horizon, since, retention = None, 0, 0
     for r in rows:
         given, counts = r.given or {}, r.counts or {}
         if r.operation == "VACUUM START":
-            since, kept = r.at, int(given.get("specifiedRetentionMillis") or given.get("defaultRetentionMillis") or 0)
+            since, retention = r.at, int(given.get("specifiedRetentionMillis") or given.get("defaultRetentionMillis") or 0)
         elif r.operation == "VACUUM END" and int(counts.get("numDeletedFiles") or 0) > 0:
-            horizon = max(horizon or 0, since - kept * 1000)
+            horizon = max(horizon or 0, since - retention * 1000)
     return None if horizon is None else min((r.version for r in rows if r.at >= horizon), default=rows[-1].version)
 
 

@@ -25,7 +25,7 @@ class Filtered:
     """A call, as far as its columns go."""
 
     fields: list[T.StructField]
-    kept: list[tuple[int, bool]]  # the columns of the input that a change has, and whether a delete has them, too
+    shown: list[tuple[int, bool]]  # the columns of the input that a change has, and whether a delete has them, too
     ordered: list[int]  # those that changes are numbered among
     time: T.DataType
     arguments: tuple[str, ...] = ()
@@ -43,8 +43,8 @@ class Filtered:
             if not passes and not had:
                 continue
             place = (key, *(of_place(values[i]) for i in self.ordered))
-            kept = (values[i] if passes or always else None for i, always in self.kept)
-            yield (*kept, "upsert" if passes else "delete", int(columns.times[row]), numbers[place])
+            shown = (values[i] if passes or always else None for i, always in self.shown)
+            yield (*shown, "upsert" if passes else "delete", int(columns.times[row]), numbers[place])
             numbers[place] += 1
 
 
@@ -71,10 +71,10 @@ def filtered_shape(call: Bound, schema: T.StructType, time: T.DataType) -> Filte
     of_time = call.names.find(plain(call["time"]), schema.names) if call["time"] else None
     shared = {*places, *([schema.names.index(of_time)] if of_time is not None else [])}
     again = {i for i, name in enumerate(schema.names) if call.names.among(name, MADE_ANEW)}
-    kept = [(i, i in shared) for i in range(len(schema)) if i not in again]
-    fields = [T.StructField(schema[i].name, schema[i].dataType) for i, _ in kept]
+    shown = [(i, i in shared) for i in range(len(schema)) if i not in again]
+    fields = [T.StructField(schema[i].name, schema[i].dataType) for i, _ in shown]
     fields += [T.StructField(name, kind) for name, kind in zip(CHANGE, (T.StringType(), time, T.LongType()), strict=True)]
-    return Filtered(fields, kept, [i for i in places[len(call.keys) :] if i not in again], time)
+    return Filtered(fields, shown, [i for i in places[len(call.keys) :] if i not in again], time)
 
 
 def too_old(call: Bound, in_time_order: bool, columns: Columns) -> list[str | None]:

@@ -23,7 +23,7 @@ from streamtime.sql.udtf.told import told_apart
 from streamtime.sql.udtf.updates import argument_of
 from streamtime.sql.windows.aggregates import ARGUMENT, types
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.changes.totals import EXACT, Kept
+from streamtime.udfs.changes.totals import EXACT, ColumnTotal
 from streamtime.udfs.updates.aggregates import half_up
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ FLOATING = (T.FloatType, T.DoubleType)
 
 @dataclass(frozen=True)
 class TypedTotal:
-    """One aggregate: what is kept of a group for it (None: count(*)), of values of which type, and the type of what it comes to."""
+    """One aggregate: what is known of a group for it (`of_column`; None: count(*)), of values of which type, and the type of what it comes to."""
 
     function: str
     text: str
-    kept: Kept | None
+    of_column: ColumnTotal | None
     given: T.DataType
     type: T.DataType
 
@@ -101,11 +101,13 @@ class GroupedChanges:
                     some.append((count, bag.result() if bag is not None else None))
         results = [self._results(total, some) for total, some in zip(self.totals, states, strict=True)]
         for i, (carried, there, (at, seq)) in enumerate(made):
-            totals = (None if not there else there if t.kept is None else r[i] for t, r in zip(self.totals, results, strict=True))
+            totals = (None if not there else there if t.of_column is None else r[i] for t, r in zip(self.totals, results, strict=True))
             yield (*carried, *totals, "upsert" if there else "delete", at, seq)
 
     def _empty(self) -> GroupSoFar:
-        return GroupSoFar([t.kept.empty(_arrow(t.given)) if t.kept is not None else None for t in self.totals], [0] * len(self.totals))
+        return GroupSoFar(
+            [t.of_column.empty(_arrow(t.given)) if t.of_column is not None else None for t in self.totals], [0] * len(self.totals)
+        )
 
     def _add(self, group: GroupSoFar, comes: bool, values: Sequence[Any]) -> None:
         """One row more, or one less."""
@@ -119,17 +121,17 @@ class GroupedChanges:
     def _read(self, rows: list[tuple[Any, ...]], number: int) -> list[Any]:
         """Of each row the value that an aggregate adds up."""
         total = self.totals[number]
-        if total.kept is None:
+        if total.of_column is None:
             return [None] * len(rows)
-        place = 1 + sum(t.kept is not None for t in self.totals[:number])
-        return total.kept.read(pa.array([row[-1][place] for row in rows], _arrow(total.given)))
+        place = 1 + sum(t.of_column is not None for t in self.totals[:number])
+        return total.of_column.read(pa.array([row[-1][place] for row in rows], _arrow(total.given)))
 
     def _results(self, total: TypedTotal, states: list[tuple[int, Any]]) -> list[Any]:
         """What an aggregate comes to, change by change."""
-        if total.kept is None or total.function == "count":
+        if total.of_column is None or total.function == "count":
             return [count for count, _ in states]
         if total.function in ("min", "max"):
-            column = total.kept.results([state for _, state in states], _arrow(total.given))
+            column = total.of_column.results([state for _, state in states], _arrow(total.given))
             values: list[Any] = column.to_pylist()
             return values
         return [_number(total, count, state) if count else None for count, state in states]
@@ -148,14 +150,14 @@ def totals_shape(call: Bound, schema: T.StructType, time: T.DataType) -> Grouped
         argument = argument_of(call, schema, ARGUMENT, one.argument) if one.argument else None
         kind, _ = types(call, one, argument)
         refuse_uncomparable(call, one, argument)
-        kept: Kept | None = None
+        of_column: ColumnTotal | None = None
         given: T.DataType = T.LongType()
         if argument is not None:
             function = "sum" if one.function == "avg" else one.function
-            kept, given = Kept(f"s{number}", f"n{number}", argument.name, function), _given(one.function, argument.type)
+            of_column, given = ColumnTotal(f"s{number}", f"n{number}", argument.name, function), _given(one.function, argument.type)
             counted = f"if({quoted(argument.name)} IS NULL, NULL, true)"
             arguments.append(counted if function == "count" else f"CAST({quoted(argument.name)} AS {given.simpleString()})")
-        totals.append(TypedTotal(one.function, one.text, kept, given, kind))
+        totals.append(TypedTotal(one.function, one.text, of_column, given, kind))
     shown = {schema[i].name: (i, of_group) for i, of_group in [*((i, False) for i in (*clocks, *order)), *((i, True) for i in by)]}
     names = [n for n in dict.fromkeys(schema[i].name for i in (*by, *clocks, *order)) if not call.names.among(n, MADE_ANEW)]
     made = [T.StructField(name, kind) for name, kind in zip(CHANGE, (T.StringType(), time, T.LongType()), strict=True)]

@@ -28,6 +28,6 @@ class Beside:
 
         for result in self.kernel.run(given()):
             batch = waiting.pop(0)
-            kept = batch.num_columns - self.columns
-            yield pa.RecordBatch.from_arrays([*batch.columns[:kept], result], names=[*batch.schema.names[:kept], self.name])
+            own = batch.num_columns - self.columns
+            yield pa.RecordBatch.from_arrays([*batch.columns[:own], result], names=[*batch.schema.names[:own], self.name])
         assert not waiting, "a kernel gave fewer batches than it took"

@@ -61,7 +61,7 @@ class Round:
         lag = self.before.lag_of(task, member)
         behind = "has its state" if lag in (RUNNING, 0) else "has no state yet" if lag == UNKNOWN else f"lags {lag:,} records"
         if role == ACTIVE and what == KEEP:
-            return self._why_kept(task, rules, names)
+            return self._why_it_stays(task, rules, names)
         if role == ACTIVE and what == REVOKE:
             return f"{names[self.copies.active[task]]} takes over"
         if role == ACTIVE:
@@ -72,7 +72,7 @@ class Round:
             return f"warms up to take over from {names[self.copies.active[task]]}: it {behind}"
         return "was active here, and stays as a standby" if member == self.before.owner[task] else f"a standby: it {behind}"
 
-    def _why_kept(self, task: int, rules: Rules, names: Sequence[str]) -> str:
+    def _why_it_stays(self, task: int, rules: Rules, names: Sequence[str]) -> str:
         heirs = [m for m in self.copies.warming.get(task, ()) if m != self.copies.active[task]]
         if heirs:
             lag = self.before.lag_of(task, heirs[0])

@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.arrays.ordering import one
-from streamtime.udfs.changes.latest import PLACE, REASONS, SEQ, Latest, StateBefore, kept, numbered, same_group, seen
+from streamtime.udfs.changes.latest import PLACE, REASONS, SEQ, Latest, StateBefore, held_after, numbered, same_group, seen
 from streamtime.udfs.state import Entries, Taken
 
 
@@ -49,7 +49,7 @@ class JoinedChanges(Latest):
             group, groups.as_ints(one(rows, self.log.place)), emits, owner, held.matrix[PLACE], held.matrix[SEQ]
         )
         out = self._changes(state, has, seq, np.flatnonzero(emits)) if self.report is None else self._reported(state, now, self.report)
-        return Taken(out, *kept(self.log, state, places, numbers), self.ignored(state))
+        return Taken(out, *held_after(self.log, state, places, numbers), self.ignored(state))
 
     def _present(self, state: StateBefore, last: list[Ints]) -> Flags:
         """Whether the described table has a row."""

@@ -215,7 +215,7 @@ def numbered(group: Ints, place: Ints, emits: Flags, owner: Ints, places: Ints, 
     return in_run - 1, np.where(last >= 0, place[last], place_before), np.where(last >= 0, in_run[last], number_before)
 
 
-def kept(log: LogColumns, state: StateBefore, places: Ints, numbers: Ints) -> tuple[Ints, Entries]:
+def held_after(log: LogColumns, state: StateBefore, places: Ints, numbers: Ints) -> tuple[Ints, Entries]:
     """What is held from now on, of keys that have a change that counts: whose each entry is, rising, and the entries."""
     group = state.group
     touched = np.zeros(int(group[-1]) + 1, bool)

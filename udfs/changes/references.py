@@ -88,7 +88,7 @@ class References(Latest):
             out = out.append_column(name, made)
         if self.many is not None:
             out = self._with_told(out, self.many, rows, np.flatnonzero(applied), which - known)
-        return Taken(out, *self._kept(pool, group, owner, now, time, alive, left), counts)
+        return Taken(out, *self._held_after(pool, group, owner, now, time, alive, left), counts)
 
     def _caused(self, rows: pa.Table, cause: Ints, by_right: Flags) -> pa.Table:
         every, some = pa.array(cause), pa.array(cause, mask=by_right)
@@ -133,7 +133,7 @@ class References(Latest):
         end = np.where(same, np.append(place[1:], HIGHEST), HIGHEST)
         return GroupSpans(of[begins], place[begins], end[begins], (high[begins], low[begins]))
 
-    def _kept(
+    def _held_after(
         self, pool: pa.Table, group: Ints, owner: Ints, now: Ints, time: Ints, alive: Flags, left: GroupSpans
     ) -> tuple[Ints, Entries]:
         """What is held from now on of all groups that had a row; where nothing is, that is said of those that held something."""

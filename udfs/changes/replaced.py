@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamtime.udfs.arrays.groups import Ints
-from streamtime.udfs.changes.latest import Latest, kept, same_group, seen
+from streamtime.udfs.changes.latest import Latest, held_after, same_group, seen
 from streamtime.udfs.state import Entries, Taken
 
 
@@ -39,4 +39,4 @@ class Replaced(Latest):
         for name, made in zip(self.made, (comes, comes | ~same[row], moved, row), strict=True):
             out = out.append_column(name, pa.array(made))
         nothing = np.zeros(len(group), np.int64)  # numbers are those of the groups' changes
-        return Taken(out, *kept(self.log, state, nothing, nothing), self.ignored(state))
+        return Taken(out, *held_after(self.log, state, nothing, nothing), self.ignored(state))

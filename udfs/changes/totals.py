@@ -49,7 +49,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Kept:
+class ColumnTotal:
     """An aggregate of a column: how many values are there, and what else is known of them."""
 
     name: str
@@ -137,7 +137,7 @@ class Totals:
     comes: str
     last: str
     moved: str
-    aggregates: tuple[Kept, ...]
+    aggregates: tuple[ColumnTotal, ...]
     carried: tuple[str, ...]
     made: tuple[str, str, str]  # the names of the number of rows, the time of the change, and its number
 
@@ -194,7 +194,7 @@ class Totals:
 
 
 def _added_up(
-    asked: Kept, values: pa.Array, group: Ints, comes: groups.Flags, owner: Ints, held: Entries
+    asked: ColumnTotal, values: pa.Array, group: Ints, comes: groups.Flags, owner: Ints, held: Entries
 ) -> tuple[list[int], list[Any], list[Any]]:
     """For each row how many values are there then, and what they come to; and what is known of each group in the end."""
     load = asked.loaded(held.payload, values.type) if held.payload is not None and len(owner) else None

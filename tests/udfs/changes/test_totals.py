@@ -17,7 +17,7 @@ from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.changes.latest import LogColumns
 from streamtime.udfs.changes.replaced import Replaced
-from streamtime.udfs.changes.totals import Kept, Totals
+from streamtime.udfs.changes.totals import ColumnTotal, Totals
 
 HUGE, ODD = 10**17, [0.1, 1e308, -1e308, 5e-324, float("nan"), float("inf"), float("-inf")]
 Row = dict[str, Any]
@@ -25,9 +25,9 @@ CARRIED = ("n", "t", "id")
 PART = ("g", "whole", "real", "text", "when")
 FIRST = Replaced(LogColumns("t", "alive", "n", None, PART, (False,), (False,)), CARRIED, PART, ("g",), ("comes", "last", "moved", "row"))
 ASKED = (("whole", "sum"), ("whole", "min"), ("real", "sum"), ("real", "max"), ("text", "max"), ("when", "min"), ("text", "count"))
-KEPT = tuple(Kept(f"{function} {column}", f"rows of {function} {column}", column, function) for column, function in ASKED)
-SECOND = Totals("t", "n", "comes", "last", "moved", KEPT, ("g", "n", "id"), ("rows", "at", "seq"))
-NAMES = [k.name if k.function != "count" else k.counted for k in KEPT]
+AGGREGATES = tuple(ColumnTotal(f"{function} {column}", f"rows of {function} {column}", column, function) for column, function in ASKED)
+SECOND = Totals("t", "n", "comes", "last", "moved", AGGREGATES, ("g", "n", "id"), ("rows", "at", "seq"))
+NAMES = [k.name if k.function != "count" else k.counted for k in AGGREGATES]
 
 
 def table(rows: list[Row], key: str, more: dict[str, pa.DataType]) -> pa.Table:
@@ -136,4 +136,4 @@ def test_a_group_without_rows_leaves_the_state() -> None:
 
 def test_a_sum_of_too_many_digits_is_an_error() -> None:
     with pytest.raises(OverflowError, match=r"AGGREGATE_CHANGES: a sum of `x` has more than 38 digits\. Cast the argument to DOUBLE\."):
-        Kept("s", "n", "x", "sum").results([10**38], pa.int64())
+        ColumnTotal("s", "n", "x", "sum").results([10**38], pa.int64())

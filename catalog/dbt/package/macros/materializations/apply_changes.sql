@@ -75,12 +75,12 @@
       {{ exceptions.raise_compiler_error('apply_changes: ' ~ this ~ ' has no column ' ~ name ~ '. It must have keys and sequence_by.') }}
     {%- endfor -%}
     {%- for name in columns -%}
-      {%- set kept = there.get(name[1:-1] | lower) -%}
-      {%- if kept is none -%}
+      {%- set stored = there.get(name[1:-1] | lower) -%}
+      {%- if stored is none -%}
         {%- call statement('column') -%} alter table {{ this }} add columns ({{ name }} {{ types[name] }}) {%- endcall -%}
-      {%- elif kept in ('tinyint', 'smallint', 'int', 'bigint')
+      {%- elif stored in ('tinyint', 'smallint', 'int', 'bigint')
           and (types[name] in ('float', 'double') or (types[name].startswith('decimal') and not types[name].endswith(',0)'))) -%}
-        {{ exceptions.raise_compiler_error('apply_changes: the model has ' ~ name ~ ' as ' ~ types[name] ~ ', and ' ~ this ~ ' as ' ~ kept
+        {{ exceptions.raise_compiler_error('apply_changes: the model has ' ~ name ~ ' as ' ~ types[name] ~ ', and ' ~ this ~ ' as ' ~ stored
            ~ ', which would cut fractions off. Cast it, or use --full-refresh.') }}
       {%- endif -%}
     {%- endfor -%}
