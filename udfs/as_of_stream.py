@@ -41,6 +41,7 @@ class AsOf:
     retention: int
     exact: bool = True  # whether a version of the very same time counts
     first: bool = False  # of versions of one time the first counts, not the last
+    wall: bool = False  # stream time is the time of day, which goes on while nothing comes
     has_version: str = "has_version"  # the names of what is added: whether there is a version, and whether `retention` hid it
     expired: str = "expired"
 
@@ -79,6 +80,8 @@ class AsOf:
         right = groups.as_flags(one(rows, self.is_right))
         reached = None if stream_time == LOWEST else stream_time
         old = right & refused(moments, reached, self.retention)  # which is its grace as well
+        if self.wall:  # the current version never expires [V3], how long ever the way was on which it came
+            old &= ~_newest(group, moments, right, owner, held)
         over = ~right & (~timed | (moments < self.threshold(stream_time)))
         came = np.flatnonzero(right & ~old)
         known = np.flatnonzero(held.matrix[KIND] == VERSION)
@@ -180,6 +183,17 @@ class VersionRows:
             return places
         mine: Ints = np.where((places >= 0) & (self.group[places] == group), places, -1)
         return mine
+
+
+def _newest(group: Ints, moments: Ints, right: Flags, owner: Ints, held: Entries) -> Flags:
+    """Whether a row of the right side is the newest version of its key, of all that are known."""
+    known = held.matrix[KIND] == VERSION
+    whose, times = np.concatenate((group[right], owner[known])), np.concatenate((moments[right], held.matrix[TIME][known]))
+    newest = np.full(int(whose.max(initial=-1)) + 1, LOWEST)
+    np.maximum.at(newest, whose, times)
+    flags = np.zeros(len(group), bool)
+    flags[right] = moments[right] == newest[group[right]]
+    return flags
 
 
 def _with(rows: pa.Table, which: Ints, held: Entries, columns: Sequence[str]) -> pa.Table:

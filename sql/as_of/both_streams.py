@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from streamtime.sql.as_of.lookup import BACKWARD, MATCH, checked, meaning, refuse_longer_than_retention
 from streamtime.sql.rows.columns import must_travel, named
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
-from streamtime.sql.stream.plan import KeyState, Leaving, by_wall, met
+from streamtime.sql.stream.plan import KeyState, Leaving, by_wall, met, refuse_collated
 from streamtime.sql.stream.watermark import behind_watermark, has_watermark, watermarked
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.as_of_stream import AsOf
@@ -54,6 +54,8 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
         fix = "Look back; or write the right side into a Delta table, and join with the table."
         raise call.refuse("`direction`", f"'{direction}' is not possible where the right side is a stream: what comes is not known", fix)
     left, right = sides.left, sides.right
+    for item in right.order[1:]:
+        refuse_collated(call, "ORDER BY", "a column", item.ref)
     right = right.with_df(right.df.where(right.has_time & right.has_key))
     frame, names = _together(call, left, right)
     of_right = dict(zip(right.df.columns, names[1], strict=True))
@@ -70,6 +72,7 @@ def looked_up_in_streams(call: Bound, sides: Sides) -> tuple[Frame, Column]:
         retention=call["retention"],
         exact=exact,
         first=call["ties"] == "first",
+        wall=call["clock"] == "wall",
         has_version=HAS_VERSION,
         expired=EXPIRED,
     )
