@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from support.reference import Row, in_processing_order
+from support.reference import BEFORE, Row, in_processing_order
 
 END = 2**63 - 1  # of TIMESTAMP: it stands for all moments beyond it, which stream time never reaches
 
@@ -143,7 +143,8 @@ class Suppress:
         if self.closes and self.deleted and fate.row["deleted"] and not corrects:
             fate.outcome = "tombstone"
         else:
-            fate.outcome, fate.emit_time, fate.emit_reason = "released", self.stream_time, reason
+            now = fate.row["t"] if self.stream_time == BEFORE else self.stream_time  # what follows goes by it [S8]
+            fate.outcome, fate.emit_time, fate.emit_reason = "released", now, reason
             if place.due < 10**29:
                 assert self.stream_time is not None
                 self.overtimes.append(self.stream_time - place.due)

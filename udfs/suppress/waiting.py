@@ -134,8 +134,10 @@ class StreamBuffer:
             wanted = drops == (self.output == "dropped")
             rows, drops, came, early = rows.filter(pa.array(wanted)), drops[wanted], came[wanted], early[wanted]
         reason = pa.array([None, "tombstone"], pa.string()).take(pa.array(drops.astype(np.int64)))
-        kind = rows.schema.field(self.time).type
-        emitted = groups.times(np.full(len(drops), now), drops | (now == LOWEST), kind)
+        own = one(rows, self.time)
+        emitted = own.take(pa.array(np.arange(len(drops)), mask=drops))  # before there is a stream time; what follows goes by it [S8]
+        if now > LOWEST:
+            emitted = groups.times(np.full(len(drops), now), drops, own.type)
         why = pa.array(self.until.reasons).take(pa.array(early.astype(np.int64), mask=drops))
         return self._with(rows, reason, came, emitted, why)
 

@@ -88,7 +88,7 @@ def test_a_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
     held = {id(p.fate) for p in slow.buffer.values()}
     expected = []
     for fate in fates:
-        known = [None if t == reference.BEFORE else t for t in (fate.stream_time, fate.emit_time)]
+        known = [None if fate.stream_time == reference.BEFORE else fate.stream_time, fate.emit_time]
         if fate.outcome == "released" and output in ("rows", "all"):
             expected.append((fate.row["id"], None, known[0] if output == "all" else None, known[1], fate.emit_reason))
         if fate.outcome != "released" and id(fate) not in held and output in ("dropped", "all"):
@@ -242,9 +242,7 @@ def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -
         return
     run()
     got = Counter((r["id"], moment(r["at"]), r["why"]) for r in found if r.get(REASON) is None)
-    known = [
-        (f.row["id"], None if f.emit_time == reference.BEFORE else f.emit_time, f.emit_reason) for f in fates if f.outcome == "released"
-    ]
+    known = [(f.row["id"], f.emit_time, f.emit_reason) for f in fates if f.outcome == "released"]
     assert got == Counter(known)
     assert stream.counts["suppression_emit_total"] == len(known)
     assert stream.counts["replaced_drop_total"] == sum(f.outcome == "replaced" for f in fates)
