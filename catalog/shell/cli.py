@@ -162,7 +162,7 @@ def sql(options: argparse.Namespace) -> int:
     """`streamtime sql`."""
     from streamtime.java import JavaError
     from streamtime.shell.batch import UnreadableScript, run, split
-    from streamtime.shell.connection import ConnectionFailed, local, remote
+    from streamtime.shell.connection import ConnectionFailed, local, masked, remote
     from streamtime.shell.console import SCRIPT_LIMIT, SHELL_LIMIT, Console
     from streamtime.shell.rendering import STREAMED
 
@@ -190,7 +190,8 @@ def sql(options: argparse.Namespace) -> int:
             return run(console, script)
         from streamtime.shell.prompt import Shell
 
-        where = options.remote or (f"tables are kept in {options.warehouse}" if options.warehouse else "tables last as long as this shell")
+        where = f"tables are kept in {options.warehouse}" if options.warehouse else "tables last as long as this shell"
+        where = masked(options.remote) if options.remote else where
         print(f"streamtime {_version()}, Spark {opened.spark.version}, {where}. `help` says what there is; Ctrl-D leaves.")
         return Shell(console).run()
     finally:
@@ -371,11 +372,12 @@ def _version() -> str:
 
 def _limit(text: str) -> int:
     """A number of rows; 0 stands for all."""
-    if text.lower() in ("none", "all"):
-        return 0
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a number above zero or none, got {text}")
-    return int(text)
+    from streamtime.shell.results import row_limit
+
+    try:
+        return row_limit(text) or 0
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
 
 
 def _cores(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import shutil
 import socket
 import tempfile
@@ -96,17 +97,14 @@ def remote(url: str) -> Connection:
     Raises:
         ConnectionFailed: with what to do.
     """
-    place = urlsplit(url)
-    if place.scheme != "sc" or not place.hostname:
-        raise ConnectionFailed(f"--remote is written sc://host:port, not {url}")
+    host, port = address(url)
     if missing := missing_connect_packages():
         raise ConnectionFailed(f"Spark Connect needs Python packages that are missing here: pip install {' '.join(missing)}")
     try:
-        socket.create_connection((place.hostname, place.port or CONNECT_PORT), timeout=REACH).close()
+        socket.create_connection((host, port), timeout=REACH).close()
     except (OSError, ValueError) as error:
         raise ConnectionFailed(
-            f"no server answers at {place.hostname}:{place.port or CONNECT_PORT} ({error}). "
-            "Is it running (sbin/start-connect-server.sh), and is the port right?"
+            f"no server answers at {host}:{port} ({error}). Is it running (sbin/start-connect-server.sh), and is the port right?"
         ) from None
     from pyspark.sql import SparkSession
 
@@ -117,9 +115,33 @@ def remote(url: str) -> Connection:
         spark = SparkSession.builder.remote(url).getOrCreate()
         served = "server" in streamtime.register(spark).doors  # asks the server
     except Exception as error:
-        raise ConnectionFailed(f"the server at {url} gives no session: {readable(error)}") from None
+        said = readable(error)
+        for parameter in url.split(";")[1:]:
+            said = said.replace(parameter, masked(parameter))
+        raise ConnectionFailed(f"the server at {masked(url)} gives no session: {said}") from None
     on_this_side: Callable[[str], DataFrame] = partial(streamtime.query, spark)
     return Connection(spark, spark.sql if served else on_this_side, remote=True)
+
+
+def address(url: str) -> tuple[str, int]:
+    """Host and port of `sc://host:port`, behind which parameters may stand.
+
+    Raises:
+        ConnectionFailed: it is written otherwise.
+    """
+    try:
+        place = urlsplit(url)
+        host, port = place.hostname if place.scheme == "sc" else None, place.port
+    except ValueError:  # brackets, or a port that is none
+        host = None
+    if not host:
+        raise ConnectionFailed(f"--remote is written sc://host:port, or sc://host:port/;token=.., not {masked(url)}")
+    return host, port or CONNECT_PORT
+
+
+def masked(url: str) -> str:
+    """A server's address without the values of its parameters, one of which may be a token."""
+    return re.sub(r"=[^;]*", "=..", url)
 
 
 def missing_connect_packages() -> list[str]:

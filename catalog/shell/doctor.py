@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamtime.shell.connection import Connection, ConnectionFailed, local, missing_connect_packages, remote
+from streamtime.shell.connection import Connection, ConnectionFailed, local, masked, missing_connect_packages, remote
 from streamtime.shell.failures import readable
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def server(url: str) -> str:
         raise Problem(str(error), "") from None
     try:
         connection.sql(CALL).collect()
-        return f"{url}, Spark {connection.spark.version}, knows the functions"
+        return f"{masked(url)}, Spark {connection.spark.version}, knows the functions"
     finally:
         connection.close()
 

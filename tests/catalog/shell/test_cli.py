@@ -8,12 +8,14 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -26,7 +28,7 @@ from streamtime.shelf import FUNCTIONS
 from streamtime.shell import cli, doctor, manual
 from streamtime.shell.batch import UnreadableScript, split
 from streamtime.shell.completion import Vocabulary
-from streamtime.shell.connection import ConnectionFailed, remote
+from streamtime.shell.connection import ConnectionFailed, address, masked, remote
 from streamtime.shell.failures import readable
 from streamtime.shell.rendering import Result, lines
 from streamtime.shell.results import json_texts, texts
@@ -315,6 +317,7 @@ def test_an_unknown_function_is_asked_back(capsys: pytest.CaptureFixture[str]) -
     ("options", "says"),
     [
         (["--limit", "0"], "above zero"),
+        (["--limit", "2147483647"], "expected a number above zero, at most 2,147,483,646, or none for all"),
         (["--cores", "many"], "a number above zero or *"),
         (["--memory", "8"], "such as 512m or 8g"),
         (["--conf", "x"], "KEY=VALUE"),
@@ -348,6 +351,36 @@ def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("streamtime.shell.connection.missing_connect_packages", lambda: ["grpcio"])
     with pytest.raises(ConnectionFailed, match="pip install grpcio"):
         remote("sc://127.0.0.1:1")
+
+
+def test_a_wrong_address_is_refused_and_no_token_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert address("sc://localhost/;use_ssl=true") == ("localhost", 15002)
+    assert address("sc://[::1]:7/;token=a:b") == ("::1", 7)
+    for url, shown in {
+        "sc://localhost:99999": "sc://localhost:99999",
+        "sc://localhost:abc": "sc://localhost:abc",
+        "sc://[::1": "sc://[::1",
+        "sc://:15002": "sc://:15002",
+        "http://localhost:15002": "http://localhost:15002",
+        "sc://localhost:15002;token=SECRET==;user_id=me": "sc://localhost:15002;token=..;user_id=..",
+    }.items():
+        assert cli.main(["sql", "--remote", url, "-e", "SELECT 1"]) == 1
+        assert capsys.readouterr().err == f"streamtime: --remote is written sc://host:port, or sc://host:port/;token=.., not {shown}\n"
+        assert doctor.check("Connect server", lambda url=url: doctor.server(url)).state == "failed"  # type: ignore[misc]
+    assert masked("sc://a:1/;token=SECRET;x-key=b=c") == "sc://a:1/;token=..;x-key=.."
+
+
+def test_what_spark_says_of_an_address_shows_no_token_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: str) -> None:
+        raise ValueError("Parameter 'token=SECRET==' should be a key-value pair separated by an equal sign")
+
+    monkeypatch.setattr("streamtime.shell.connection.missing_connect_packages", list)
+    monkeypatch.setattr(SparkSession, "builder", SimpleNamespace(remote=refused))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"sc://127.0.0.1:{server.getsockname()[1]}/;token="
+        with pytest.raises(ConnectionFailed) as failed:
+            remote(f"{url}SECRET==")
+    assert str(failed.value).startswith(f"the server at {url}.. gives no session: Parameter 'token=..' should be ")
 
 
 # -- the doctor
