@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tabulate import tabulate
 
-from streamtime.sql.call.errors import CONTROLS
+from streamtime.sql.call.errors import CONTROLS, TURNING
 from streamtime.widths import displayed, fitted
 
 FORMATS = ("table", "vertical", "csv", "json", "markdown")
@@ -20,8 +20,8 @@ GAP = 2
 
 Row = Sequence[str | None]
 
-# A cell is one line
-LINES = {code: text for code, text in CONTROLS.items() if code not in (9, 10)}
+CELL = CONTROLS | TURNING  # a cell is one line, and turns no text around
+LINES = {code: text for code, text in CELL.items() if code not in (9, 10)}
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def table(result: Result, width: int | None = None) -> Iterator[str]:
     """An aligned table. Cells are cut to fit, or the rows written one below the other where cutting would leave nothing to read."""
     rows = [tuple(row) for row in result.rows]
     if len(result.names) == 1 and any(cell and "\n" in cell for (cell,) in rows):  # a plan, a definition, a help text: meant to be read
-        yield from (line.translate(LINES) for (cell,) in rows for line in ("NULL" if cell is None else cell).splitlines())
+        yield from (line for (cell,) in rows for line in _text("NULL" if cell is None else cell))
         return
     names = [_cell(name) for name in result.names]
     cells = [["NULL" if cell is None else _cell(cell) for cell in row] for row in rows]
@@ -106,11 +106,15 @@ def json_lines(result: Result) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    return text.translate(CONTROLS)
+    return text.translate(CELL)
+
+
+def _text(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").removesuffix("\n").translate(LINES).split("\n")
 
 
 def _markdown_cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\r\n", "<br>").replace("\n", "<br>").translate(CONTROLS)
+    return text.replace("|", "\\|").replace("\r\n", "<br>").replace("\n", "<br>").translate(CELL)
 
 
 def _csv_line(row: Row) -> str:

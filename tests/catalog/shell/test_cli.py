@@ -98,6 +98,18 @@ def test_a_single_text_of_several_lines_is_written_as_it_is() -> None:
     assert shown(Result(("plan",), [("== Plan ==\n  Scan",)])) == ["== Plan ==", "  Scan"]
 
 
+def test_no_value_breaks_a_row_or_turns_it_around() -> None:
+    odd = "a\u2028b\u2029c\u202ed\u2066e\x85f\x0bg\x1ch"
+    seen = r"a\u2028b\u2029c\u202ed\u2066e\x85f\x0bg\x1ch"
+    result = Result((odd, "n"), [(odd, "1")], (False, True))
+    header, _, row = shown(result)
+    assert (header.split(), row.split()) == ([seen, "n"], [seen, "1"])
+    assert shown(result, "vertical")[1].split() == [seen, seen]
+    header, _, row = shown(result, "markdown")
+    assert (header.split(), row.split()) == (["|", seen, "|", "n", "|"], ["|", seen, "|", "1", "|"])
+    assert shown(Result(("text",), [(f"{odd}\r\n\n\tend\n",), (None,)])) == [seen, "", "\tend", "NULL"]
+
+
 def test_csv_quotes_what_needs_it_and_leaves_nulls_empty() -> None:
     rows = [("1", None, 'say "hi", you'), ("2", "two\nlines", "")]
     text = "\n".join(shown(Result(("a", "b", "c"), rows), "csv"))
