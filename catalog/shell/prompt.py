@@ -13,7 +13,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import completion_is_selected, has_completions
-from prompt_toolkit.history import FileHistory
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import clear
 
@@ -58,7 +58,7 @@ class Shell:
         self.learned = Learned(console.connection.spark, self.vocabulary)
         self.vocabulary.columns = self.learned.columns
         self.session: PromptSession[str] = PromptSession(
-            history=FileHistory(history or history_file()),
+            history=_history(history),
             completer=SqlCompleter(self.vocabulary),
             complete_while_typing=False,
             complete_in_thread=True,  # columns are asked for
@@ -195,11 +195,22 @@ def last_line(text: str) -> str | None:
 
 def history_file() -> Path:
     """Where lines are kept between sessions: $STREAMTIME_HISTORY, or the user's state folder; readable by nobody else."""
-    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    path = Path(os.environ.get("STREAMTIME_HISTORY") or base / "streamtime" / "history")
+    path = Path(os.environ.get("STREAMTIME_HISTORY") or _state_folder() / "streamtime" / "history")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
+    os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600))
     return path
+
+
+def _state_folder() -> Path:
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+
+
+def _history(path: Path | None) -> History:
+    try:
+        return FileHistory(path or history_file())
+    except (OSError, RuntimeError) as error:  # no right to write there, or no home at all
+        print(f"Lines are not kept after this session: {error}. STREAMTIME_HISTORY names another file.", file=sys.stderr)
+        return InMemoryHistory()
 
 
 def _keys() -> KeyBindings:

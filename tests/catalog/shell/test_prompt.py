@@ -12,7 +12,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from streamtime.shell.console import Failed
-from streamtime.shell.prompt import Leave, Shell, command_of, complete, last_line
+from streamtime.shell.prompt import Leave, Shell, command_of, complete, history_file, last_line
 from streamtime.shell.script import finished, halves
 
 
@@ -152,6 +152,31 @@ def test_a_limit_that_spark_cannot_count_to_is_refused(shell: Shell, capsys: pyt
     assert shell.console.limit == 2147483646
     shell.obey("limit none")
     assert shell.console.limit is None
+
+
+def test_where_no_history_can_be_kept_the_shell_starts_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    for chosen in (str(tmp_path / "file" / "history"), str(tmp_path), ""):  # below a file, a folder, nowhere
+        monkeypatch.setenv("STREAMTIME_HISTORY", chosen)
+        if not chosen:
+            monkeypatch.setattr(Path, "home", homeless)
+        with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+            shell = Shell(Told())  # type: ignore[arg-type]
+            keys.send_text("SELECT 1;\r")
+            assert shell.session.prompt() == "SELECT 1;"
+        said = capsys.readouterr().err
+        assert said.startswith("Lines are not kept after this session: ")
+        assert said.endswith(". STREAMTIME_HISTORY names another file.\n")
+        assert said.count("\n") == 1
+    monkeypatch.setenv("STREAMTIME_HISTORY", str(tmp_path / "own" / "history"))
+    assert history_file().stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
