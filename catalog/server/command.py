@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from streamtime.server.options import LOOPBACK, Options
+from streamtime.server.options import LOOPBACK, CannotServe, Options
 
 SERVE = """\
 Serves the functions, AS OF syntax and Delta Lake to Spark Connect clients (Python, `streamtime sql --remote`) and to JDBC/ODBC clients
@@ -97,11 +97,20 @@ def options(given: argparse.Namespace) -> Options:
 
 
 def asked_password() -> str:
-    """A password, typed twice in a terminal; else the first line of stdin."""
+    """A password, typed twice in a terminal; else the first line of stdin.
+
+    Raises:
+        CannotServe: the second is another.
+    """
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
-    first = getpass.getpass("Password: ")
-    return first if getpass.getpass("Again: ") == first else ""
+    try:
+        first, second = getpass.getpass("Password: "), getpass.getpass("Again: ")
+    except EOFError:  # Ctrl-D
+        raise KeyboardInterrupt from None
+    if first != second:
+        raise CannotServe("the two passwords differ")
+    return first
 
 
 def _port(text: str) -> int | None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from streamtime.server import command, passwords, settings
 from streamtime.server import options as asked
-from streamtime.server import passwords, settings
 from streamtime.server.doors import with_gate
 from streamtime.server.options import CannotServe, Options, check, loopback, token
 from streamtime.session import delta_jars, partitions_for
@@ -226,3 +226,23 @@ def test_the_command_writes_a_line_that_the_file_takes(capsys: pytest.CaptureFix
     monkeypatch.setattr(cli.sys.stdin, "readline", lambda: "\n", raising=False)
     assert cli.main(["password", "ana"]) == 1
     assert "the password is empty" in capsys.readouterr().err
+
+
+def test_a_password_is_typed_twice_in_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def typed(*lines: str) -> tuple[int, str]:
+        left = [*lines]
+
+        def asked(_: str) -> str:
+            if not left:
+                raise EOFError  # Ctrl-D
+            return left.pop(0)
+
+        monkeypatch.setattr(command.getpass, "getpass", asked)
+        code = cli.main(["password", "ana"])
+        return code, capsys.readouterr().err
+
+    monkeypatch.setattr(cli.sys.stdin, "isatty", lambda: True, raising=False)
+    assert typed("one", "one") == (0, "")
+    assert typed("one", "two") == (1, "streamtime: password: the two passwords differ\n")
+    assert typed("", "") == (1, "streamtime: password: the password is empty\n")
+    assert typed() == typed("one") == (130, "\n")
