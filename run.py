@@ -254,7 +254,7 @@ def install(extra: str, folder: Path = VENV, pins: tuple[str, ...] = ()) -> Path
     stamp = folder / f"installed-{extra}"
     if python.exists() and stamp.exists() and stamp.read_text() == wanted:
         return python
-    if not python.exists():
+    if not has_pip(python):  # nor has one that was begun where Debian's python3-venv was missing
         print(f"[Making {folder.name} ..]", flush=True)
         venv.create(folder, with_pip=True)
     print(
@@ -266,6 +266,10 @@ def install(extra: str, folder: Path = VENV, pins: tuple[str, ...] = ()) -> Path
         sys.exit(code)
     stamp.write_text(wanted)
     return python
+
+
+def has_pip(python: Path) -> bool:
+    return python.exists() and subprocess.run([str(python), "-m", "pip", "--version"], check=False, capture_output=True).returncode == 0
 
 
 def by_uv(python: Path, *what: str) -> bool:
