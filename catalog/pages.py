@@ -14,10 +14,17 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from streamtime.describe import ResultTable, page, results, run_examples
+from streamtime.pictures.meanings import DROPPED
 from streamtime.python.reference import reference
 from streamtime.shelf import FUNCTIONS
 
 RESULTS = Path(__file__).with_name("results.json")
+PUT = ("superseded", "refused")  # no reasons, but what `output => 'puts'` of VERSIONS says
+METRICS = """`'metrics'` counts them, as `late_drop_total`, and as `late_drop_rate` by the second of event time. Beside these are
+`record_lateness_avg` and `record_lateness_max`, in seconds, and of suppress its own, which begin with `suppression_`: how much it held
+(`_buffer_count_max`, `_buffer_size_max` and others), how many rows it let out (`_emit_total`), and how long they were overdue
+(`_overtime_avg`). On a stream they are in the query's progress, and [`streamtime.watch`](../monitoring.md) keeps them. ASSIGN_TASKS has
+[metrics of its own](assign_tasks.md)."""
 
 
 def computed(spark: SparkSession) -> dict[str, list[ResultTable]]:
@@ -43,11 +50,8 @@ def pages(pictures: Path | None = None) -> dict[str, str]:
     listed = [f"- [{s.name}]({s.name.lower()}.md): {s.summary}" for s in FUNCTIONS]
     head = "# Reference\n\nOne page for each function. The rules that they keep, by number: [semantics](../semantics.md)."
     made["python.md"] = reference()
-    made["README.md"] = (
-        f"{head}\n\n"
-        + "\n".join([*listed, "", "Beside them, in Python: [session, register, maintain and the like](python.md).", "", *outputs()])
-        + "\n"
-    )
+    beside = "Beside them, in Python: [session, register, maintain and the like](python.md)."
+    made["README.md"] = "\n".join([head, "", *listed, "", beside, "", *outputs(), "", *reasons(), ""])
     return made
 
 
@@ -62,6 +66,14 @@ def outputs() -> list[str]:
             cells = " | ".join("yes" if f"'{word}'" in allowed else "" for word in words)
             lines.append(f"| [{name}]({name.lower()}.md) | {cells} |")
     return lines
+
+
+def reasons() -> list[str]:
+    """A table: what each reason says of a row, and how the metrics are called that count it."""
+    lines = ["## Why a row is dropped", "", "In the column `reason`, and where `'explain'` says the outcome:", ""]
+    lines += ["| reason | the row |", "|---|---|"]
+    lines += [f"| `{reason}` | {words} |" for reason, words in DROPPED.items() if reason not in PUT]
+    return [*lines, "", METRICS]
 
 
 def caption(rows: Path) -> str:

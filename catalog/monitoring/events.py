@@ -11,14 +11,14 @@ from streamtime.sql.call.errors import gist
 
 COLUMNS = """
 event STRING COMMENT 'started, progress (one for each micro-batch), ended or failed',
-at TIMESTAMP COMMENT 'when: of a micro-batch, its begin',
+at TIMESTAMP_LTZ COMMENT 'when: of a micro-batch, its begin',
 query STRING COMMENT 'the name that queryName gave, or null',
 query_id STRING COMMENT 'the same after every restart from a checkpoint',
 run_id STRING COMMENT 'another one after every start',
 batch BIGINT COMMENT 'the number of the micro-batch',
 input_rows BIGINT COMMENT 'rows that it read',
 output_rows BIGINT COMMENT 'rows that it wrote, where the sink says it',
-watermark TIMESTAMP COMMENT 'stream time: who comes later than this is late; null before the first rows',
+watermark TIMESTAMP_LTZ COMMENT 'stream time: a row whose time is older may be late; null before the first rows',
 calls ARRAY<STRUCT<call: STRING, label: STRING, rows: BIGINT, dropped: MAP<STRING, BIGINT>, held: BIGINT, lateness_avg: DOUBLE,
   lateness_max: DOUBLE, counts: MAP<STRING, DOUBLE>>>
   COMMENT 'of each call: rows in, dropped rows by reason, how many rows more it holds, lateness in seconds, and what else it counts',
@@ -29,7 +29,7 @@ error STRING COMMENT 'of what failed'
 """
 NAMES = tuple(re.findall(r"(?m)^(\w+) ", COLUMNS))
 WORK = ("duplicate", "replaced", "tombstone")  # why a row is dropped that nobody needs to hear of: it is what the function is for
-DROPPED = re.compile(r"(.+)_drop_total|(.+_late|.+_too_old)_total")
+DROPPED = re.compile(r"(.+)_drop_total|(.+_too_old)_total")  # but no `left_late_total`: such rows were answered at once
 ENTERED, LEFT = "suppression_buffer_entered_total", "suppression_buffer_left_total"
 OWN = ("input_rows", "record_lateness_avg", "record_lateness_max", ENTERED, LEFT)  # counts that have a column
 Event = dict[str, Any]  # by column, those that the event has
@@ -116,7 +116,7 @@ def line(event: Event) -> tuple[int, str]:
         return logging.INFO, f"{name} {event['event']}"
     parts = [f"micro-batch {event['batch']}", f"{event['input_rows']} rows in {event['milliseconds'].get('triggerExecution', 0)} ms"]
     if event["watermark"] is not None:
-        parts.append(f"watermark {event['watermark'].replace(tzinfo=None).isoformat(' ')}")
+        parts.append(f"watermark {event['watermark'].replace(tzinfo=None).isoformat(' ')} UTC")
     lost = False
     for call in event["calls"]:
         dropped = {reason: count for reason, count in call["dropped"].items() if count}

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
+from pkgutil import walk_packages
 
 import pytest
 from support import ROOT
 
+from streamtime import sql
 from streamtime.describe import CITED, CODE, ORDER, PICTURE, RULE, WRITTEN, written
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call.spec import Spec
+from streamtime.sql.functions.as_of_join import BEFORE
 
 REFERENCE = ROOT / "docs" / "reference"
 SEMANTICS = (ROOT / "docs" / "semantics.md").read_text()
@@ -101,3 +105,11 @@ def test_the_rules_that_a_page_cites_are_those_of_its_function(spec: Spec) -> No
     for letter, first, last in re.findall(r"\b([A-Z])(\d+)(?:-[A-Z](\d+))?\b", spec.rules.partition(" (")[0]):
         named |= {f"{letter}{n}" for n in range(int(first), int(last or first) + 1)}
     assert set(RULE.findall(" ".join(CITED.findall(spec.page)))) <= named
+
+
+def test_each_reason_that_code_gives_stands_in_the_table_of_reasons() -> None:
+    modules = [import_module(m.name) for m in walk_packages(sql.__path__, f"{sql.__name__}.")]
+    given = {BEFORE, *(reason for module in modules for reason in getattr(module, "REASONS", ()))}
+    _, table = (REFERENCE / "README.md").read_text().split("## Why a row is dropped")
+    assert len(given) > 10
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == given

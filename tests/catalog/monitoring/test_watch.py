@@ -51,7 +51,7 @@ def test_a_micro_batch_is_a_row_with_an_entry_for_each_call() -> None:
     assert (windows["held"], windows["lateness_avg"], windows["lateness_max"], windows["counts"]) == (None, None, 3.0, {})
     assert (suppressed["held"], suppressed["dropped"], suppressed["counts"]) == (-1, {"replaced": 1}, {"suppression_emit_total": 3.0})
     assert (theirs["call"], theirs["rows"], theirs["dropped"], theirs["counts"]) == (None, None, {}, {"number": 1.0})
-    assert (joins["dropped"], joins["counts"]) == ({"left_late": 4, "right_too_old": 0}, {"released_total": 9.0})
+    assert (joins["dropped"], joins["counts"]) == ({"right_too_old": 0}, {"left_late_total": 4.0, "released_total": 9.0})
 
 
 def test_moments_that_python_does_not_know_are_null() -> None:
@@ -62,11 +62,18 @@ def test_moments_that_python_does_not_know_are_null() -> None:
 def test_a_line_stands_out_where_rows_were_lost_or_a_query_failed() -> None:
     level, line = events.line(events.progressed(TOLD))
     assert level == logging.WARNING
-    assert line == (
-        "q: micro-batch 7; 5 rows in 20 ms; S(ORDER BY n) dropped 1 replaced; F(ORDER BY ts) dropped 2 late; J(ORDER BY ts) dropped 4 left_late"
-    )
+    assert line == "q: micro-batch 7; 5 rows in 20 ms; S(ORDER BY n) dropped 1 replaced; F(ORDER BY ts) dropped 2 late"
     level, line = events.line(events.progressed(TOLD | {"name": "n", "observedMetrics": {"a": TOLD["observedMetrics"]["a"]}}))
     assert (level, line) == (logging.INFO, "n: micro-batch 7; 5 rows in 20 ms; S(ORDER BY n) dropped 1 replaced")
+    for count, loses in (("left_late_total", False), ("right_too_old_total", True)):  # who came late was answered; who was too old, ignored
+        joined = TOLD | {"observedMetrics": {"j": {"call": "J(ORDER BY ts)", "input_rows": 5, count: 4}}}
+        words = "; J(ORDER BY ts) dropped 4 right_too_old" if loses else ""
+        assert events.line(events.progressed(joined)) == (
+            logging.WARNING if loses else logging.INFO,
+            f"q: micro-batch 7; 5 rows in 20 ms{words}",
+        )
+    timed = events.progressed(TOLD | {"observedMetrics": {}, "eventTime": {"watermark": "2024-05-01T10:11:00.500Z"}})
+    assert events.line(timed) == (logging.INFO, "q: micro-batch 7; 5 rows in 20 ms; watermark 2024-05-01 10:11:00.500000 UTC")
     failed = events.ended("q", "r", "n", datetime.datetime.now(datetime.UTC), "a.b.C: [X] wrong\n\tat a.b.C\n")
     assert events.line(failed) == (logging.ERROR, "n failed: a.b.C: [X] wrong")
     assert events.line(events.ended("q", "r", None, datetime.datetime.now(datetime.UTC), None)) == (logging.INFO, "q ended")
@@ -182,5 +189,9 @@ def test_a_table_that_is_something_else_is_left_alone(spark: SparkSession, schem
     spark.sql(f"CREATE TABLE {schema}.mine (id INT) USING delta")
     with pytest.raises(CallError, match=r"watch, `table`: .*`mine` is no table of metrics: it has `id`\. Name one that is not there yet"):
         streamtime.watch(spark, f"{schema}.mine")
+    local = spark.newSession()
+    local.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    streamtime.watch(local, f"{schema}.events", log=False).close()
+    assert {f.name for f in spark.table(f"{schema}.events").schema if f.dataType.simpleString() == "timestamp"} == {"at", "watermark"}
     with pytest.raises(CallError, match=r"watch, `every`: expected seconds, more than none, got 0"):
         streamtime.watch(spark, every=0)
