@@ -61,8 +61,8 @@ def chosen(frame: Frame, condition: Column) -> Frame:
     """The rows of which this is true, for Spark's own operators: of files by a filter, which moves down to them, and others with it."""
     if may_be_read_again(frame):
         return frame.with_df(frame.df.where(condition))
-    kept = frame.only(condition)
-    return kept.with_df(kept.df.drop(HERE))
+    frame = frame.only(condition)
+    return frame.with_df(frame.df.drop(HERE))
 
 
 def is_plain(plan: str) -> bool:

@@ -82,8 +82,8 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Cl
     joined = rows.join(F.broadcast(table), named(REACHED) == named(STEP), "left")
     by = frame.order[0].ref.column  # nearly always says it: whole sort keys are made and compared only where it is the same
     came = named(LEAST).isNull() | (by < named(LEAST)) | ((by == named(LEAST)) & (key < named(PLACE))) | never
-    kept = frame.with_df(joined.where(came).drop(REACHED, LEAST, PLACE))
-    return windowed(kept, F.lit(True), size, slide) if slide == size else kept  # bounds of those that are left, if anybody asks
+    of_rows = frame.with_df(joined.where(came).drop(REACHED, LEAST, PLACE))
+    return windowed(of_rows, F.lit(True), size, slide) if slide == size else of_rows  # bounds of those that are left, if anybody asks
 
 
 def stepped(frame: Frame, size: int) -> Frame:

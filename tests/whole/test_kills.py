@@ -112,7 +112,7 @@ def test_a_suppressed_stream_that_is_killed_gives_exactly_one_final_row_for_each
     assert Counter((k, m) for k, m, _, _ in found) == Counter((k, moment(m)) for k, m in closed)  # one for each, none missing
 
 
-@pytest.mark.long("tests/sql/stream/test_changes_streams.py")
+@pytest.mark.long("tests/sql/changes/test_changes_streams.py")
 def test_joins_of_two_streams_that_are_killed_are_those_of_batch(spark: SparkSession, killed: tuple[Files, Path]) -> None:
     """Both sides are sources of their own, and after a kill one may be a file ahead of the other."""
     _, folder = killed

@@ -32,10 +32,10 @@ def test_records_are_of_rules_that_stand_and_none_was_not_caught() -> None:
     assert [rule for rule, record in RECORDS.items() if record.caught is None] == []
 
 
-def test_contributing_says_how_many_there_are_and_how_many_were_run() -> None:
-    said = re.search(r"breaks each of (\d+) rules on purpose.*?(\d+) were caught", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+def test_contributing_says_how_many_were_caught() -> None:
+    said = re.search(r"(\d+) were caught, none was not", (ROOT / "CONTRIBUTING.md").read_text())
     assert said is not None
-    assert (int(said[1]), int(said[2])) == (len(RULES), len(RECORDS))
+    assert int(said[1]) == len(RECORDS)
 
 
 def test_what_was_never_run_comes_first_then_what_changed_since_then_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

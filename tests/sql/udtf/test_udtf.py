@@ -192,7 +192,7 @@ def test_a_sum_that_does_not_fit_is_an_error_of_a_udtf_too(spark: SparkSession, 
         spark.sql(f"SELECT * FROM py_{call.format('sum')}").collect()
 
 
-@pytest.mark.long("tests/sql/functions/test_aggregate_changes.py")
+@pytest.mark.long("tests/sql/changes/test_aggregate_changes.py")
 def test_what_aggregate_changes_cannot_take_back_or_name_is_refused_as_elsewhere(spark: SparkSession, udtfs: None) -> None:
     view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT, a ARRAY<INT>")
     sums = ", aggregates => 'sum(p) AS s'"
@@ -210,7 +210,7 @@ def test_what_aggregate_changes_cannot_take_back_or_name_is_refused_as_elsewhere
                 spark.sql(f"SELECT * FROM {name}(TABLE(t), order_by => ARRAY('t'), {given})")
 
 
-@pytest.mark.long("tests/sql/functions/test_filter_changes.py")
+@pytest.mark.long("tests/sql/changes/test_filter_changes.py")
 def test_what_filter_changes_needs_a_name_for_is_refused_as_elsewhere(spark: SparkSession, udtfs: None) -> None:
     view(spark, [], "k STRING, t TIMESTAMP, off INT, p INT")
     for given, message in {

@@ -102,7 +102,7 @@ TWICE = {  # columns in two roles: what a change has of them is the row's, not w
 
 
 @pytest.mark.parametrize(
-    "call", [pytest.param("by another key", marks=pytest.mark.long("tests/sql/stream/test_foreign_key_streams.py")), "group", "one name"]
+    "call", [pytest.param("by another key", marks=pytest.mark.long("tests/sql/changes/test_foreign_key_streams.py")), "group", "one name"]
 )
 def test_columns_of_two_roles_and_two_columns_of_one_name(spark: SparkSession, changing: Source, call: str) -> None:
     rows = changes(7, 2, 40)

@@ -103,7 +103,7 @@ def test_every_change_is_reported_as_in_batch(spark: SparkSession, source: Sourc
     assert {r.reason for r in got} == {None, "null_time", "null_key", "out_of_order"}
 
 
-@pytest.mark.parametrize("join", [pytest.param("inner", marks=pytest.mark.long("tests/sql/stream/test_foreign_key_streams.py")), "left"])
+@pytest.mark.parametrize("join", [pytest.param("inner", marks=pytest.mark.long("tests/sql/changes/test_foreign_key_streams.py")), "left"])
 def test_every_change_is_told_in_words_as_in_batch(spark: SparkSession, source: Source, join: str) -> None:
     """But for stream time. Three micro-batches and a start anew; rows of one left key go from one right row to another, and back."""
     source.ddl = DDL
@@ -127,7 +127,7 @@ def test_every_change_is_told_in_words_as_in_batch(spark: SparkSession, source: 
 
 
 @pytest.mark.parametrize("output", ["explain", "all"])
-@pytest.mark.long("tests/sql/stream/test_foreign_key_streams.py::test_a_stream_gives_each_change_as_defined")
+@pytest.mark.long("tests/sql/changes/test_foreign_key_streams.py::test_a_stream_gives_each_change_as_defined")
 def test_keys_of_other_types_and_an_order_that_changes_make_anew_are_told_of(spark: SparkSession, source: Source, output: str) -> None:
     """By TIMESTAMPs and INTs, with DATEs as event times, beside rows of no time and of no key; the order of a join's own changes."""
     source.ddl = DDL
