@@ -16,6 +16,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,8 @@ from streamtime.sql.call.values import Sort
 from streamtime.sql.rows.columns import orderable, resolves
 from streamtime.sql.syntax.text import in_words, quoted
 from streamtime.statements import constants
-from streamtime.statements.calls import Call, Statement
-from streamtime.statements.query import query
+from streamtime.statements.calls import Call, Malformed, Statement, TableArgument
+from streamtime.statements.query import VOLATILE, query
 
 if TYPE_CHECKING:
     from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
@@ -47,6 +48,8 @@ BATCH = "\0"  # stands for the batch until the braces of names are doubled, as G
 WINDOWS = (("window_start", "window_end"), ("session_start", "session_end"))
 ONE_FOR_EACH_WINDOW = ("DISTINCT_IN_WINDOW", "SUPPRESS_UNTIL_CLOSE")
 PASSES_ROWS = ("DEDUPLICATE", "DISTINCT_IN_WINDOW", "SESSIONIZE")  # each row of the input, or not
+BARE = ("current_timestamp", "current_date", "current_time", "tablesample")  # which need no parentheses
+OF_NOW = (*BARE, "localtimestamp", "now", "curdate", "unix_timestamp")
 SITE: Any = {"class_name": "SiteBuilder", "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"}}
 
 
@@ -84,15 +87,21 @@ def of_call(spark: SparkSession, text: str) -> list[UnexpectedRowsExpectation]:
         CallError: the text is no such call, or there is nothing to expect of it.
     """
     statement = Statement(text.strip().rstrip(";"))
-    calls = statement.calls(SPECS)
+    try:
+        calls = statement.calls(SPECS)
+    except Malformed:  # Spark's parser says what is wrong
+        _asked(spark, f"{'SELECT * FROM ' if statement.tokens[0].name in SPECS else ''}{statement.text}")
+        calls = []
     around = [statement.text[: c.span[0]] + statement.text[c.span[1] :] for c in calls if c.tables]
     if [text.upper().split() for text in around] not in ([[]], [["SELECT", "*", "FROM"]]):
         fix = "Write SELECT * FROM DEDUPLICATE(..), say, with nothing around it; give the rest of a query a view of its own."
         raise CallError(NAME, None, "expected one call of the pack", fix)
     call = calls[0]
-    values = {(name or "").lower(): value.python for name, value in constants.values(statement, call, lambda sql, _: spark.sql(sql))}
-    given = {name: value.lower() if name in WORDS else value for name, value in values.items()}
-    expected = _of(spark, statement, call, given) if given.get("output", "rows") == "rows" else []
+    with _in_words():
+        values = constants.values(statement, call, lambda sql, _: spark.sql(sql))
+    python = {(name or "").lower(): value.python for name, value in values}
+    given = {name: value.lower() if name in WORDS and isinstance(value, str) else value for name, value in python.items()}
+    expected = _of(spark, statement, call, given)
     if not expected:
         fix = "Give the call that made the rows, without `output`; what is yours to expect, say with the functions of this module."
         raise CallError(NAME, None, f"nothing is known that must hold of this call of {call.function.upper()}", fix)
@@ -101,10 +110,9 @@ def of_call(spark: SparkSession, text: str) -> list[UnexpectedRowsExpectation]:
 
 def _of(spark: SparkSession, statement: Statement, call: Call, given: Mapping[str, Any]) -> list[UnexpectedRowsExpectation]:
     function, rows = call.function.upper(), call.tables[0]
-    try:
-        made = query(spark, f"SELECT * FROM {statement.text[slice(*call.span)]}")
-    except AnalysisException as error:
-        raise CallError(NAME, None, gist(error, MOST)) from None
+    made = _asked(spark, f"SELECT * FROM {statement.text[slice(*call.span)]}")
+    if given.get("output", "rows") != "rows":
+        return []
     written = [statement.text[slice(*item.span)] for item in rows.keys] or list(given.get("keys") or ())
     keys = [name for name in (_column(made, text) for text in written) if name is not None]
     if len(keys) < len(written):  # by a key that the result does not have
@@ -124,13 +132,34 @@ def _of(spark: SparkSession, statement: Statement, call: Call, given: Mapping[st
     if function == "DEDUPLICATE" and first and order[0][1] and (time := _column(made, order[0][0])):
         within = given.get("within")
         expected.append(no_duplicates_within(keys, time, None if within is None else in_words(within // MICROSECOND)))
-    if function in PASSES_ROWS and given.get("slide") is None:  # a row is in several windows that overlap
+    passes = function in PASSES_ROWS and given.get("slide") is None  # a row is in several windows that overlap
+    if passes and not _differs(statement, rows):
         inside = statement.text[slice(*rows.inside)]
         source = inside if rows.is_name else f"({inside})"
         compared = [f.name for f in spark.sql(f"SELECT * FROM {source}").schema if orderable(f.dataType) and f.name in made.columns]
         if compared:
             expected.append(every_row_accounted_for(source, [*map(quoted, compared)], f"(SELECT * FROM {_dropped(statement, call)})"))
     return expected
+
+
+def _asked(spark: SparkSession, text: str) -> DataFrame:
+    with _in_words():
+        return query(spark, text)
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
+    except AnalysisException as error:
+        raise CallError(NAME, None, gist(error, MOST)) from None
+
+
+def _differs(statement: Statement, rows: TableArgument) -> bool:
+    """Whether a query may give other rows when it is asked again: by chance, or by the time of day."""
+    inside = [t for t in statement.within([rows.inside]) if not rows.is_name]
+    called = {one.name for one, after in pairwise(inside) if after.text == "("}
+    return bool(called & {*VOLATILE, *OF_NOW} or {t.name for t in inside} & {*BARE})
 
 
 def _column(made: DataFrame, text: str) -> str | None:

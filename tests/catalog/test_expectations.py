@@ -99,6 +99,13 @@ def test_a_call_says_what_must_hold_of_its_result(spark: SparkSession) -> None:
         "DEDUPLICATE(TABLE(SELECT id, ts, map(1, 2) AS m FROM clicks) ORDER BY ts, within => INTERVAL 1 HOUR)": [
             "no two rows lie within 1 hour", "each row of the input came out or was dropped, and no other did"
         ],
+        "DEDUPLICATE(TABLE(SELECT id, ts, id = 1 AS uuid FROM clicks) ORDER BY ts)": [
+            "there is one row", "each row of the input came out or was dropped, and no other did"
+        ],
+        **{
+            f"DEDUPLICATE(TABLE(SELECT id, ts, {new} FROM clicks) PARTITION BY id ORDER BY ts)": ["each id has one row"]
+            for new in ("Current_Timestamp AS now", "uuid() AS `a b`", "rand( ) > 0.5 AS a", "localtimestamp() AS l", "now() AS n")
+        },
     }  # fmt: skip
     for text, says in asked.items():
         expected = expectations.of_call(spark, text)
@@ -114,6 +121,12 @@ def test_a_call_says_what_must_hold_of_its_result(spark: SparkSession) -> None:
         f"DEDUPLICATE({inner}, output => 'dropped')": "nothing is known that must hold of this call of DEDUPLICATE",
         f"SUPPRESS_UNTIL_CLOSE({inner}, window_end => 'ts', UNTIL => 'END')": "nothing is known that must hold of this call of SUPPRESS_UNTIL_CLOSE",
         "DEDUPLICATE(TABLE(clicks) PARTITION BY id)": "ORDER BY: is missing",
+        "DEDUPLICATE(TABLE(clicks) PARTITION BY id, ts ORDER BY ts)": "expectations: The table function call includes a table argument with an invalid partitioning",
+        "SELECT * FROM DEDUPLICATE(TABLE clicks)": "expectations: [",
+        f"DEDUPLICATE({inner}, keep => NULL)": "DEDUPLICATE, `keep`: expected a constant",
+        f"DEDUPLICATE({inner}, output => 5)": "DEDUPLICATE, `output`: expected one of",
+        f"DEDUPLICATE({inner}, within => nix)": "expectations: [UNRESOLVED_COLUMN",
+        "DEDUPLICATE(TABLE(SELECT *, uuid() AS u FROM clicks) PARTITION BY id ORDER BY ts DESC)": "nothing is known that must hold",
         f"WINDOW_UPDATES({inner}, size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n')": "nothing is known that must hold of this call of WINDOW_UPDATES",
     }.items():
         with pytest.raises(CallError, match=re.escape(problem)):
