@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamtime.udfs.arrays.blobs import encoded, in_utc
+from streamtime.udfs.arrays.blobs import encoded, in_one_form
 from streamtime.udfs.arrays.groups import HIGHEST, LOWEST, Ints
 
 Matrix = npt.NDArray[np.int64]  # one row per field of an entry, one column per entry
@@ -61,7 +61,7 @@ class Entries:
         if size == len(blob):
             return Entries(matrix)
         (payload,) = pa.ipc.open_stream(pa.py_buffer(blob).slice(size))
-        return Entries(matrix, in_utc(payload))
+        return Entries(matrix, in_one_form(payload))
 
     @staticmethod
     def join(parts: Sequence[Entries], width: int) -> Entries:

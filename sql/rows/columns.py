@@ -185,6 +185,15 @@ def named_like(kind: T.DataType, other: T.DataType) -> T.DataType:
     return kind
 
 
+def nullable(kind: T.DataType) -> T.DataType:
+    """The type where anything in it may be null."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, nullable(f.dataType), True, f.metadata) for f in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(nullable(kind.elementType))
+    return T.MapType(nullable(kind.keyType), nullable(kind.valueType)) if isinstance(kind, T.MapType) else kind
+
+
 def has_collation(kind: T.DataType) -> bool:
     """Whether a string with a collation is anywhere in it."""
     if isinstance(kind, T.StructType):

@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql import types as T
 
 from streamtime.udfs.arrays import groups
-from streamtime.udfs.arrays.blobs import Packer, encoded, in_utc, only
+from streamtime.udfs.arrays.blobs import Packer, encoded, in_one_form, only
 from streamtime.udfs.arrays.ordering import one
 
 KEY_HASH = "__streamtime_key_hash"  # a hash of the key, for nothing but its bucket
@@ -106,7 +106,7 @@ def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def unblobbed(rows: Iterator[pd.DataFrame]) -> pa.Table:
     """The rows of a bucket."""
-    tables = [in_utc(pa.ipc.open_stream(data).read_all()) for some in rows for data in some["data"].tolist()]
+    tables = [in_one_form(pa.ipc.open_stream(data).read_all()) for some in rows for data in some["data"].tolist()]
     return pa.concat_tables(tables).combine_chunks()
 
 

@@ -10,6 +10,7 @@ import datetime
 import functools
 import itertools
 import operator
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.rows import kernels
-from streamtime.sql.rows.columns import arrow_type, must_travel, named
+from streamtime.sql.rows.columns import arrow_type, has_collation, must_travel, named, nullable
 from streamtime.sql.rows.keys import told_apart
 from streamtime.sql.rows.typed import collated
 from streamtime.sql.stream import buckets, checkpoint, meeting, packing
@@ -61,10 +62,19 @@ def is_stream(call: Bound, explains: bool = False) -> bool:
 
 
 def refuse_collated(call: Bound, role: str, what: str, ref: Ref) -> None:
-    """The state tells keys apart byte by byte."""
-    if collated(ref.type):
-        fix = f"Use collate({ref.text}, 'UTF8_BINARY'), or lower({ref.text}), in the TABLE argument."
-        raise call.refuse(role, f"{what} with a collation is not possible on a stream (`{ref.text}`)", fix)
+    """The state compares byte by byte."""
+    if has_collation(ref.type):
+        plain = re.sub(r" collate \w+", "", ref.type.simpleString()).upper()
+        fix = f"Use collate({ref.text}, 'UTF8_BINARY'), or lower({ref.text})" if collated(ref.type) else f"Use CAST({ref.text} AS {plain})"
+        raise call.refuse(role, f"{what} with a collation is not possible on a stream (`{ref.text}`)", f"{fix}, in the TABLE argument.")
+
+
+def refuse_collations(call: Bound, frame: Frame) -> None:
+    """Neither keys nor the processing order can have one."""
+    for key in frame.keys:
+        refuse_collated(call, "PARTITION BY", "a key", key)
+    for item in frame.order:
+        refuse_collated(call, "ORDER BY", "a column", item.ref)
 
 
 def by_wall(call: Bound, time: Ref) -> bool:
@@ -135,7 +145,7 @@ def judged(call: Bound, frame: Frame, transition: Transition, state: KeyState, n
     )
     blobs = _run(call, frame, packed, Judge(plan), plan.counts, "EventTime")
     made = [] if call["output"] == "rows" else [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, frame.time.type)]
-    return frame.with_df(kernels.mapped(blobs, unpack, T.StructType([*schema, *made, *needs.results])))
+    return frame.with_df(_unpacked(blobs, [*schema, *made, *needs.results]))
 
 
 def released(
@@ -175,7 +185,7 @@ def released(
         columns=tuple(f.name for f in sent),
     )
     blobs = _run(call, frame, packed, Hold(plan), plan.counts, TIME_MODE[wall], step, plan.seconds)
-    return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
+    return _unpacked(blobs, leaving.fields)
 
 
 def met(call: Bound, frame: Frame, meeter: Meeter, state: KeyState, leaving: Leaving, *, wall: bool = False) -> DataFrame:
@@ -184,7 +194,7 @@ def met(call: Bound, frame: Frame, meeter: Meeter, state: KeyState, leaving: Lea
     packed, _ = _packed(call, frame, state, told, leaving.columns, is_watermarked=True)
     plan = Meeting(call.spec.name, meeter, tuple(told), _pinned(frame, state.options), frame.time.name, wall)
     blobs = _run(call, frame, packed, Meet(plan), plan.counts, TIME_MODE[wall])
-    return kernels.mapped(blobs, unpack, T.StructType(list(leaving.fields)))
+    return _unpacked(blobs, leaving.fields)
 
 
 def _run(
@@ -213,6 +223,12 @@ def _run(
     )
 
 
+def _unpacked(blobs: DataFrame, fields: Sequence[T.StructField]) -> DataFrame:
+    """Rows again. What was held may have come when there were nulls in it, so there may be some in what leaves."""
+    schema = T.StructType([T.StructField(f.name, nullable(f.dataType), f.nullable, f.metadata) for f in fields])
+    return kernels.mapped(blobs, unpack, schema)
+
+
 def _said(call: Bound, frame: Frame) -> str:
     """The call as people know it, the same after every restart: its function, keys and order."""
     keys, order = ([ref.text for ref in refs] for refs in (frame.keys, [o.ref for o in frame.order]))
@@ -230,8 +246,7 @@ def _packed(
     call: Bound, frame: Frame, state: KeyState, told: dict[str, Column], columns: Sequence[str], is_watermarked: bool = False
 ) -> tuple[DataFrame, list[T.StructField]]:
     """Blobs of rows, by bucket; and the columns that the rows will have when they are unpacked. `told` tells keys apart."""
-    for key in frame.keys:
-        refuse_collated(call, "PARTITION BY", "a key", key)
+    refuse_collations(call, frame)
     # what is dropped before it is judged does not move stream time (C12); what passes without a key does (D4)
     df = frame.df if is_watermarked else watermarked(call, frame, F.coalesce(state.aside, F.lit("")) == "")
     sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))

@@ -79,24 +79,28 @@ def encoded(rows: pa.RecordBatch | pa.Table) -> bytes:
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
-def in_utc(rows: Rows) -> Rows:
-    """Rows whose moments are said to be of UTC. They stay as they are: Spark says the session's zone, which may be another at a restart."""
-    schema = pa.schema([f.with_type(_in_utc(f.type)) for f in rows.schema], rows.schema.metadata)
+def in_one_form(rows: Rows) -> Rows:
+    """Rows whose columns have one type, whatever a restart changes: moments are said to be of UTC, where Spark says the session's zone, and
+    anything may be null, though in the query as it is now it never is. The values stay as they are."""
+    schema = pa.schema([f.with_type(_in_one_form(f.type)).with_nullable(True) for f in rows.schema], rows.schema.metadata)
     if schema.equals(rows.schema):
         return rows
     columns = [column.cast(kind) if column.type != kind else column for column, kind in zip(rows.columns, schema.types, strict=True)]
     return type(rows).from_arrays(columns, schema=schema)
 
 
-def _in_utc(kind: pa.DataType) -> pa.DataType:
+def _in_one_form(kind: pa.DataType) -> pa.DataType:
+    def inside(field: pa.Field) -> pa.Field:
+        return field.with_type(_in_one_form(field.type)).with_nullable(True)
+
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
-    if pa.types.is_struct(kind):
-        return pa.struct([f.with_type(_in_utc(f.type)) for f in kind])
+    if pa.types.is_struct(kind) and not any(f.metadata for f in kind):  # by its metadata Spark knows a VARIANT
+        return pa.struct([inside(f) for f in kind])
     if pa.types.is_map(kind):
-        return pa.map_(*(f.with_type(_in_utc(f.type)) for f in (kind.key_field, kind.item_field)), kind.keys_sorted)
+        return pa.map_(inside(kind.key_field).with_nullable(False), inside(kind.item_field), kind.keys_sorted)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return (pa.list_ if pa.types.is_list(kind) else pa.large_list)(kind.value_field.with_type(_in_utc(kind.value_type)))
+        return (pa.list_ if pa.types.is_list(kind) else pa.large_list)(inside(kind.value_field))
     return kind
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from streamtime.udfs import keys as keys_
-from streamtime.udfs.arrays.blobs import Packer, ahead, encoded, in_utc, only
+from streamtime.udfs.arrays.blobs import Packer, ahead, encoded, in_one_form, only
 
 
 def test_items_come_in_order_each_once() -> None:
@@ -145,7 +145,23 @@ def test_moments_of_any_zone_are_those_of_utc_however_deep_they_lie() -> None:
 
     row = {"n": 1, "t": 2, "s": {"a": 3, "b": 4}, "l": [5, None], "m": [("x", 6)], "ls": [{"a": 7}, None]}
     here, there = (pa.Table.from_pylist([row, dict.fromkeys(row)], kinds(zone)) for zone in ("Europe/Berlin", "UTC"))
-    assert in_utc(here).schema == there.schema
-    assert in_utc(here).equals(there)
-    assert in_utc(here.to_batches()[0]).equals(there.to_batches()[0])
-    assert in_utc(there) is there
+    assert in_one_form(here).schema == there.schema
+    assert in_one_form(here).equals(there)
+    assert in_one_form(here.to_batches()[0]).equals(there.to_batches()[0])
+    assert in_one_form(there) is there
+
+
+def test_what_may_be_null_is_no_other_type_however_deep_it_lies_and_a_variant_stays_one() -> None:
+    def kinds(nullable: bool) -> pa.Schema:
+        x = pa.field("x", pa.int64(), nullable=nullable)
+        item = pa.field("element", pa.struct([x]), nullable=nullable)
+        fields = {"s": pa.struct([x]), "l": pa.list_(item), "L": pa.large_list(item), "m": pa.map_(pa.string(), item.with_name("value"))}
+        return pa.schema([pa.field(n, k, nullable=nullable) for n, k in ({"n": pa.int64()} | fields).items()])
+
+    row = {"n": 1, "s": {"x": 2}, "l": [{"x": 3}], "L": [{"x": 4}, {"x": 5}], "m": [("a", {"x": 6})]}
+    here, there = (pa.Table.from_pylist([row, row], kinds(nullable)) for nullable in (False, True))
+    assert in_one_form(here).equals(there)
+    assert in_one_form(here).schema == there.schema
+    assert in_one_form(here.slice(1).to_batches()[0]).to_pylist() == there.slice(1).to_pylist()
+    variant = pa.struct([pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False, {"variant": "true"})])
+    assert in_one_form(pa.table({"v": pa.nulls(1, variant)})).schema.field("v").type == variant

@@ -196,6 +196,22 @@ def test_held_rows_of_other_columns_are_an_error_that_names_them_and_those_in_an
     assert (got["id"], moment(got["close"]), got["k"]) == (1, 7, "a")
 
 
+@pytest.mark.parametrize("bounded", [False, True])
+def test_held_rows_in_which_nothing_may_be_null_any_more_or_something_since_are_rows_of_the_same_columns(bounded: bool) -> None:
+    columns = (*COLUMNS, "s")
+    holder = StreamBuffer(Until(wait=5 * STEP), "t", columns, REASON, STREAM_TIME, "at", "why")
+    if bounded:
+        holder = BoundedBuffer(**vars(holder), function="F", keys=("k",), size="id", bounds=Bounds(9, None, "emit_early"))
+    stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", columns=columns))
+    out: list[dict[str, Any]] = []
+    for number, nullable in enumerate([True, False, True]):
+        row: dict[str, Any] = {"k": "b", "t": number * 9 * STEP, "close": 7, "deleted": False, "id": number}
+        kind = pa.list_(pa.field("element", pa.struct([pa.field("x", pa.int64(), nullable)]), nullable))
+        rows = table([row]).append_column(pa.field("s", kind, nullable), pa.array([[{"x": number}]], kind))
+        out += stream.run(rows, number * 9 * STEP)
+    assert [(r["id"], r["s"]) for r in out] == [(0, [{"x": 0}]), (1, [{"x": 1}])]
+
+
 @pytest.mark.parametrize("seed", range(160))
 def test_a_bounded_stream_is_suppressed_as_the_slow_definition_says(seed: int) -> None:
     random_ = random.Random(seed)
