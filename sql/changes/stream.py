@@ -117,6 +117,8 @@ def joined(call: Bound, explain: Explain) -> DataFrame:
     refuse_unpaired(call, "keys", frames[0].keys, frames[1].keys)
     check_types(call, "PARTITION BY", frames[0].keys, frames[1].keys)
     check_order(call, *frames)
+    for frame in frames:
+        plan.refuse_collations(call, frame)
     both = side_of(call, 0, frames[0], ()), side_of(call, 1, frames[1], ())
     changes = _together(call, both)
     versioned = tuple(side.versioned for side in both)
@@ -174,6 +176,7 @@ def _others(frame: Frame) -> list[Ref]:
 
 def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str], explain: Explain) -> DataFrame:
     """FILTER_CHANGES; `passes` is the column that says whether a row does."""
+    plan.refuse_collations(call, frame)
     frame = frame.with_df(watermarked(call, frame))
     place = F.xxhash64(F.lit(0), *counted(call, frame, [r.column for r in of_order(frame.order)]))
     df = frame.df.withColumns({PLACE: place, TIME: frame.time.column})

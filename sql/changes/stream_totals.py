@@ -17,7 +17,7 @@ from streamtime.sql.changes.stream import AS_THEY_ARE, AT, PLACE, SEQ, TIME, Cha
 from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW, change_columns
 from streamtime.sql.rows.columns import expression, must_travel, named, orderable
 from streamtime.sql.rows.frame import PREFIX, Frame, Ref
-from streamtime.sql.stream.plan import KeyState, Leaving, refuse_collated, released
+from streamtime.sql.stream.plan import KeyState, Leaving, refuse_collated, refuse_collations, released
 from streamtime.sql.stream.watermark import behind_watermark, watermarked
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.changes.latest import LogColumns
@@ -42,6 +42,7 @@ def totals(call: Bound, seen: Judged, explain: Explain) -> DataFrame:
     held = _parts(seen)
     log = LogColumns(TIME, INSIDE, PLACE, None, tuple(held), versioned, versioned, call["retention"])
     options = {n: call[n] for n in ("versioned", "retention", "deleted", "aggregates")} | {"group_by": ", ".join(call["group_by"])}
+    options["types"] = _types(seen, frame.df.schema)
     if call["output"] != "rows":
         shown = list(zip((c.name for c in seen.frame.columns), seen.frame.originals, strict=True))
         changes, groups = Changes(frame, shown, ([],)), _equal(seen)
@@ -76,9 +77,20 @@ def _parts(seen: Judged) -> list[str]:
     return [*_groups(seen), *_equal(seen), *_arguments(seen)]
 
 
+def _types(seen: Judged, schema: T.StructType) -> str:
+    """The columns of both states, with their types, in words."""
+    added = [(one, ref) for one, ref in zip(seen.asked, seen.given, strict=True) if ref is not None]
+    refs = [
+        *zip(_groups(seen), seen.groups, strict=True),
+        *((n, r) for n, (o, r) in zip(_arguments(seen), added, strict=True) if o.function != "count"),
+    ]
+    return ", ".join(dict.fromkeys(f"{ref.text} {schema[name].dataType.simpleString()}" for name, ref in refs))
+
+
 def _with_parts(call: Bound, seen: Judged) -> Frame:
     """The changes with these columns."""
     frame = seen.frame
+    refuse_collations(call, frame)
     for ref in seen.groups:
         refuse_collated(call, "`group_by`", "a column", ref)
         must_travel(call, "`group_by`", f"column `{ref.text}`", ref.type, "to Python on a stream")
@@ -117,7 +129,8 @@ def _of_groups(call: Bound, seen: Judged, parts: DataFrame, carried: list[str]) 
             made.append(T.StructField(f"{SUM}_{one.name}", _sum(ref.type) if function == "sum" else ref.type))
     shown = shown_once(seen.frame, (*seen.groups, *of_order(seen.frame.order)), [*groups, *ordered])
     holder = Totals(TIME, PLACE, COMES, LAST, MOVED, tuple(totals), tuple(dict.fromkeys(shown.values())), (ROWS, AT, SEQ))
-    state = KeyState(_equal(seen), {"aggregates": call["aggregates"]}, F.lit(None).cast("string"), ())
+    pinned = {"aggregates": call["aggregates"], "types": _types(seen, schema)}
+    state = KeyState(_equal(seen), pinned, F.lit(None).cast("string"), ())
     fields = behind_watermark([*(T.StructField(n, schema[n].dataType) for n in dict.fromkeys(shown.values())), *made])
     sent = [*(c.name for c in columns), *_equal(seen)]
     df = released(call, frame, holder, state, Leaving(sent, fields), is_watermarked=True, step="groups")

@@ -89,6 +89,7 @@ def _leaving(call: Bound, frame: Frame, holder: StreamBuffer, sent: list[str]) -
 def _pinned(function: Suppression, call: Bound, until: Until, bounded: bool) -> dict[str, Any]:
     """What the state depends on."""
     pinned = {name: call[name] for name in function.pinned} | ({"until": "end"} if until.corrected else {})
+    pinned |= {"output": "rows" if call["output"] == "rows" else "dropped or all"}
     return pinned | ({name: str(call[name]) for name in ("max_records", "max_bytes", "when_full")} if bounded else {})
 
 

@@ -139,6 +139,14 @@ def typed(call: Bound, frame: Frame, asked: list[WrittenAggregate]) -> tuple[Fra
     return frame.with_df(frame.df.withColumns(made)) if made else frame, tuple(typed_totals)
 
 
+def held(call: Bound, frame: Frame, asked: list[WrittenAggregate]) -> dict[str, None]:
+    """What the state on a stream adds up, with its types, in words."""
+    refs = iter(frame.extras.get("aggregates", ()))
+    pairs = [(one, next(refs)) for one in asked if one.argument]
+    kinds = [(one, ref.type if isinstance(ref.type, T.DecimalType) else types(call, one, ref)[1]) for one, ref in pairs]
+    return dict.fromkeys(f"{one.argument} {kind.simpleString()}" for one, kind in kinds if one.function != "count")
+
+
 def types(call: Bound, one: WrittenAggregate, ref: Ref | None) -> tuple[T.DataType, T.DataType]:
     """The type of the aggregate, and that to which its argument is cast."""
     if ref is None or one.function == "count":

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from streamtime.sql.rows.frame import Frame
 
 REASONS = (*LEFT_OUT, "late")
+REPORTED = {"output": "dropped or all"}  # the state is that of rows, not of what they come to
 
 
 def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame:
@@ -42,7 +43,7 @@ def time_windows(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame
     if stream:
         until, kind, ahead = f"{END}_until", moments(frame), 0 if call["size"] is not None else call["difference"] + 1
         frame = frame.with_df(frame.df.withColumn(until, expression(moment(plus(microseconds(quoted(END), kind), ahead), kind))))
-        options = {name: call[name] for name in ("size", "slide", "difference", "grace")}
+        options = {name: call[name] for name in ("size", "slide", "difference", "grace")} | REPORTED
         frame, keys = frame.comparable(frame.keys)
         state = KeyState([*keys, START], options, frame.left_out, LEFT_OUT)
         frame = judged(call, frame, FirstInWindow(call["grace"], duplicates=False), state, Needs(asked=[until], carried=[START, END]))
@@ -65,7 +66,7 @@ def sessions(call: Bound, frame: Frame, names: tuple[str, str]) -> DataFrame:
     if call["output"] == "explain":
         return explained_sessions(call, frame, identity, time, stream_time, call["grace"])
     if stream:
-        state = KeyState(identity, {name: call[name] for name in ("gap", "grace")}, frame.left_out, LEFT_OUT)
+        state = KeyState(identity, {name: call[name] for name in ("gap", "grace")} | REPORTED, frame.left_out, LEFT_OUT)
         frame = judged(call, frame, kernel, state, Needs(results=steps(frame)))
         return _reported(call, frame, verdict(call), stream_time, names)
     frame = stepped(frame, identity, time, stream_time, kernel)

@@ -20,7 +20,7 @@ from streamtime.sql.rows.sorting import hash_of, prefix
 from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, refuse_at_end, released
 from streamtime.sql.stream.watermark import marked
 from streamtime.sql.syntax.text import HIGHEST, quoted
-from streamtime.sql.windows.aggregates import ARGUMENT, Typed, arguments, parse, typed
+from streamtime.sql.windows.aggregates import ARGUMENT, Typed, WrittenAggregate, arguments, held, parse, typed
 from streamtime.sql.windows.grouped import final_rows
 from streamtime.sql.windows.membership import clocked, close
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME, emitted
@@ -108,6 +108,7 @@ class Changing:
     carried: list[str]  # the columns of a row that its changes have
     needed: list[str]  # the columns that the kernel takes beside clock and keys
     fields: list[T.StructField]  # of a change
+    types: str | None  # of what the state on a stream has, in words
 
 
 def plan(
@@ -147,7 +148,7 @@ def plan(
     )
     needed = [*(ordered if beside else carried), frame.time.name, *(t.kernel.column for t in aggregates if t.kernel.column)]
     frame, identity = frame.comparable(frame.keys)
-    changing = Changing(frame, identity, kernel(call, layout), carried, needed, fields)
+    changing = Changing(frame, identity, kernel(call, layout), carried, needed, fields, _types(call, frame, asked))
     if stream:
         made = _streaming(call, changing, options)
     elif call.kernels:
@@ -224,9 +225,15 @@ def _streaming(call: Bound, changing: Changing, options: Sequence[str]) -> DataF
         fields = [*fields, marked(call, T.StructField(EMIT_TIME, moment(frame))), T.StructField(EMIT_REASON, T.StringType())]
     else:
         fields = [marked(call, f) if f.name == "change_time" else f for f in fields]
-    pinned = {name: call[name] for name in (*options, "grace", "aggregates", "emit")}
+    pinned = {name: call[name] for name in (*options, "grace", "aggregates", "emit")} | {"types": changing.types, "output": "rows"}
     state = KeyState(changing.identity, pinned, frame.left_out, LEFT_OUT)
     return released(call, frame, changing.updates, state, Leaving(changing.needed, fields))
+
+
+def _types(call: Bound, frame: Frame, asked: list[WrittenAggregate]) -> str | None:
+    """The arguments of aggregates; and where the last row of a window is held, its ORDER BY columns. The time is pinned in any case."""
+    ordered = [o.ref for o in frame.order if o.ref.name != frame.time.name] if call["emit"] == "final" else []
+    return ", ".join([*held(call, frame, asked), *(f"{r.text} {r.type.simpleString()}" for r in ordered)]) or None
 
 
 def moment(frame: Frame) -> T.DataType:
