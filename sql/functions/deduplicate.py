@@ -102,7 +102,7 @@ from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.scans import chosen, may_be_read_again
 from streamtime.sql.rows.sorting import hash_of, prefix
-from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, verdict
+from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, refuse_collated, verdict
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
 from streamtime.udfs.arrays.groups import HIGHEST
@@ -158,6 +158,8 @@ def _streaming(call: Bound, frame: Frame) -> DataFrame:
     if call["keep"] != "first":
         fix = "A stream passes rows before it knows what follows: leave it out, or run the query in batch."
         raise call.refuse("`keep`", f"'{call['keep']}' is not possible on a stream (C5)", fix)
+    for part in frame.extras.get("offset", ()):
+        refuse_collated(call, "`offset`", "a column", part)
     frame, identity = frame.comparable(frame.keys)
     frame, offset = frame.comparable(frame.extras.get("offset", ()))
     within, refresh = HIGHEST if call["within"] is None else call["within"], bool(call["refresh"])
