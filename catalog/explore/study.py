@@ -43,7 +43,7 @@ class Study:
     @classmethod
     def of(cls, spark: SparkSession, text: str, call: int | None = None, limits: Limits | None = None) -> Study:
         """Of the last statement of a text; the others run first. Raises what is wrong with it."""
-        return cls(spark, last_statement(spark, text), call, limits or Limits())
+        return cls(spark, last_statement(spark, text)[0], call, limits or Limits())
 
     def answer(self, durations: Durations) -> dict[str, Any]:
         """The picture of this setting, as JSON has it. Raises ValueError, or Spark's own errors."""

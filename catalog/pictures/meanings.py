@@ -223,7 +223,7 @@ def bounds_of(row: DrawnRow, first: str, last: str) -> list[tuple[int, int]]:
     """Those of all its windows."""
     names = [name for name in row.times if name.partition(".")[0] == first]
     names = names[1:] if len(names) > 1 else names  # the first is one of the others once more
-    pairs = [(row.times[name], row.times[name.replace(first, last)]) for name in names]
+    pairs = [(row.times[name], row.times.get(name.replace(first, last))) for name in names]  # a DataFrame may have no end
     return [(start, end) for start, end in pairs if start is not None and end is not None]
 
 

@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.pictures.meanings import TIMES, Drawing, DrawnRow
+from streamtime.pictures.picture import sayable
 from streamtime.sql.call.errors import listed
 from streamtime.sql.rows.columns import TIMES as TIME_TYPES
-from streamtime.sql.rows.columns import named, orderable
+from streamtime.sql.rows.columns import direct, named, orderable
 from streamtime.sql.rows.typed import microseconds
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ ROWS, LANES = 40, 12  # of each key, and keys: more cannot be read
 CELLS = 8  # columns of the input that a row is shown with
 HIDDEN = "_picture_"  # of columns that go through the call beside the input's
 WORDS = ("outcome", "reason", "explanation", "put_status")
+ADDED: dict[str, Any] = dict.fromkeys(WORDS, T.StringType) | dict.fromkeys((*TIMES, "stream_time"), TIME_TYPES)  # by type
 CUT = 120  # characters of a cell
 
 
@@ -48,8 +50,9 @@ def of_frame(
     *,
     title: str = "",
     options: Mapping[str, Any] | None = None,
+    inputs: int = 0,
 ) -> Drawing:
-    """The rows of a DataFrame that is an output already."""
+    """The rows of a DataFrame that is an output already. Its first `inputs` columns are none that an output adds, whatever their names."""
     if df.isStreaming:
         raise ValueError("plot: a stream has no end, so it is not drawn. Give a DataFrame of a table that holds rows of it.")
     for name in keys:
@@ -63,20 +66,24 @@ def of_frame(
     if time is not None and time not in times:
         raise ValueError(f"plot, `time`: expected a column with times, one of {listed(times)}, got `{time}`.")
     moment = time or own[0]
-    hidden = {
-        f"{HIDDEN}0_key": F.array(*[named(k).cast("string") for k in keys]).cast("array<string>"),
-        f"{HIDDEN}0_time": named(moment),
-        f"{HIDDEN}0_order_0": named(moment),
-    }
+    kinds = {f.name: f.dataType for f in df.schema.fields}
+    hidden = key_columns(0, [(named(k), kinds[k]) for k in keys])
+    hidden |= {f"{HIDDEN}0_time": named(moment), f"{HIDDEN}0_order_0": named(moment)}
     out = df.select("*", *[c.alias(n) for n, c in hidden.items()])
-    rows, notes = collected(out, OutputColumns(None, out, 0), limits)
-    return Drawing(title, rows, dict(options or {}), notes=notes, zone=zone_of_session(df.sparkSession, df))
+    rows, notes = collected(out, OutputColumns(None, out, inputs), limits)
+    return Drawing(title, rows, dict(options or {}), notes=notes, zone=zone_of_session(df.sparkSession, kinds[moment]))
 
 
-def zone_of_session(spark: SparkSession, df: DataFrame) -> str:
-    """The time zone in which times are to be said: none where they have none."""
-    zoned = any(isinstance(f.dataType, T.TimestampType) for f in df.schema.fields)
-    return str(spark.conf.get("spark.sql.session.timeZone")) if zoned else "UTC"
+def key_columns(n: int, keys: Sequence[tuple[Column, T.DataType]]) -> dict[str, Column]:
+    """Columns that go along: the key as texts; and the key itself, where several texts may be of equal keys."""
+    texts = F.array(*[column.cast("string") for column, _ in keys]).cast("array<string>")
+    several = not all(direct(kind) for _, kind in keys)
+    return {f"{HIDDEN}{n}_key": texts} | ({f"{HIDDEN}{n}_told_{i}": column for i, (column, _) in enumerate(keys)} if several else {})
+
+
+def zone_of_session(spark: SparkSession, kind: T.DataType) -> str:
+    """The time zone in which times of this type are to be said: none where they have none."""
+    return sayable(str(spark.conf.get("spark.sql.session.timeZone"))) if isinstance(kind, T.TimestampType) else "UTC"
 
 
 class OutputColumns:
@@ -92,7 +99,7 @@ class OutputColumns:
             if f.name.startswith(HIDDEN):
                 name = f.name.removeprefix(HIDDEN).partition("_")[2]
                 self.hidden.setdefault(name, []).append(i)
-            elif i >= inputs and f.name in (*WORDS, *TIMES, "stream_time"):
+            elif i >= inputs and isinstance(f.dataType, ADDED.get(f.name, ())):
                 self.added[f.name] = i
         if lookup:
             first, *others = self.hidden["time"]
@@ -134,6 +141,10 @@ def collected(out: DataFrame, places: OutputColumns, limits: Limits) -> tuple[li
     times = [name for name in (*TIMES, "match_at") if name in added]
     order = places.order()
     df = df.withColumn("key", F.expr(places.one("key")))
+    told = [places.one(f"told_{i}") for i in range(len(places.hidden)) if f"told_{i}" in places.hidden]
+    if told:  # equal keys have one lane, whose name is one of their texts
+        alike = [Window.partitionBy(F.expr(key), F.expr(f"if({key} IS NULL, key[{i}], NULL)")) for i, key in enumerate(told)]
+        df = df.withColumn("key", F.array(*[F.max(F.expr(f"key[{i}]")).over(equal) for i, equal in enumerate(alike)]))
     df = df.withColumn("rank", F.row_number().over(Window.partitionBy("key").orderBy(*order)))
     most = limits.lanes * (limits.rows + 1)
     df = df.where(F.col("rank") <= limits.rows + 1).orderBy("key", "rank").limit(most + 1).orderBy(*order)

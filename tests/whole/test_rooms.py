@@ -22,7 +22,7 @@ ROOMS = {
     "catalog/dbt/found": "catalog, catalog/dbt",
     "catalog/dbt": "catalog, catalog/maintained, catalog/plain, sql/call, sql/syntax",
     "catalog/explore": "catalog/pictures, catalog/statements, sql/syntax",
-    "catalog/pictures": "catalog, catalog/statements, sql/as_of, sql/call, sql/rows, sql/syntax, udfs",
+    "catalog/pictures": "catalog, catalog/statements, sql/as_of, sql/call, sql/rows, sql/syntax, sql/tables, udfs",
     "catalog/plain": "catalog, catalog/door, catalog/statements, sql/call, sql/syntax, sql/udtf",
     "catalog/store": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, udfs",
     "catalog/door": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, sql/udtf",

@@ -47,6 +47,12 @@ def test_rounds_of_a_plan(spark: SparkSession) -> None:
     figure = streamtime.plot(spark.createDataFrame(rows, PLAN), title="one task")
     svg = figure._repr_svg_()  # type: ignore[attr-defined]  # what a notebook asks for
     assert shown(svg) == {Cell("a", 1, "m1", "active"), Cell("a", 1, "m2", "warmup"), Cell("a", 2, "m2", "active")}
+    some = streamtime.plot(spark.createDataFrame(rows, PLAN), where="round = 1 AND role = 'active'")
+    assert shown(some._repr_svg_()) == {Cell("a", 1, "m1", "active")}  # type: ignore[attr-defined]
+    with pytest.raises(
+        ValueError, match=r"plot, `keys`: is of no use for a plan of tasks, which is drawn by its own columns\. Leave it out\."
+    ):
+        streamtime.plot(spark.createDataFrame(rows, PLAN), keys="task")
 
 
 def test_rounds_as_text() -> None:
