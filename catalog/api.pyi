@@ -631,8 +631,8 @@ def as_of_join(
         ties: which of several right rows with one key and time counts; 'error' fails the query where a match depends on
             it. Default: 'last'.
         deleted: true for right rows that delete their key: from then on nothing matches. Default: none.
-        arrival: an expression that both sides have, in one common order: only versions that had arrived before the row
-            count. Default: none.
+        arrival: an expression that both sides have, in one common order: a version counts only if it arrived before the
+            row. Default: none.
         retention: with `arrival`, or of two streams: how far the right side's history reaches back from stream time;
             older rows never existed. Default: unlimited; of two streams it is required.
         grace: with `arrival`: how long a left row waits, on the left side's clock, before it is looked up; on a stream,

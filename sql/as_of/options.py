@@ -65,7 +65,7 @@ OPTIONS = (
     Option(
         "arrival",
         Text(),
-        "an expression that both sides have, in one common order: only versions that had arrived before the row count",
+        "an expression that both sides have, in one common order: a version counts only if it arrived before the row",
     ),
     Option(
         "retention",

@@ -89,7 +89,8 @@ the table as it is in the end.
 ## Memory and state
 
 Two shuffles and sorts, by key and by group, that spill to disk, and Spark's own windows. `min`, `max`, and `sum` and `avg` of FLOAT and
-DOUBLE run in Python, which holds the distinct values of one group at a time. All changes of a group are in one task.
+DOUBLE run in Python, which holds the distinct values of one group at a time. All changes of a group are in one task. The changes are
+computed once; twice with `retention` and for outputs other than `'rows'`, where `time` is not the first ORDER BY expression.
 """
 
 from __future__ import annotations

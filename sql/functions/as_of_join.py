@@ -23,8 +23,8 @@ FROM orders o LEFT ASOF JOIN prices p MATCH_CONDITION (o.ts >= p.since) ON o.ite
 FROM orders o LEFT JOIN prices FOR SYSTEM_TIME AS OF o.ts p ON o.item = p.item
 ```
 
-Over a Delta table that declares nothing, the second one asks what the table held by the times of its **commits**: an order that is older
-than its first commit finds nothing.
+Over a Delta table with a change feed that declares nothing, the second one asks what the table held by the times of its **commits**: an
+order that is older than its first commit finds nothing.
 
 In the form of a function there are four ways to say what is joined:
 
@@ -113,10 +113,10 @@ Python UDTF: Spark's take one TABLE argument.
 
 Both sides are sorted by all cores, go through one shuffle and are merged by key and time; a window then carries the newest right row
 along. No key is too hot: one right row is held at a time, and Spark spills what does not fit into memory of a key's rows. `'nearest'` may
-sort once more. With `arrival` a kernel takes keys, times and arrivals (17 bytes of memory for each version of the key at hand) and says
-which right row each left row sees; `retention` needs exact stream time, one more shuffle; `grace` orders the left side's times in one
-task per value of `clock_by`, in one task in all without it. On a stream without `grace` there is no state; the right side is read and
-sorted with every micro-batch.
+sort once more. Each side is computed once; with `retention` or `grace` twice, or more often. With `arrival` a kernel takes keys, times and
+arrivals (17 bytes of memory for each version of the key at hand) and says which right row each left row sees; `retention` needs exact
+stream time, one more shuffle; `grace` orders the left side's times, in one task per value of `clock_by`, and without it in as many as
+there are. On a stream without `grace` there is no state; the right side is read and sorted with every micro-batch.
 """
 
 from __future__ import annotations

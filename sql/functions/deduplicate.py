@@ -27,8 +27,9 @@ key is a duplicate exactly if its time lies within `within` of the kept row's ti
   they arrived. Stream time is then the largest time that was seen so far, in rows of any key. A kept row is forgotten once stream time is
   more than `within` past it (D5). A row that is older than that and finds no kept row passes, but is not remembered itself: of two such
   duplicates both pass (D6).
-- **Redelivery**: `offset` names what tells apart one record of the source from another, such as `'struct(partition, offset)'`. A row with
-  the offset of the kept row is that record read again, and passes again (D7). A null offset is never taken for a redelivery.
+- **After a failed job**: leave `offset` out unless your source numbers its records and a job may read one twice. Then name that number,
+  such as `'struct(partition, offset)'`: a row with the number of the kept row is that row read again, and passes again (D7). It does not
+  find duplicates. A null number is never one that was read again.
 
 ## Nulls, ties, late rows, empty input
 
@@ -79,8 +80,8 @@ On a stream: 24 bytes for each remembered key (16 more with `offset`, 8 more wit
 number of times. Without `within`, keys are remembered for ever. The rows of a bucket in one micro-batch lie in the memory of a Python
 worker: `maxFilesPerTrigger` and the like bound it.
 
-A key is stored as two numbers: its own value, where it is one or two integers, times or booleans; else what a secret of the state makes
-of its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
+A key is stored as two numbers: its own value, if it is one or two integers, times or booleans, else a hash with a secret. So nobody can
+make up two keys that count as one; many that go to one task can be made up, which costs time and memory only ([more](../security.md#keys)).
 """
 
 from __future__ import annotations

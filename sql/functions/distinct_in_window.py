@@ -75,8 +75,8 @@ ORC files, behind nothing but views and comparisons, two columns are read once m
 On a stream: 24 bytes for each key and open window, 32 for each live session. The rows of a bucket in one micro-batch lie
 in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
 
-A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
-its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
+A key is stored as two numbers: its own value, if it is one or two integers, times or booleans, else a hash with a secret. So nobody can
+make up two keys that count as one; many that go to one task can be made up, which costs time and memory only ([more](../security.md#keys)).
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ passes.
 ## Memory and state
 
 Spark's own windows over each key, in one shuffle and one sort, which spill to disk; no Python. `retention`, and outputs other than
-`'rows'`, cost another shuffle and sort for stream time, where `time` is not the first ORDER BY expression.
+`'rows'`, cost another shuffle and sort for stream time, where `time` is not the first ORDER BY expression: then the changes are
+computed twice, else once.
 """
 
 from __future__ import annotations

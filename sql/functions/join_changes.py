@@ -108,7 +108,7 @@ Spark's own windows over each key, in one shuffle; no Python. Changes are sorted
 disk. With `on`, both sides are shuffled by their keys, joined, and the result by the left key; each pair of a left row and a right row of
 one name is looked at; `'explain'` brings what each change did back to its row by one more join. Where `time` is not the first ORDER BY
 expression, `retention` costs another shuffle and sort of each versioned side for its stream time, and so do the outputs other than
-`'rows'`.
+`'rows'`: then the changes are computed twice, else once.
 """
 
 from __future__ import annotations

@@ -82,14 +82,15 @@ together the input (C6). With dates as event time, bounds and `change_time` are 
 ## Memory and state
 
 A kernel adds up the live sessions of one key at a time, whatever the number of rows; `collect_list` keeps its values. Keys whose times
-never fall are added up all at once, others row by row. Final rows in batch are joined with stream time by a second, smaller sort. On a
-stream, state is one entry for each live session.
+never fall are added up all at once, others row by row. Final rows in batch are joined with stream time by a second, smaller sort. That
+computes the input twice, as does stream time where `time` is not what `ORDER BY` begins with; else it is computed once. On a stream, state
+is one entry for each live session.
 
-Final rows in event-time order need no kernel where `lag` and GROUP BY give the same to the last digit: with `ORDER BY ts` alone, no
-`clock_by`, and keys and aggregates as in grouped final rows of WINDOW_UPDATES.
+Final rows in event-time order need no kernel, and compute their input once, where `lag` and GROUP BY give the same to the last digit: with
+`ORDER BY ts` alone, no `clock_by`, and keys and aggregates as in grouped final rows of WINDOW_UPDATES.
 
-A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
-its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
+A key is stored as two numbers: its own value, if it is one or two integers, times or booleans, else a hash with a secret. So nobody can
+make up two keys that count as one; many that go to one task can be made up, which costs time and memory only ([more](../security.md#keys)).
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ On a stream: each row that waits, and 40 bytes beside it; with `'dropped'` and `
 The waiting rows of a key are written anew with each micro-batch that has rows of it, so a session that never ends grows dearer with each.
 The rows of a bucket in one micro-batch, and those that wait for its keys, lie in the memory of a Python worker.
 
-A key is stored as two numbers: its own value, where it is one or two integers, times or booleans; else what a secret of the state makes
-of its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
+A key is stored as two numbers: its own value, if it is one or two integers, times or booleans, else a hash with a secret. So nobody can
+make up two keys that count as one; many that go to one task can be made up, which costs time and memory only ([more](../security.md#keys)).
 """
 
 from __future__ import annotations

@@ -26,17 +26,18 @@ once.
   change of it that comes at 10:13 passes as it comes, with 10:13 as `emit_time` (S12). So readers need not wait for `grace`; they take the
   newest row of each key and window. The end is `window_end`, for sessions `gap` and a microsecond later. Deletions that come after the
   end pass, too, whether or not a result came before. One that is held when the end comes is dropped as `tombstone`: there is no result
-  yet. `emit_reason` is `window_end` for all that comes out. `grace` is refused: what makes the changes has it, and what it drops as late
-  does not come here. `window_end` is needed, since `window_close` has the grace in it. What holds back and bounds rows is as without it.
+  yet. `emit_reason` is `window_end` for all that comes out. `grace` is refused: give it to the call that makes the changes. Rows that are
+  late there never come here. `window_end` is needed, since `window_close` has the grace in it. What holds back and bounds rows is as
+  without it.
 - **The result keeps its own time**: that of the newest change. `emit_time` is the stream time that let it out (S4). Of results that come
   out together, the one that closed first is first; then they come by key (S5).
 - **Nothing comes out early**: `when_full` can be `'fail'` or `'spill'` only (S6). `max_records` and `max_bytes` bound what is held back:
   it is too much when there are more of them, which is looked at after each row. `'fail'` then ends the query, with an error that names
   the bound. `'spill'` keeps the rest in files.
-- **Two final rows of a window**: say what makes the changes has a `grace` of ten minutes, and this call one of two. A change that comes
-  five minutes after its window's end finds the final row gone, and comes out at once: nothing is late here (S7). So give this call a
-  `grace` that is as large, or larger. Then a window has one final row. Where the input has the `window_close` of what made the changes,
-  a smaller `grace` is refused, and so is an end of sessions whose `gap` and `grace` together are shorter.
+- **Two final rows of a window**: suppose the call that makes the changes has a `grace` of ten minutes, and this one of two minutes. A
+  change that comes five minutes after its window's end finds the final row gone, and comes out at once: nothing is late here (S7). So
+  give this call a `grace` that is as large, or larger. Then a window has one final row. Where the input has the `window_close` of what
+  made the changes, a smaller `grace` is refused, and so is an end of sessions whose `gap` and `grace` together are shorter.
 - **Deletions** are rows that `deleted` marks; without it, those whose `change_type`, or Delta's `_change_type`, is `'delete'`. If the
   newest change is a deletion, it is dropped when its time comes, as `tombstone`. Rows of Delta's `update_preimage` are no changes, and
   are left out first (C10).
@@ -117,8 +118,8 @@ are refused.
 On a stream: 48 bytes for each held row beside the row itself, rewritten a logarithmic number of times. The rows of a
 bucket in one micro-batch lie in a Python worker's memory: `maxFilesPerTrigger` and the like bound it.
 
-A key is kept as two numbers: its own value where it is one or two integers, times or booleans, else what a secret of the state makes of
-its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
+A key is stored as two numbers: its own value, if it is one or two integers, times or booleans, else a hash with a secret. So nobody can
+make up two keys that count as one; many that go to one task can be made up, which costs time and memory only ([more](../security.md#keys)).
 """
 
 from __future__ import annotations

@@ -112,8 +112,8 @@ kernel adds it up: cast to DECIMAL for speed.
 
 On a stream: one entry for each key and open window. Sliding windows also keep the totals of each key and event time.
 
-A key is stored as two numbers: its own value, where it is one or two integers, times or booleans; else what a secret of the state makes
-of its SHA-256. Nobody who chooses keys can make two of them equal. Many of one bucket can be chosen, which costs time and memory only.
+A key is stored as two numbers: its own value, if it is one or two integers, times or booleans, else a hash with a secret. So nobody can
+make up two keys that count as one; many that go to one task can be made up, which costs time and memory only ([more](../security.md#keys)).
 """
 
 from __future__ import annotations
