@@ -40,7 +40,8 @@ NAME = "VersionedTable"
 DELETED = "_deleted"
 QUERY = "sql.streaming.queryId"
 NO_DELTA = (
-    "Use streamtime.session(), or start your own session with spark.jars.packages = io.delta:delta-spark_{}_2.13:{}, "
+    "In a new process (in a notebook: restart the kernel), use streamtime.session() before there is another session, or start your own "
+    "session with spark.jars.packages = io.delta:delta-spark_{}_2.13:{}, "
     "spark.sql.extensions = io.delta.sql.DeltaSparkSessionExtension and "
     "spark.sql.catalog.spark_catalog = org.apache.spark.sql.delta.catalog.DeltaCatalog."
 )

@@ -208,7 +208,7 @@ def test_a_session_of_ones_own_runs_workers_with_this_python_and_is_told_what_it
     assert (found["rows"], found["doctor"]) == (1, "ok")
     for told in (found["create"], found["open"]):
         assert told.startswith("CallError: VersionedTable: "), told
-    assert "no Delta Lake. Use streamtime.session(), or start your own" in found["create"]
+    assert "no Delta Lake. In a new process (in a notebook: restart the kernel), use streamtime.session() before" in found["create"]
     assert f"io.delta:delta-spark_{'.'.join(pyspark.__version__.split('.')[:2])}_2.13" in found["create"]
     assert "spark.sql.catalog.spark_catalog = org.apache.spark.sql.delta.catalog.DeltaCatalog." in found["create"]
     for table, problem in {
