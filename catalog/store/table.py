@@ -40,7 +40,8 @@ NAME = "VersionedTable"
 DELETED = "_deleted"
 QUERY = "sql.streaming.queryId"
 NO_DELTA = (
-    "Use streamtime.session(), or start your own session with spark.jars.packages = io.delta:delta-spark_{}_2.13:{}, "
+    "In a new process (in a notebook: restart the kernel), use streamtime.session() before there is another session, or start your own "
+    "session with spark.jars.packages = io.delta:delta-spark_{}_2.13:{}, "
     "spark.sql.extensions = io.delta.sql.DeltaSparkSessionExtension and "
     "spark.sql.catalog.spark_catalog = org.apache.spark.sql.delta.catalog.DeltaCatalog."
 )
@@ -121,8 +122,8 @@ class VersionedTable:
 
         `rows` are mappings from column to value, sequences in the order of the columns, or a DataFrame. They are put in their order, those
         of a DataFrame in that of `order_by`, such as `'off DESC'`, by default of the event time; a column of it may be there for the order
-        alone. `'_deleted': True` in a row makes it a tombstone. A column that is not given is null. The report says what was accepted, and has
-        each row that was not, with the reason.
+        alone. `'_deleted': True` in a row makes it a tombstone. A column that is not given is null. The report says what was accepted, and
+        has each row that was not, with the reason.
 
         Raises CallError for rows that do not fit the table (numbers take its types, and nothing else is cast), TimeoutError if other
         writers do not let this one through.
