@@ -131,7 +131,7 @@ class Sql:
         def work() -> None:
             with unlogged():
                 if last and asked.drawn:
-                    made.append(plot(spark, sql))
+                    made.append(plot(spark, sql, args={**self._parameters(sql)}))
                     return
                 df = self.ask(sql, self._parameters(sql))
                 if not df.columns:

@@ -183,8 +183,10 @@ def test_the_stop_button_cancels_the_query_and_the_session_goes_on(notebook: Not
 
 
 def test_plot_gives_the_picture_of_the_last_statement(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(magic, "plot", lambda spark, sql: ("the picture of", sql))
-    assert notebook.run(f"%%sql --plot\nSELECT 1; {CALL})").result == ("the picture of", f"{CALL})")
+    monkeypatch.setattr(magic, "plot", lambda spark, sql, args: ("the picture of", sql, args))
+    assert notebook.run(f"%%sql --plot\nSELECT 1; {CALL})").result == ("the picture of", f"{CALL})", {})
+    notebook.shell.user_ns["who"] = "ann"
+    assert notebook.run(f"%%sql --plot\n{CALL}) WHERE user_id = :who").result[2] == {"who": "ann"}
     assert len(notebook.displayed()) == 1
 
 
