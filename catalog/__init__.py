@@ -24,6 +24,7 @@ from streamtime.sparks import UnsupportedSparkError
 from streamtime.sql.call.errors import CallError
 from streamtime.statements.query import query
 from streamtime.store.applying import ApplyReport, apply_changes, changes_writer
+from streamtime.store.puts import Report
 from streamtime.store.table import VersionedTable
 from streamtime.version import VERSION
 
@@ -34,6 +35,7 @@ __all__ = [
     "CallError",
     "Receipt",
     "Registration",
+    "Report",
     "UnsupportedSparkError",
     "VersionedTable",
     "Watch",
