@@ -41,6 +41,7 @@ class Case:
     text: str
     tables: dict[str, str]
     columns: str
+    names: list[str]  # of these columns
     rows: list[list[str | None]] | None  # None: the call fails when it runs, and so should its plain SQL
     settings: dict[str, str] = field(default_factory=dict)
 
@@ -88,7 +89,7 @@ class Bundle:
         except PySparkException:
             expected = None
         name = f"{origin} {len(self.cases) + 1}"
-        self.cases.append(Case(function, name, statement, text, tables, df.schema.simpleString(), expected, settings))
+        self.cases.append(Case(function, name, statement, text, tables, df.schema.simpleString(), df.columns, expected, settings))
 
     def write(self) -> None:
         """The cases, beside their tables; and the statements that have no plain SQL."""

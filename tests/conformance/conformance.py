@@ -4,7 +4,9 @@ Compiles the cases, runs the plain SQL on each engine, in a process that has not
 of functions and engines, and what an engine could not do. `--write` puts it into docs/conformance.md.
 
 --engines spark-4.2,spark-4.0,sail,duckdb   which; all of them without it
---connect module:function                   an engine of yours that speaks Spark SQL: a function that gives a DB-API connection, in UTC
+--connect module:function                   an engine of yours that speaks Spark SQL: a function that gives a DB-API connection, in UTC. It
+                                            alone, without --engines; and its certificate, as certificate-NAME.json and .md
+--out FOLDER                                where certificates go, of every engine that runs; without it, yours goes into this folder
 --only DEDUPLICATE                          statements with this text alone
 --bundle FOLDER                             keep cases, tables and results there, to run them elsewhere
 --again                                     run the cases in that folder that have no answer there, and compile none
@@ -30,6 +32,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from certificates import as_page, certificate, failures, issued, write
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SAIL = ("pysail==0.7.2", "pyspark[connect]==4.1.1", "pandas>=2.2,<3", "pyarrow>=18")
@@ -53,26 +57,63 @@ TESTS = (  # whose statements are cases
     "tests/whole/test_golden.py",
 )
 HEADING = "## What the functions' own tests ask"
+ALONE = {  # why --connect does not go with --cases, and with --write
+    True: "these cases read Delta tables, which lie here.",
+    False: "docs/conformance.md is of the engines that everybody can install. An engine of yours gets a certificate.",
+}
+CONNECTION = "What it said stands above. Its module must lie here or be installed, and its function gives a DB-API connection."
+OWN = """\
+## On an engine of yours
+
+Anybody can do the same on another engine, and gets a certificate of what passed. The engine needs Spark SQL, `CREATE OR REPLACE TEMPORARY
+VIEW` (the cases' rows come as `VALUES`, so nothing is uploaded), a session in UTC with ANSI mode on, timestamps in microseconds from year 1 to
+9999, and a DB-API driver that gives arrays and structs as values of Python. Install the driver with `.venv/bin/python -m pip install`; put a
+module beside `run.py`:
+
+```python
+# my_engine.py
+def connect():
+    from databricks import sql
+    return sql.connect(server_hostname="..", http_path="..", access_token="..", session_configuration={"timezone": "UTC"})
+```
+
+Then `python3 run.py conformance --connect my_engine:connect` makes the cases, which takes some minutes, runs that engine alone, and writes
+`certificate-my_engine.json` and `certificate-my_engine.md` into this folder, or into that of `--out`. A certificate has the engine and its
+version, the version of the pack, the date, how many cases of each function passed, each case that failed with its statement and what the
+engine said, and the statements that no engine can pass, with the reason. It begins so:
+
+| function | passed | has no plain SQL |
+|---|---|---|
+| `AS_OF_JOIN` | 10 of 10 | |
+| `DEDUPLICATE` | 60 of 63 | |
+
+A case that gets no answer for 30 seconds has failed; `--patience 300` waits longer. `--only DEDUPLICATE` asks for less. With `--bundle
+FOLDER` cases and answers stay there, and `--again` goes on where a run ended. Names of columns are compared, their types are not.
+"""
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="run.py conformance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engines", default="")
     parser.add_argument("--cases", nargs="*")
     parser.add_argument("--connect", default="")
+    parser.add_argument("--out", default="")
     parser.add_argument("--only", default="")
     parser.add_argument("--bundle", default="")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--patience", type=int, default=PATIENCE)
     parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.again and not options.bundle:
         print("--again needs --bundle: the folder that has the cases.", file=sys.stderr)
         return 2
     of_tests = options.cases is not None
-    engines = [e for e in options.engines.split(",") if e] or list(SPARKS if of_tests else ENGINES)
+    engines = [e for e in options.engines.split(",") if e] or list(() if options.connect else SPARKS if of_tests else ENGINES)
     if unknown := [e for e in engines if e not in ENGINES]:
         print(f"There is no engine {unknown[0]}; there are {', '.join(ENGINES)}, and --connect for yours.", file=sys.stderr)
+        return 2
+    if options.connect and (of_tests or (options.write and not engines)):
+        print(f"--connect does not go with {'--cases' if of_tests else '--write'}: {ALONE[of_tests]}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.bundle or temporary).resolve()
@@ -81,9 +122,26 @@ def main() -> int:
         elif not options.again:
             bundled(folder, options.only)
         cases, refused = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("cases", "refused"))
-        certificates = [certificate(cases, ran(engine, folder, "", options.patience, options.again)) for engine in engines]
+        asked = {engine: (engine, "") for engine in engines}  # by what a certificate is called
         if options.connect:
-            certificates.append(certificate(cases, ran("own", folder, options.connect, options.patience, options.again)))
+            asked[options.connect.partition(":")[0]] = ("own", options.connect)
+        try:
+            results = {name: ran(engine, folder, connect, options.patience, options.again) for name, (engine, connect) in asked.items()}
+        except (subprocess.CalledProcessError, RuntimeError) as error:
+            if not options.connect:
+                raise
+            ended = f"ended before all cases had run ({error.returncode})" if isinstance(error, subprocess.CalledProcessError) else error
+            print(f"{options.connect}: {ended}. {CONNECTION}", file=sys.stderr)
+            return 1
+    by_name = {name: certificate(cases, its) for name, its in results.items()}
+    certificates = list(by_name.values())
+    if options.out or options.connect:
+        for name, one in by_name.items():
+            made = issued(cases, refused, one)
+            print(as_page(made))
+            print("Its certificate:", *write(Path(options.out), name, made), file=sys.stderr)
+        if not engines:
+            return 0
     if of_tests:
         found = counted(cases, refused, certificates)
         print(of_files(found), *failures(certificates), sep="\n")
@@ -248,33 +306,6 @@ def python(engine: str) -> Path | str:
     return found
 
 
-def certificate(cases: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> dict[str, Any]:
-    """Which cases an engine passed, and what became of the others."""
-    failed = {}
-    for case in cases:
-        found = results["found"].get(case["name"], {"error": "did not run"})
-        if case["rows"] is None:
-            if "columns" not in found or "error" not in found:
-                failed[case["name"]] = found.get("error", "the call fails when it runs, and this does not")
-            elif found["columns"] != case["columns"]:
-                failed[case["name"]] = f"other columns: {found['columns']}"
-        elif "error" in found:
-            failed[case["name"]] = found["error"]
-        elif found["columns"] and found["columns"] != case["columns"]:
-            failed[case["name"]] = f"other columns: {found['columns']}"
-        elif "rows" in found and found["rows"] != case["rows"]:
-            failed[case["name"]] = f"other rows: {len(found['rows'])} in place of {len(case['rows'])}" + first_difference(
-                case["rows"], found["rows"]
-            )
-    return {"engine": results["engine"], "failed": failed}
-
-
-def first_difference(wanted: list[Any], found: list[Any]) -> str:
-    known = {json.dumps(row) for row in found}
-    missing = next((row for row in wanted if json.dumps(row) not in known), None)
-    return "" if missing is None else f", {json.dumps(missing)} is missing"
-
-
 def report(cases: Sequence[Mapping[str, Any]], refused: Mapping[str, int], certificates: Sequence[Mapping[str, Any]]) -> str:
     """A table of functions and engines, as Markdown, and below it what failed."""
     functions = sorted({case["function"] for case in cases} | set(refused))
@@ -283,9 +314,10 @@ def report(cases: Sequence[Mapping[str, Any]], refused: Mapping[str, int], certi
         "",
         "Made by `python3 run.py conformance --write`: each case is a call over rows as bad as they get (NULL in every role, ties, years 1 to 9999),",
         "or a statement of the conversations in `tests/golden`. Its plain SQL ran on each engine, in a process without the pack. It passes where",
-        "columns and rows are those of the call. DuckDB's SQL is another: sqlglot translates the text, and macros say what it leaves. Databricks: not run there.",
+        "columns and rows are those of the call. DuckDB's SQL is another: sqlglot translates the text, macros say what it leaves, and rows alone are",
+        "compared. Databricks: not run there.",
         "",
-        f"{len(cases)} cases, {datetime.now(UTC):%Y-%m-%d}. Run it on an engine of yours: `python3 run.py conformance --connect module:function`.",
+        f"{len(cases)} cases, {datetime.now(UTC):%Y-%m-%d}.",
         "",
         "| function | " + " | ".join(c["engine"] for c in certificates) + " | has no plain SQL |",
         "|---" * (len(certificates) + 2) + "|",
@@ -294,27 +326,7 @@ def report(cases: Sequence[Mapping[str, Any]], refused: Mapping[str, int], certi
         mine = [case["name"] for case in cases if case["function"] == function]
         passed = [f"{sum(name not in c['failed'] for name in mine)} of {len(mine)}" for c in certificates]
         lines.append(f"| `{function}` | " + " | ".join(passed) + f" | {refused.get(function, 0) or ''} |")
-    return "\n".join([*lines, *failures(certificates)]) + "\n"
-
-
-def failures(certificates: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What failed on each engine, and why."""
-    lines: list[str] = []
-    for one in certificates:
-        reasons: dict[str, list[str]] = {}
-        for name, reason in one["failed"].items():
-            reasons.setdefault(shortened(reason), []).append(name)
-        if reasons:
-            lines += ["", f"## What {one['engine']} lacks", "", "| cases | what it said |", "|---|---|"]
-            lines += [
-                f"| {len(names)}, e.g. {names[0]} | {reason} |" for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1]))
-            ]
-    return lines
-
-
-def shortened(reason: str) -> str:
-    text = reason.replace("|", "\\|").replace("`", "'")
-    return text if len(text) <= 160 else text[:160].rsplit(" ", 1)[0] + " .."
+    return "\n".join([*lines, "", OWN.rstrip("\n"), *failures(certificates)]) + "\n"
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import rows
 
 Rows = list[list[str | None]]
 Settings = dict[str, str]
-Run = Callable[[str], tuple[str, Rows]]  # a text to the columns and the rows of its result
+Run = Callable[[str], tuple[str | list[str], Rows]]  # a text to the columns of its result, or their names alone, and its rows
 Known = Callable[[str, Path], None]  # a table becomes known by a name
 Engine = tuple[str, Run, Known, Callable[[Settings], None]]  # its name and version, how it does these, and how its session is set
 
@@ -127,19 +127,24 @@ def own(connect: str) -> Iterator[Engine]:
     sys.path.insert(0, str(Path.cwd()))
     connection = getattr(importlib.import_module(module), function or "connect")()
 
-    def run(text: str) -> tuple[str, Rows]:
+    def run(text: str) -> tuple[list[str], Rows]:
         cursor = connection.cursor()
         cursor.execute(text)
-        found = rows.of_rows(cursor.fetchall())
+        its = rows.of_rows(cursor.fetchall())
+        names = [column[0] for column in cursor.description]
         cursor.close()
-        return "", found
+        return names, its
 
     def known(name: str, path: Path) -> None:
         cursor = connection.cursor()
         cursor.execute(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {path.with_suffix('.sql').read_text(encoding='utf-8')}")
         cursor.close()
 
-    yield connect, run, known, as_it_is
+    try:
+        version = f" {run('SELECT version()')[1][0][0]}"
+    except Exception:  # whatever the engine has
+        version = ", which tells no version"
+    yield module + version, run, known, as_it_is
     connection.close()
 
 
@@ -237,7 +242,8 @@ def main(kind: str, bundle: Path, results: Path, connect: str = "") -> None:
                         known(table, bundle / "tables" / place)
                         places[table] = place
                 columns, its = run(case["text"])
-                found[case["name"]] = {"columns": columns} | ({} if its == case["rows"] else {"rows": its})
+                told = {"columns": columns} if isinstance(columns, str) else {"columns": "", "names": columns}
+                found[case["name"]] = told | ({} if its == case["rows"] else {"rows": its})
             except FailedAsItRan as failed:
                 found[case["name"]] = {"columns": failed.columns, "error": gist(failed.error)}
             except Exception as error:  # whatever the engine has

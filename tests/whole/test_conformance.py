@@ -24,11 +24,12 @@ def tools() -> Iterator[types.SimpleNamespace]:
     folder = str(ROOT / "tests" / "conformance")
     sys.path.insert(0, folder)
     import bundle
+    import certificates
     import conformance
     import engine
     import rows
 
-    yield types.SimpleNamespace(bundle=bundle, conformance=conformance, engine=engine, rows=rows)
+    yield types.SimpleNamespace(bundle=bundle, certificates=certificates, conformance=conformance, engine=engine, rows=rows)
     sys.path.remove(folder)
 
 
@@ -38,6 +39,7 @@ class Cursor:
 
     def execute(self, text: str) -> None:
         self.df = self.spark.sql(text)
+        self.description = [(name,) for name in self.df.columns]
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         found = [tuple(row) for row in self.df.collect()]
@@ -85,6 +87,7 @@ def test_an_engine_of_ones_own_gets_a_certificate(
     assert len(cases[0]["rows"]) > 30
     spark.catalog.dropTempView("nasty")
     spark.catalog.dropTempView("k")
+    version = spark.sql("SELECT version()").head()[0]  # type: ignore[index]
     for wrong in (False, True):
         (tmp_path / "results.json").unlink(missing_ok=True)
         connection = types.SimpleNamespace(cursor=lambda wrong=wrong: Cursor(spark, wrong), close=lambda: None)
@@ -92,13 +95,115 @@ def test_an_engine_of_ones_own_gets_a_certificate(
         tools.engine.main("own", tmp_path, tmp_path / "results.json", "my_engine:connect")
         results = json.loads((tmp_path / "results.json").read_text())
         certificate = tools.conformance.certificate(cases, results)
-        assert certificate["engine"] == "my_engine:connect"
+        assert certificate["engine"] == ("my_engine, which tells no version" if wrong else f"my_engine {version}")
         assert set(certificate["failed"]) == ({"mine 1", "mine 2"} if wrong else set())
         text = tools.conformance.report(cases, {"SESSIONIZE": 3}, [certificate])
         assert f"| `VERSIONS` | {0 if wrong else 1} of 1 |  |" in text
         assert "| `SESSIONIZE` | 0 of 0 | 3 |" in text
-        assert ("What my_engine:connect lacks" in text) is wrong
+        assert ("What my_engine, which tells no version lacks" in text) is wrong
     spark.catalog.dropTempView("nasty")
+
+
+ENGINE = """
+class Cursor:
+    def execute(self, text):
+        if text == "lacks":
+            raise RuntimeError("There is no function `get_bit` |")
+        names = ["version()"] if "version" in text else ["other"] if text == "named" else ["k"]
+        self.description = [(name, None, None, None, None, None, None) for name in names]
+        self.answer = [("7.1",)] if "version" in text else [(1,)]
+
+    def fetchall(self):
+        return self.answer
+
+    def close(self):
+        pass
+
+
+class Connection:
+    cursor = Cursor
+
+    def close(self):
+        pass
+
+
+def connect():
+    return Connection()
+"""
+
+
+@pytest.fixture
+def engine_of_mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bundle, and beside it an engine that is a process of its own."""
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    about = {
+        "function": "DEDUPLICATE",
+        "statement": "SELECT\n 1 | 2",
+        "tables": {},
+        "columns": "struct<k:int>",
+        "names": ["k"],
+        "settings": {},
+    }
+    cases = [
+        about | {"name": text, "text": text, "rows": [[wanted]]} for text, wanted in {"right": "1", "wrong": "2", "lacks": "1"}.items()
+    ]
+    cases.append(about | {"function": "VERSIONS", "name": "named", "text": "named", "rows": [["1"]]})
+    (folder / "cases.json").write_text(json.dumps(cases))
+    refused = [{"function": "SUPPRESS", "origin": "mine", "statement": "SELECT 3", "why": "it needs a kernel; line 1 pos 3"}]
+    (folder / "refused.json").write_text(json.dumps(refused))
+    (tmp_path / "my_engine.py").write_text(ENGINE)
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def test_who_connects_an_engine_gets_its_certificate_in_the_folder_and_no_other_engine_runs(
+    tools: types.SimpleNamespace, engine_of_mine: Path, tmp_path: Path
+) -> None:
+    ask = ["--connect", "my_engine:connect", "--bundle", str(engine_of_mine), "--again"]
+    assert tools.conformance.main(ask) == 0
+    assert sorted(file.name for file in engine_of_mine.glob("*.json")) == ["cases.json", "my_engine.connect.json", "refused.json"]
+    found = json.loads((tmp_path / "certificate-my_engine.json").read_text())
+    assert found["engine"] == "my_engine 7.1"
+    assert found["pack"].startswith("streamtime ")
+    assert (found["cases"], found["passed"]) == (4, 1)
+    assert found["functions"] == {"DEDUPLICATE": {"cases": 3, "passed": 1}, "VERSIONS": {"cases": 1, "passed": 0}}
+    assert {name: one["said"] for name, one in found["failed"].items()} == {
+        "wrong": 'other rows: 1 in place of 1, ["2"] is missing',
+        "lacks": "There is no function `get_bit` |",
+        "named": "other columns: other",
+    }
+    assert found["cannot pass"] == [{"function": "SUPPRESS", "statement": "SELECT 3", "why": "it needs a kernel"}]
+    page = (tmp_path / "certificate-my_engine.md").read_text()
+    for line in (
+        "# my_engine 7.1: 1 of 4 cases passed",
+        "| `DEDUPLICATE` | 1 of 3 |  |",
+        "| `SUPPRESS` | 0 of 0 | 1 |",
+        "| There is no function 'get_bit' \\| | 1: lacks |",
+        "| lacks | `SELECT 1 \\| 2` |",
+        "| `SELECT 3` | it needs a kernel |",
+    ):
+        assert line in page.splitlines()
+    assert tools.conformance.main([*ask, "--out", "there"]) == 0
+    assert (tmp_path / "there" / "certificate-my_engine.md").read_text() == page
+
+
+def test_what_a_certificate_cannot_be_of_is_refused_and_an_engine_that_is_not_there_is_told(
+    tools: types.SimpleNamespace, engine_of_mine: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for more, says in (
+        (["--cases"], "--connect does not go with --cases: these"),
+        (["--write"], "--connect does not go with --write: docs/"),
+    ):
+        assert tools.conformance.main(["--connect", "my_engine:connect", *more]) == 2
+        assert says in capfd.readouterr().err
+    assert tools.conformance.main(["--connect", "no_such_module", "--bundle", str(engine_of_mine), "--again"]) == 1
+    assert "no_such_module: ended before all cases had run (1). What it said stands above." in capfd.readouterr().err
+    assert not [*tmp_path.glob("certificate*")]
+
+
+def test_the_page_says_how_to_get_a_certificate(tools: types.SimpleNamespace) -> None:
+    assert tools.conformance.OWN in tools.conformance.PAGE.read_text()
 
 
 ROWS = "SELECT id, id % 3 AS k, timestamp_seconds(1e9 + id * 7 % 5) AS t FROM range({})"
