@@ -57,8 +57,9 @@ micro-batch 3: order 7 now in Oslo       Rome n = 1, Oslo n = 1
 The same call works where the table is a stream of changes. Spark reads a stream in micro-batches: some new rows at a time. The changes
 of groups leave with the micro-batch that brought them. Nothing waits.
 
-- **In which order**: the changes of one micro-batch are taken in the order of `ORDER BY`, micro-batches as they come. If they come in that
-  order, too, the result is that of batch (C5).
+- **In which order**: the changes of one micro-batch are taken in the order of `ORDER BY`, micro-batches as they come. If they come in
+  that order, too, the result is that of batch (C5); only `change_time` of a group that is forgotten and comes back may lie before that of
+  its deletion.
 - **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
   delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
 - **What is remembered of a key**: its row, and so its group and what is added up of it, as long as the row is there. A deletion is
@@ -69,8 +70,8 @@ of groups leave with the micro-batch that brought them. Nothing waits.
 - **What follows**: another call in the same query can take the result, as in batch. A window aggregate of Spark cannot, and says so:
   `change_time` may lie behind the watermark.
 - **Metrics** are in `observedMetrics` of the query's progress. Those of the groups stand under the call's name with `_groups` behind it.
-- **Errors**: `clock_by`, `output => 'metrics'`, keys and groups with a collation, columns of year-month intervals, and an
-  option that is not what it was when the checkpoint was made: the error names it.
+- **Errors**: `clock_by`, `output => 'metrics'`, keys, groups and ORDER BY columns with a collation, columns of year-month intervals, and
+  an option that is not what it was when the checkpoint was made: the error names it.
 
 ## Guarantees
 

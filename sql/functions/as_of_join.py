@@ -80,17 +80,19 @@ table that other queries write into gives each micro-batch its newest history. W
 watermark has reached its time and `grace` (C5), and looks up what is there then. If no right row comes later than that, the result is
 that of batch. `arrival`, `retention`, `at_end`, `clock_by` and `output => 'metrics'` are errors.
 
-**Both sides** may be streams. A left row waits until the watermark has reached its time and `grace`, and meets the versions that have come
-by then. If no right row is later than `grace`, the result is that of batch once the watermark has passed, however the rows are cut (C5).
-`retention`, required there, says how far back versions reach: the state has each key's newest version, older ones for so long after they
-ended, and rows that wait. A left row that comes later is `expired`, unless its version is the newest. The watermark is one for both sides,
-so an idle side holds nothing up ([more](../as_of.md#two-streams)). `'forward'`, `'nearest'` and `ties => 'error'` are errors there. Rows
-that have waited leave behind the watermark: a window aggregate that follows is refused by Spark.
+**Both sides** may be streams. A left row waits until the watermark has reached its time and `grace`, and meets the versions that have
+come by then. If no right row is later than `grace`, the result is that of batch once the watermark has passed, however the rows are cut
+(C5). `retention`, required there, says how far back versions reach: the state has each key's newest version, older ones for so long after
+they ended, and rows that wait. A left row that comes later is `expired`, unless its version is the newest. The watermark is one for both
+sides, so an idle side holds nothing up ([more](../as_of.md#two-streams)). `'forward'`, `'nearest'`, `ties => 'error'` and right ORDER BY
+columns with a collation are errors there. Rows that have waited leave behind the watermark: a window aggregate that follows is refused by
+Spark.
 
 **Idle streams**: where both sides fall silent, the watermark stands still, and the last rows wait. `clock => 'wall'` takes the time of
-day as stream time instead (S10): a row leaves once the clock has passed its time by `grace`. Event time must then be a TIMESTAMP. Such a
-query never ends by itself: start it with a trigger of processing time, not `availableNow`. Rows of long ago do not wait, so it is not for
-a stream that is read again from its beginning. With a table on the right it needs `grace`.
+day as stream time instead (S10): a row leaves once the clock has passed its time by `grace`. A right row that is older than `retention`
+by that clock still counts if nothing newer of its key is known. Event time must then be a TIMESTAMP. Such a query never ends by itself:
+start it with a trigger of processing time, not `availableNow`. Rows of long ago do not wait, so it is not for a stream that is read again
+from its beginning. With a table on the right it needs `grace`.
 
 ## Guarantees
 

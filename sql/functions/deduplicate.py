@@ -51,8 +51,8 @@ is remembered from micro-batch to micro-batch, in RocksDB, until it is forgotten
   order of `ORDER BY`, and rows in the order of their times, the results are equal. If not, for each dropped row, a row of the same key
   passed that is no further away than `within` (C5).
 - **Errors**: `keep => 'last'` and `'unique'` (a stream does not know what comes), `clock_by`, `output => 'metrics'` (metrics are in
-  `observedMetrics` of the query's progress), keys with a collation, columns of year-month intervals, and an option that is not what it
-  was when the checkpoint was made.
+  `observedMetrics` of the query's progress), keys, offsets and ORDER BY columns with a collation, columns of year-month intervals, and an
+  option that is not what it was when the checkpoint was made.
 
 ## Guarantees
 

@@ -45,8 +45,8 @@ closes.
   delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
 - **Compared with batch**: a stream may accept a row that batch calls late, never the reverse. If micro-batches come in the order of
   `ORDER BY`, and rows in that of event time, the results are equal (C5).
-- **Errors**: `clock_by`, `output => 'metrics'` (metrics are in `observedMetrics` of the query's progress), keys with a collation, columns
-  of year-month intervals, and an option that is not what it was when the checkpoint was made.
+- **Errors**: `clock_by`, `output => 'metrics'` (metrics are in `observedMetrics` of the query's progress), keys and ORDER BY columns with
+  a collation, columns of year-month intervals, and an option that is not what it was when the checkpoint was made.
 
 Fewer rows than in batch? They came late: a row is late if its window closed before its micro-batch began. `output => 'dropped'` lists
 such rows, and `watermark` waits longer. The page of WINDOW_UPDATES says more.

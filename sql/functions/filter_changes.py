@@ -62,8 +62,8 @@ leaves with the micro-batch that brought it. Nothing waits.
 - **What follows**: another call in the same query can take the result, as in batch. A window aggregate of Spark cannot, and says so:
   `change_time` may lie behind the watermark.
 - **Metrics** are in `observedMetrics` of the query's progress.
-- **Errors**: `clock_by`, `output => 'metrics'`, keys with a collation, columns of year-month intervals, and an option
-  that is not what it was when the checkpoint was made: the error names it.
+- **Errors**: `clock_by`, `output => 'metrics'`, keys and ORDER BY columns with a collation, columns of year-month intervals, and an
+  option that is not what it was when the checkpoint was made: the error names it.
 
 ## Guarantees
 

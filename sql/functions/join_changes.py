@@ -84,8 +84,8 @@ Spark reads streams in micro-batches: some new rows at a time. Each change leave
   behind it.
 - **Reports**: the outputs work as in batch. `'dropped'` and `'all'` have one state, `'explain'` with `on` three, as the changes have. What
   is ignored is counted under the name itself, of both sides.
-- **Errors**: `clock_by`, `output => 'metrics'`, keys with a collation, columns of year-month intervals, an option, which the error
-  names, or columns that are not what they were when the checkpoint was made.
+- **Errors**: `clock_by`, `output => 'metrics'`, keys and ORDER BY columns with a collation, columns of year-month intervals, an option,
+  which the error names, or columns that are not what they were when the checkpoint was made.
 
 ## Guarantees
 

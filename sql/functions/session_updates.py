@@ -59,7 +59,7 @@ The same call works where the table is a stream. The open sessions of each key a
 - **Final rows are those of batch**, however the stream is cut, if no row is later than `grace` and once the watermark has passed the
   session (C5). Sums of DOUBLE can differ in their last digits, as the order of rows does.
 - **What follows** in the same query goes by `emit_time` with `emit => 'final'`, else by `change_time` (S8).
-- **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys with a collation.
+- **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys and ORDER BY columns with a collation.
 
 Fewer rows than in batch? They came late. The page of WINDOW_UPDATES says how to find them, and how to get equal numbers.
 

@@ -59,8 +59,8 @@ come.
   last function with state. A window aggregate after it is refused by Spark.
 - **Late rows** are reported at once by `output => 'dropped'` or `'all'`. `'dropped'` and `'explain'` hold no rows, only the bounds of
   open sessions.
-- **Errors**: `clock_by`, `output => 'metrics'` (metrics are in `observedMetrics` of the query's progress), keys with a collation, columns
-  of year-month intervals, and an option that is not what it was when the checkpoint was made.
+- **Errors**: `clock_by`, `output => 'metrics'` (metrics are in `observedMetrics` of the query's progress), keys and ORDER BY columns with
+  a collation, columns of year-month intervals, and an option that is not what it was when the checkpoint was made.
 
 Fewer rows than in batch? They came late. The page of WINDOW_UPDATES says how to find them, and how to get equal numbers.
 

@@ -73,14 +73,15 @@ first, whether or not new rows of its key come. Then the rows of the micro-batch
   (S10). Event time must then be a TIMESTAMP. Such a query never ends by itself: start it with a trigger of processing time, not
   `availableNow`. If the clock is set back, stream time stays where it was until the clock gets there again. Each bucket of keys remembers
   the latest time that it saw.
-- **What follows** in the same query goes by `emit_time`: the rows' own times may lie behind the watermark (S8).
+- **What follows** in the same query goes by `emit_time`: the rows' own times may lie behind the watermark (S8). While there is no
+  watermark yet, it is the row's own time.
 - **Bounds**: `when_full => 'fail'` brings all keys into one bucket, which one task works on. With `'spill'` the state holds the rows, on
   disk, whatever the bound.
 - **Metrics** are in `observedMetrics` of the query's progress: drops, `suppression_emit_total`, `suppression_overtime_avg` and `_min`,
   and how many rows came into the buffer and left it (`suppression_buffer_entered_total`, `_left_total`). Their difference over all
   micro-batches is what it holds.
-- **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys with a collation, columns of year-month
-  intervals, and an option that is not what it was when the checkpoint was made.
+- **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys and ORDER BY columns with a collation, columns
+  of year-month intervals, and an option that is not what it was when the checkpoint was made.
 
 ## Guarantees
 
