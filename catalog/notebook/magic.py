@@ -25,6 +25,7 @@ from streamtime.notebook.progress import Displayed
 from streamtime.pictures.plotting import plot
 from streamtime.session import session
 from streamtime.shell.failures import readable
+from streamtime.shell.results import row_limit
 from streamtime.shell.running import Cancelled, Progress, Runner
 from streamtime.shell.script import CommentedStatement, Unclosed, statements, tokens
 from streamtime.sparks import UnsupportedSparkError
@@ -83,11 +84,10 @@ def read(line: str, cell: str | None) -> CellRequest:
 
 
 def _limit(text: str | None) -> int | None:
-    if text is not None and text.lower() in ("none", "all"):
-        return None
-    if text is None or not (text.isdecimal() and int(text)):
-        raise SqlError(f"%sql: --limit takes a number above zero or none, got {text or 'nothing'}")
-    return int(text)
+    try:
+        return row_limit(text or "")
+    except ValueError as problem:
+        raise SqlError(f"%sql: --limit: {problem}") from None
 
 
 class Sql:

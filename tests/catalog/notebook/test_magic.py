@@ -62,7 +62,7 @@ def test_a_cell_is_options_a_variable_and_sql(line: str, cell: str | None, asked
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--limit SELECT 1", "--limit takes a number above zero or none, got SELECT"),
+        ("--limit SELECT 1", "--limit: expected a number above zero, at most 2,147,483,646, or none for all, got SELECT"),
         ("--limit 0", "got 0"),
         ("--limit", "got nothing"),
         ("--limits 5 SELECT 1", "there is no option --limits. Did you mean `limit`?"),
