@@ -454,6 +454,35 @@ MUTATIONS = [
         "V3: of two streams, a row that waited does not expire", "udfs/as_of_stream.py",
         "hidden = late & ~newest", "hidden = np.asarray(expired(at, stream_time, self.retention)) & ~newest", "tests/udfs/test_as_of_stream.py",
     ),
+    Mutation(
+        "V3: by the clock on the wall, the newest version is never too old", "udfs/as_of_stream.py",
+        "            old &= ~_newest(group, moments, right, owner, held)\n", "            pass\n", "tests/udfs/test_as_of_stream.py",
+    ),
+    Mutation(
+        "S8: where a stream has no stream time yet, `emit_time` is the row's own", "udfs/suppress/waiting.py",
+        "own.take(pa.array(np.arange(len(drops)), mask=drops))", "pa.nulls(len(drops), own.type)", "tests/udfs/suppress/test_waiting.py",
+    ),
+    Mutation(
+        "held rows go on though other things in them may be null now", "udfs/arrays/blobs.py",
+        "field.with_type(_in_one_form(field.type)).with_nullable(True)", "field.with_type(_in_one_form(field.type))",
+        "tests/udfs/suppress/test_waiting.py -k held_rows",
+    ),
+    Mutation(
+        "a checkpoint has options letter by letter", "sql/stream/checkpoint.py",
+        "    if LETTERS not in before:\n", "    if before:\n", "tests/sql/stream/test_checkpoint.py",
+    ),
+    Mutation(
+        "W5: a checkpoint knows the types of what is added up", "sql/windows/updates.py",
+        '{"types": changing.types, "output"', '{"output"', "tests/sql/stream/test_pinned.py -k added_up",
+    ),
+    Mutation(
+        "J9: a checkpoint knows the types of what is added up", "sql/changes/stream_totals.py",
+        '    options["types"] = _types(seen, frame.df.schema)\n', "", "tests/sql/stream/test_pinned.py -k added_up",
+    ),
+    Mutation(
+        "C4: a stream refuses ORDER BY with a collation", "sql/stream/plan.py",
+        '        refuse_collated(call, "ORDER BY", "a column", item.ref)\n', "        pass\n", "tests/sql/stream/test_pinned.py -k collation",
+    ),
     # pictures
     Mutation(
         "a picture: a closed session stays what it is", "catalog/pictures/meanings.py",
