@@ -245,11 +245,11 @@ class _Run:
         rows = int(known["rows"]) if "rows" in known else self.session.table(self.target.name).count()
         anew = judged is None or _doubtful(judged) > 0
         predicted = self._predicted(costs.share_of(touched, rows), costs.kind_of(touched, FEW, anew))
+        why = f"{touched:,} values of {', '.join(self.units)} are touched"
         if self.policy == "auto" and predicted and predicted["full"] < predicted["incremental"]:
-            why = f"{touched:,} touched values are so many of {rows:,} rows that computing all is cheaper."
+            why = f"{why}, and to compute all {rows:,} rows is expected to take less."
             return _Plan("full", why, predicted=predicted)
-        why = f"{touched:,} values of {', '.join(self.units)} are touched."
-        return _Plan("incremental", why, cut, touched, judged, predicted)
+        return _Plan("incremental", f"{why}.", cut, touched, judged, predicted)
 
     def _touched(self) -> Cut | None:
         """The units that changes led to; None where no row of a table changed."""

@@ -66,7 +66,8 @@ class Receipt:
             added = f"; {self.added:,} by adding what changed" if self.added else ""
             lines.append(f"  computed anew: {self.touched - self.added:,} values of {', '.join(self.units)}{added}")
         if self.way in ("full", "incremental"):
-            lines.append(f"  wrote: {self.inserted:,} inserted, {self.updated:,} updated, {self.removed:,} removed")
+            counts = f"{self.inserted:,} inserted, {self.updated:,} updated, {self.removed:,} removed"
+            lines.append(f"  wrote: {counts if self.has_counts else 'nothing'}")
         if self.predicted:
             lines.append("  expected: " + ", ".join(f"{way} {seconds:.1f} s" for way, seconds in self.predicted.items()))
         lines.append(f"  took {self.seconds:.1f} s")

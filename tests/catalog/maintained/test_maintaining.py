@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -616,7 +617,7 @@ def test_auto_takes_the_way_that_is_expected_to_take_less(spark: SparkSession, s
         monkeypatch.setattr(costs, "predicted", lambda *_, e=expected: e)
         done = streamtime.maintain(spark, f"{schema}.m", text, shadow=True)
         assert (done.way, done.predicted, done.shadow) == (way, expected, 0)
-        assert way == "incremental" or "2 touched values are so many of 2 rows that computing all is cheaper" in done.why
+        assert way == "incremental" or done.why == "2 values of k are touched, and to compute all 2 rows is expected to take less."
 
 
 def test_rows_that_stayed_are_not_counted_as_written(spark: SparkSession, schema: str) -> None:
@@ -691,3 +692,11 @@ def test_what_is_in_a_commit_comes_back_and_other_labels_are_none() -> None:
     assert (last.onto, last.settings) == (7, {"zone": "UTC"})
     assert (last.receipt.tables, last.receipt.inserted, last.receipt.seconds, last.receipt.run) == ({"a": (None, 3)}, 7, 2.5, 4)
     assert [said(text, 0, {}) for text in (None, "", "a label", '{"streamtime.maintain": 1}')] == [None] * 4
+
+
+def test_a_receipt_says_what_was_written_and_of_a_run_that_was_only_explained_nothing() -> None:
+    explained = Receipt(
+        "t", "incremental", "1 values of k are touched.", {"a": (2, 3)}, {"a": 2}, ("k",), 1, predicted={"incremental": 2.0}
+    )
+    assert "\n  wrote: nothing\n  expected: incremental 2.0 s\n" in str(explained)
+    assert "\n  wrote: 0 inserted, 1 updated, 0 removed\n" in str(replace(explained, updated=1))
