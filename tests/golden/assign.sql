@@ -68,6 +68,9 @@ INSERT OVERWRITE fleet.progress SELECT task, member, 0 FROM fleet.assignment WHE
 SELECT member, array_join(array_sort(collect_list(task)), ' ') AS runs FROM fleet.assignment WHERE role = 'active' GROUP BY member ORDER BY member;
 -- The history: who owned shard s6, from commit to commit?
 SELECT task, member, role, from_version, to_version FROM TABLE_HISTORY('fleet.assignment') WHERE task = 's6' ORDER BY from_version, member;
+-- Who had s6 after each commit that changed that?
+CREATE OR REPLACE TEMP VIEW questions AS SELECT DISTINCT from_version AS n, task, valid_from + INTERVAL 1 MILLISECOND AS at FROM TABLE_HISTORY('fleet.assignment') WHERE task = 's6';
+SELECT q.n, q.task, a.member FROM questions q LEFT JOIN fleet.assignment FOR SYSTEM_TIME AS OF q.at a ON a.task = q.task AND a.role = 'active' ORDER BY n, task;
 -- Who owned which shard when it was asked? An AS OF join by time, here 1 ms after the commits 4 and 9
 CREATE OR REPLACE TEMP VIEW questions AS SELECT DISTINCT from_version AS n, s.task, valid_from + INTERVAL 1 MILLISECOND AS at FROM TABLE_HISTORY('fleet.assignment') h CROSS JOIN VALUES ('s1'), ('s6') AS s(task) WHERE from_version IN (4, 9);
 SELECT q.n, q.task, a.member FROM questions q LEFT JOIN fleet.assignment FOR SYSTEM_TIME AS OF q.at a ON a.task = q.task AND a.role = 'active' ORDER BY n, task;
