@@ -4,6 +4,7 @@
 python3 run.py quickstart    the main job, on real data
 python3 run.py windows       windows, sessions and suppress on the same data, in batch and as a stream
 python3 run.py weather       AS OF joins on the same data, and a training set that knows no future
+python3 run.py maintain      a report that keeps itself up to date, and totals by a changelog, on the same data
 python3 run.py workers       streaming queries planned over workers by ASSIGN_TASKS; one joins, one dies
 python3 run.py dbt           a dbt project on the same data, built twice, with new rows between; with --target served through
                              `streamtime serve`, with --target bare through a Thrift server that knows nothing of the functions
@@ -40,7 +41,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
-EXAMPLES = ("quickstart", "windows", "weather", "workers")
+EXAMPLES = ("quickstart", "windows", "weather", "maintain", "workers")
 SCRIPTS = {
     "notebook": "examples/notebook/build.py",
     "mutations": "tests/mutations.py",

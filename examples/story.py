@@ -52,9 +52,9 @@ def errors_to(log: Path | None) -> Iterator[None]:
         os.close(before)
 
 
-def play(spark: SparkSession, script: Path) -> None:
-    """Run the statements, one after the other, and show what they give."""
-    for statement in statements(script.read_text()):
+def play(spark: SparkSession, script: Path | str) -> None:
+    """Run the statements of a file, or of a text, one after the other, and show what they give."""
+    for statement in statements(script if isinstance(script, str) else script.read_text()):
         print()
         for line in statement.comment:
             print(f"\033[1m{line}\033[0m" if sys.stdout.isatty() else f"-- {line}")

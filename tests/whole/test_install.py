@@ -27,7 +27,7 @@ DATA_DOCS = ROOT / "build" / "quickstart" / "index.html"
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> Said:
     """What the examples said to both streams, each of which ended well."""
-    folder, names = tmp_path_factory.mktemp("stories"), ("quickstart", "windows", "weather") if thorough else ("quickstart",)
+    folder, names = tmp_path_factory.mktemp("stories"), ("quickstart", "windows", "weather", "maintain") if thorough else ("quickstart",)
     scripts = [str(ROOT / "examples" / f"{name}.py") for name in names]
     command = [sys.executable, str(TESTS / "support" / "examples.py"), str(folder), *scripts]
     DATA_DOCS.unlink(missing_ok=True)
@@ -72,6 +72,23 @@ def test_the_weather_example_agrees_with_plain_sql_and_its_training_set_knows_no
         assert line in out
     assert "  90 flights have another answer" in out
     assert out.count("  ok    ") == 8
+
+
+@pytest.mark.long("tests/catalog/maintained/test_maintaining.py")
+def test_the_maintained_example_computes_what_changes_touched_and_its_totals_are_those_of_plain_sql(stories: Said) -> None:
+    out, _ = stories["maintain"]
+    for line in (
+        "    wrote: 1,029 inserted, 0 updated, 0 removed",
+        "    computed anew: 0 values of day, origin; 3 by adding what changed",
+        "  2013-12-10  LGA     insert        240      240       7,051         8196.78   18",
+        "  2013-08-22  EWR     insert        286      286       9,089         21477.23  14",
+        "  3    incremental  1,682         3        0          3",
+        "  40         1     38.7        #######################################",
+        "  ApplyReport(changes=2632, inserted=0, updated=13, deleted=1, counts={}, repeated=False)",
+    ):
+        assert line in out
+    assert out.count("differs from the result computed anew in 0 rows") == 3
+    assert out.count("  ok    ") == 13
 
 
 @pytest.mark.long("tests/sql/functions/test_assign_tasks.py")
