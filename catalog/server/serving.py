@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -19,6 +18,7 @@ from streamtime.server import health, passwords, settings
 from streamtime.server.doors import Doors, forget_environment
 from streamtime.server.ledger import Ledger, log
 from streamtime.server.options import TOKEN, CannotServe, Options, check, loopback, secret, token
+from streamtime.server.ready import ReadyFile
 from streamtime.session import session
 
 TOLD = 3.0  # seconds in which clients hear that their queries were cancelled
@@ -62,7 +62,9 @@ def serve(options: Options) -> int:
     known = passwords.users(secret(options.passwords, "--passwords"), str(options.passwords)) if options.passwords else None
     keystore = secret(options.keystore_password_file, "--tls-password-file") if options.keystore_password_file else ""
     shown = token(options)
-    began, stop, ledger = time.monotonic(), Stop(), Ledger()
+    _make_folders(options)
+    began, stop, ledger, ready = time.monotonic(), Stop(), Ledger(), ReadyFile(options.ready_file)
+    ready.claim()
     stop.listen()
     state: dict[str, Any] = {"status": "starting"}
     with _folder() as folder, _answering(options, lambda: _health(state, ledger)) as health_port:
@@ -81,7 +83,7 @@ def serve(options: Options) -> int:
             if options.connect_port is not None:
                 ports["connect"] = doors.open_connect(options, shown)
             state |= {"status": "serving", "spark": doors.spark.version, "since": time.monotonic()}
-            _say_ready(options, ports, time.monotonic() - began)
+            _say_ready(options, ports, ready, time.monotonic() - began)
             while not stop.asked.wait(0.5):
                 if not doors.alive():
                     state["status"] = "failed"
@@ -93,8 +95,7 @@ def serve(options: Options) -> int:
         finally:
             if doors.alive():
                 doors.close()
-            if options.ready_file:
-                options.ready_file.unlink(missing_ok=True)
+            ready.remove()
             if stop.asked.is_set():
                 log("stopped", seconds=f"{time.monotonic() - began:.0f}", failed_queries=ledger.failed)
 
@@ -104,7 +105,6 @@ def _spark(options: Options, folder: Path) -> Doors:
     forget_environment()
     said, spark_log, classes = folder / JVM, _spark_log(options, folder), folder / "classes"
     classes.mkdir()
-    spark_log.parent.mkdir(parents=True, exist_ok=True)
     known = spark_log.stat().st_size if spark_log.exists() else 0
     spark = None
     try:
@@ -158,7 +158,7 @@ def _refusal(known: dict[str, str] | None, stop: Stop, user: str, password: str)
     return "the user or the password is wrong"
 
 
-def _say_ready(options: Options, ports: dict[str, int | None], seconds: float) -> None:
+def _say_ready(options: Options, ports: dict[str, int | None], ready: ReadyFile, seconds: float) -> None:
     host, tls = options.host, ";ssl=true" if options.keystore else ""
     written = f"[{host}]" if ":" in host else host
     places = {
@@ -169,11 +169,7 @@ def _say_ready(options: Options, ports: dict[str, int | None], seconds: float) -
     if ports["connect"] is not None and not loopback(host):
         log("note", says="Spark Connect has no TLS of its own: put a proxy that has it before this port, or the token travels as it is")
     log("ready", **places, pid=os.getpid(), seconds=f"{seconds:.1f}")
-    if options.ready_file:
-        facts = {"pid": os.getpid(), "host": host, **{f"{door}_port": port for door, port in ports.items()}, **places}
-        partial = options.ready_file.with_name(f"{options.ready_file.name}.part")
-        partial.write_text(json.dumps(facts, indent=2) + "\n")
-        partial.replace(options.ready_file)  # whoever waits for the file finds all of it
+    ready.write({"pid": os.getpid(), "host": host, **{f"{door}_port": port for door, port in ports.items()}, **places})
 
 
 def _health(state: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
@@ -201,9 +197,26 @@ def _spark_log(options: Options, folder: Path) -> Path:
     return (options.spark_log or (options.warehouse or folder) / "spark.log").expanduser().absolute()
 
 
+def _make_folders(options: Options) -> None:
+    """Those that are written to. Raises CannotServe."""
+    log = options.spark_log.parent if options.spark_log else None
+    for option, folder in (("--warehouse", options.warehouse), ("--spark-log", log)):
+        if folder is None:
+            continue
+        try:
+            place = folder.expanduser()
+            place.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=place).close()
+        except OSError as error:
+            raise CannotServe(f"{option}: the folder {folder} cannot be written to: {error}") from None
+
+
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="streamtime-serve-"))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="streamtime-serve-"))
+    except OSError as error:
+        raise CannotServe(f"TMPDIR: no temporary folder can be made: {error}") from None
     try:
         yield folder
     finally:
