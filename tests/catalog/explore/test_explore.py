@@ -193,7 +193,7 @@ def places(page: Page) -> dict[str, Any]:
     }
 
 
-@pytest.mark.long("the other tests of this page")
+@pytest.mark.long("the same page is asked without a browser by the other tests")
 def test_the_page_in_a_browser_by_keyboard_alone(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(study, monkeypatch) as address, browser() as chromium:
         context = chromium.new_context(viewport={"width": 1000, "height": 900}, color_scheme="dark")

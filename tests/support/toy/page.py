@@ -1,12 +1,21 @@
 """Keeps every n-th row of each key.
 
+## In a picture
+
+```text
+n => 3
+
+ann   x  x  o  x  x  o        o passes   x passed over: its number is no multiple of 3
+bob   x  x
+```
+
 ## What it does
 
 The rows of a key are counted in processing order, from 1. A row passes where its number is a multiple of `n` (C4).
 
 ## Nulls, ties, late rows, empty input
 
-A null key or a null time is dropped with a reason. Ties are broken by the remaining columns. Nothing is late. No rows give no rows.
+A null key or a null time is dropped with a reason; where both are null, it is `null_time`. Ties are broken by the remaining columns. Nothing is late. No rows give no rows.
 
 ## On a stream
 
@@ -55,6 +64,8 @@ PLACE, TAKES_PART = f"{PREFIX}place", f"{PREFIX}takes_part"
 
 def plan(call: Bound) -> DataFrame:
     """EVERY_NTH as a DataFrame."""
+    if call["n"] == 0:
+        raise call.refuse("`n`", "no row is the 0th of its key", "Write 1 to keep all of them.")
     frame = prepare(call)
     frame, names = frame.comparable(frame.keys)
     kernel = EveryNth(call["n"])

@@ -1,4 +1,4 @@
-"""EVERY_NTH through every door, in a process of its own: says as JSON what each gave."""
+"""EVERY_NTH through every door, in a process of its own: says as JSON what each gave, and what its tests and those of all pages said."""
 
 from __future__ import annotations
 
@@ -7,13 +7,59 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from jvm import INTERPRETED, JAVA_OPTIONS, say
+from pyspark.sql import SparkSession
 
 import streamtime
+from streamtime import describe
 from streamtime.pages import pages
+from streamtime.shelf import SPECS
 
 CALL = "EVERY_NTH(TABLE(taps) PARTITION BY k ORDER BY (ts, id), n => 3{})"
+
+
+class House:
+    """What tests get here: the session. And what became of them."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.session, self.outcomes = spark, dict[str, str]()
+
+    @pytest.fixture(scope="session")
+    def spark(self) -> SparkSession:
+        return self.session
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.failed:
+            self.outcomes[report.nodeid.rpartition("/")[2]] = report.longreprtext or report.outcome
+
+
+def tested(spark: SparkSession, folder: Path) -> dict[str, str]:
+    """Pages are written, with what the toy's examples give; then its tests run, and those that hold of every page."""
+
+    def run(text: str) -> describe.ResultTable:
+        df = spark.sql(text)
+        return {"columns": df.columns, "rows": [[str(v) for v in row] for row in df.collect()] if df.columns else []}
+
+    describe.results().update(describe.run_examples((SPECS["every_nth"],), run))
+    reference = folder / "docs" / "reference"
+    reference.mkdir()
+    for name, text in pages().items():
+        (reference / name).write_text(text)
+    house = House(spark)
+    wanted = [
+        "-k",
+        "every_nth or not_there or each_reason",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        f"--rootdir={folder}",
+    ]
+    pytest.main([*wanted, str(folder / "tests")], plugins=[house])
+    return house.outcomes
 
 
 def main(channel: str) -> None:
@@ -65,6 +111,8 @@ def main(channel: str) -> None:
         found["udtf"] = ids(
             "SELECT id FROM EVERY_NTH(TABLE(SELECT * FROM all_taps), keys => ARRAY('k'), order_by => ARRAY('ts', 'id'), n => 3)"
         )
+        streamtime.register(spark)
+        found["tests"] = tested(spark, Path.cwd())
         say(channel, json.dumps(found))
         spark.stop()
 
