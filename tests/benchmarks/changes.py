@@ -1,7 +1,7 @@
-"""JOIN_CHANGES and AGGREGATE_CHANGES beside bare shuffle + sort of the same rows: `python3 run.py benchmark changes`.
+"""The functions of changelogs beside bare shuffle + sort of the same rows: `python3 run.py benchmark changes`.
 
-Half of the rows are changes of the left side, half of the right one, or all of them changes of one table; one in ten deletes. Bare is
-Spark's shuffle by key and sort by key and order of the same columns. Each round runs bare and every call, one after the other, in an order
+Half of the rows are changes of the left side, half of the right one, or all of them changes of one table; one in ten deletes. A chained join
+has these two sides, and the one table as a third. Bare is Spark's shuffle by key and sort by key and order of the same columns, once. Each round runs bare and every call, one after the other, in an order
 of its own; a ratio is the median of those of the rounds. Beside seconds it counts those of the processor, of this process and all that it
 started, which say the same on a busy machine. Results of other sizes stay in changes.json.
 """
@@ -29,14 +29,32 @@ import streamtime
 HERE = Path(__file__).parent
 SIDES = "TABLE(l) PARTITION BY k ORDER BY n, TABLE(r) PARTITION BY k ORDER BY n, time => 'ts', deleted => 'gone'"
 GROUPS = "TABLE(t) PARTITION BY k ORDER BY n, time => 'ts', deleted => 'gone', group_by => ARRAY('g')"
-BARE_JOIN, BARE_TOTALS = "bare shuffle + sort of both sides", "bare shuffle + sort of the changes"
+FOREIGN = (  # five changes of each left row, which names a row of the right side
+    "TABLE(SELECT *, n DIV 10 AS id FROM l) PARTITION BY id ORDER BY n, TABLE(r) PARTITION BY k ORDER BY n, time => 'ts', deleted => 'gone', "
+    "on => 'k'"
+)
+JOINED = f"SELECT k, n, change_seq, change_time, change_type, v, w FROM JOIN_CHANGES({SIDES})"
+THIRD = "SELECT k, n, 0L AS change_seq, ts AS change_time, if(gone, 'delete', 'upsert') AS change_type, g FROM t"
+CHAIN = f"TABLE({JOINED}) PARTITION BY k ORDER BY (n, change_seq), TABLE({THIRD}) PARTITION BY k ORDER BY (n, change_seq), time => 'change_time'"
+PART = "TABLE(t) PARTITION BY k ORDER BY n, time => 'ts', deleted => 'gone', condition => 'v > 50'"
+BARE_JOIN, BARE_CHAIN = "bare shuffle + sort of both sides", "bare shuffle + sort of three sides"
+BARE_TOTALS = "bare shuffle + sort of the changes"
 CALLS = {
     "JOIN_CHANGES, inner": (BARE_JOIN, f"JOIN_CHANGES({SIDES})"),
     "JOIN_CHANGES, outer": (BARE_JOIN, f"JOIN_CHANGES({SIDES}, join_type => 'outer')"),
     "JOIN_CHANGES, versioned": (BARE_JOIN, f"JOIN_CHANGES({SIDES}, versioned => ARRAY('left', 'right'))"),
+    "JOIN_CHANGES, explain": (BARE_JOIN, f"JOIN_CHANGES({SIDES}, output => 'explain')"),
+    "JOIN_CHANGES, foreign key": (BARE_JOIN, f"JOIN_CHANGES({FOREIGN})"),
+    "JOIN_CHANGES, of a join": (BARE_CHAIN, f"JOIN_CHANGES({CHAIN})"),
+    "FILTER_CHANGES, a condition": (BARE_TOTALS, f"FILTER_CHANGES({PART})"),
+    "FILTER_CHANGES, explain": (BARE_TOTALS, f"FILTER_CHANGES({PART}, output => 'explain')"),
     "AGGREGATE_CHANGES, count and sum": (BARE_TOTALS, f"AGGREGATE_CHANGES({GROUPS}, aggregates => 'count(*) AS c, sum(v) AS s')"),
     "AGGREGATE_CHANGES, max": (BARE_TOTALS, f"AGGREGATE_CHANGES({GROUPS}, aggregates => 'max(v) AS m')"),
     "AGGREGATE_CHANGES, sum of DOUBLE": (BARE_TOTALS, f"AGGREGATE_CHANGES({GROUPS}, aggregates => 'sum(d) AS s')"),
+    "AGGREGATE_CHANGES, explain": (
+        BARE_TOTALS,
+        f"AGGREGATE_CHANGES({GROUPS}, aggregates => 'count(*) AS c, sum(v) AS s', output => 'explain')",
+    ),
 }
 
 
@@ -52,6 +70,9 @@ def main() -> None:
         made(spark, folder, rows)
         bare = {
             BARE_JOIN: "SELECT k, n, ts, v, gone FROM l UNION ALL SELECT k, n, ts, w, gone FROM r",
+            BARE_CHAIN: (
+                "SELECT k, n, ts, v, gone FROM l UNION ALL SELECT k, n, ts, w, gone FROM r UNION ALL SELECT k, n, ts, g, gone FROM t"
+            ),
             BARE_TOTALS: "SELECT k, n, ts, v, g, gone FROM t",
         }
         seconds: dict[str, list[float]] = {name: [] for name in (*bare, *CALLS)}
