@@ -113,7 +113,8 @@ def _require_delta() -> None:
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
     SparkContext._ensure_initialized()
-    if isinstance(SparkContext._jvm.io.delta.sql.DeltaSparkSessionExtension, JavaPackage):
+    jvm = SparkContext._jvm
+    if jvm is not None and isinstance(jvm.io.delta.sql.DeltaSparkSessionExtension, JavaPackage):
         raise RuntimeError(
             "Spark runs in this process already, without Delta Lake, which it cannot be given any more. Call streamtime.session() in a new "
             "process (in a notebook: restart the kernel), before there is any other session."
