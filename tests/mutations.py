@@ -758,7 +758,7 @@ def failing(mutation: Mutation, folder: str, which: str, seconds: float) -> str 
         return f"nothing came for {LIMIT} s"
     if done.returncode in (0, 5):  # passed, or none of them is such a test
         return None
-    said = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    said = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
     if said is None or done.returncode != 1:  # it must be a test that fails, not pytest
         raise DidNotRunError(f"{mutation.tests} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return said[1]
@@ -787,10 +787,12 @@ def commit() -> str:
 
 
 def cost(mutation: Mutation) -> float:
-    """About how many seconds its tests take, by what whole files took."""
+    """About how many seconds its tests take, by what whole files took; and a session of Spark takes half a minute to start."""
     known = json.loads((ROOT / "tests" / "seconds.json").read_text())["short"]
-    files = [word.partition("::")[0] for word in mutation.tests.split(" -k ")[0].split()]
-    return float(sum(time for name, time in known.items() if any(name == file or name.startswith(f"{file}/") for file in files)))
+    named = [ROOT / word.partition("::")[0] for word in mutation.tests.split(" -k ")[0].split()]
+    files = [path for one in named for path in ([one] if one.is_file() else one.rglob("test_*.py"))]
+    starts = 30 if any("SparkSession" in path.read_text() for path in files) else 0
+    return float(sum(known.get(path.relative_to(ROOT).as_posix(), 20) for path in files) + starts)
 
 
 def older_first(mutations: list[Mutation]) -> list[Mutation]:

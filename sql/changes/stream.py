@@ -195,5 +195,5 @@ def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str], exp
         return made
     names = [f"{PREFIX}shown_{i}" for i in range(len(shown))]  # two columns may have one name
     made, upsert = made.toDF(*names, *CHANGE), named("change_type") == "upsert"
-    columns = [(named(c) if n in shared else F.when(upsert, named(c))).alias(o) for c, (n, o) in zip(names, shown, strict=True)]
-    return made.select(*columns, *map(named, CHANGE))
+    told = [(named(c) if n in shared else F.when(upsert, named(c))).alias(o) for c, (n, o) in zip(names, shown, strict=True)]
+    return made.select(*told, *map(named, CHANGE))

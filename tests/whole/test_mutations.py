@@ -50,3 +50,12 @@ def test_what_was_never_run_comes_first_then_what_changed_since_then_the_rest(mo
     text = mutations.summary()
     assert text.startswith(f"Of {len(RULES)} rules 1 were caught, 1 were not caught, {len(RULES) - 2} were not yet run; 1 were run before")
     assert text.endswith(f"\nNot caught: {changed.rule}")
+
+
+def test_what_starts_a_session_takes_longer_than_what_starts_none() -> None:
+    by_rule = {m.rule: mutations.cost(m) for m in mutations.MUTATIONS}
+    assert (
+        by_rule["C3: stream time goes on from batch to batch"]
+        < 20
+        < by_rule["W1: a row is late for its own window's close, not the next one's"]
+    )
