@@ -67,8 +67,8 @@ OWN = """\
 
 Anybody can do the same on another engine, and gets a certificate of what passed. The engine needs Spark SQL, `CREATE OR REPLACE TEMPORARY
 VIEW` (the cases' rows come as `VALUES`, so nothing is uploaded), a session in UTC with ANSI mode on, timestamps in microseconds from year 1 to
-9999, and a DB-API driver that gives arrays and structs as values of Python. Install the driver with `.venv/bin/python -m pip install`; put a
-module beside `run.py`:
+9999, and a DB-API driver that gives all of these, arrays and structs as values of Python. (Rows that PySpark collects stop at times in the year
+1: `year 0 is out of range`. Those of `toArrow()` do not.) Install the driver with `.venv/bin/python -m pip install`; put a module beside `run.py`:
 
 ```python
 # my_engine.py
