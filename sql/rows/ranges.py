@@ -104,12 +104,13 @@ class Ranges:
         step = 1
         while step * AT_ONCE < self.count:
             step *= AT_ONCE
-        so_far, most = "0", (self.count - 1) // step
+        so_far, most, digits = "0", (self.count - 1) // step, []
         while step:
             digit = _nested(0, most, lambda i: reaches(f"{so_far} + {i * step - 1}"))  # noqa: B023
-            df = df.withColumn(RANGE, expression(f"{so_far} + {step} * ({digit})"))
-            so_far, most, step = quoted(RANGE), AT_ONCE - 1, step // AT_ONCE
-        return df
+            digits.append(RANGE if step == 1 else f"{RANGE}_{step}")  # of its own: Spark may add a column of a name that is there
+            df = df.withColumn(digits[-1], expression(f"{so_far} + {step} * ({digit})"))
+            so_far, most, step = quoted(digits[-1]), AT_ONCE - 1, step // AT_ONCE
+        return df.drop(*digits[:-1])
 
 
 def cut_by(frame: Frame) -> list[str]:
