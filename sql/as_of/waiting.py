@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
     from streamtime.sql.rows.frame import Frame
 
-RELEASE, WAITS, LIMIT, STEP, FIRST, ROWS, SPAN, APART, BOTH = (
-    f"{PREFIX}{n}" for n in ("release", "waits", "limit", "step", "first", "rows", "span", "apart", "both")
+RELEASE, WAITS, LIMIT, STEP, FIRST, ROWS, BEFORE, ALL, SPAN, APART, BOTH = (
+    f"{PREFIX}{n}" for n in ("release", "waits", "limit", "step", "first", "rows", "before", "all", "span", "apart", "both")
 )
 STEPS, SHORTEST = 16, 1_000_000  # of `grace`; a step has a second at least, so that decades are some million of them
 
@@ -123,9 +123,9 @@ def _span(waiting: _Waiting, ranges: Ranges) -> Column:
         expression(floor_div(waiting.at, width)).alias(STEP), waiting.arrival.alias(FIRST)
     )
     steps = moving.groupBy(STEP).agg(F.min(FIRST).alias(FIRST), F.count("*").alias(ROWS))
-    before = F.sum(ROWS).over(Window.orderBy(STEP)) - named(ROWS)
-    part = F.floor(before * F.lit(ranges.count) / F.sum(ROWS).over(Window.partitionBy()))
-    cut = steps.withColumn(RANGE, part).groupBy(RANGE).agg(F.min(STEP).alias(STEP), F.min(FIRST).alias(FIRST))
+    so_far = {BEFORE: F.sum(ROWS).over(Window.orderBy(STEP)) - named(ROWS), ALL: F.sum(ROWS).over(Window.partitionBy())}
+    part = expression(f"{quoted(BEFORE)} * {ranges.count} DIV {quoted(ALL)}").alias(RANGE)
+    cut = steps.withColumns(so_far).groupBy(part).agg(F.min(STEP).alias(STEP), F.min(FIRST).alias(FIRST))
     together = cut.agg(F.sort_array(F.collect_list(F.struct(STEP, FIRST))).alias("all"))
     bounds = f"transform(slice(all, 2, {ranges.count}), one -> one.{quoted(STEP)} * {width})"
     above = f"array_min(transform(slice(all, turn + 1, {ranges.count}), one -> one.{quoted(FIRST)}))"

@@ -60,10 +60,11 @@ class Ranges:
         """The frame's rows with the range of each in the order of its first values, going up; all 0 where the input is small or its order
         cannot be cut.
         """
-        first, *more = cut_by(frame) or [None]
-        hashed = F.xxhash64(*[expression(text) for text, _ in _columns(frame)])  # rows differ in more than what cuts them
-        if first is None:
+        by = cut_by(frame)
+        if not by:
             return frame.df.withColumn(RANGE, F.lit(0))
+        first, *more = by
+        hashed = F.xxhash64(*[expression(text) for text, _ in _columns(frame)])  # rows differ in more than what cuts them
         df = frame.df
         if more:
             df = df.withColumn(NEXT, F.struct(*[expression(text).alias(f"c{i}") for i, text in enumerate(more)]))
