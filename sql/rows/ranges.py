@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, has_collation, named
 from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
@@ -115,15 +116,13 @@ class Ranges:
 
 
 def cut_by(frame: Frame) -> list[str]:
-    """What sorts rows first, as SQL texts that compare as rows sort: ORDER BY, then what breaks ties, as far as that can be; none where
-    the first cannot.
-    """
+    """What sorts rows first, as SQL texts that compare as rows sort; none where the first cannot."""
     return [text for text, compares in _columns(frame) if compares]
 
 
 def _columns(frame: Frame) -> list[tuple[str, bool]]:
-    """The first columns of the order of rows, as SQL texts, and whether they still compare as rows sort. Of a text that breaks ties, its
-    beginning; what sorts rows behind that no longer does.
+    """The first columns of the order of rows, as SQL texts, and whether they still compare as rows sort: ORDER BY, and of what is read from
+    files, what breaks ties. Of a text that does, its beginning; what sorts rows behind that no longer compares so.
     """
     up, compares, columns = frame.order[0].ascending, True, list[tuple[str, bool]]()
     for i, order in enumerate(frame.order):
@@ -131,7 +130,7 @@ def _columns(frame: Frame) -> list[tuple[str, bool]]:
         columns += [(quoted(order.ref.name), compares)] if _cuttable(order.ref.type) else []
     kinds = {c.name: c.type for c in frame.columns}
     compares &= up and frame.order[0].nulls_first
-    for name in frame.ties(within_key=False):
+    for name in frame.ties(within_key=False) if straight_from_files(frame) else ():  # else they may be dear to compute once more
         kind = kinds[name]
         compares &= _cuttable(kind)
         beginning = f"left({quoted(name)}, {CHARACTERS})" if isinstance(kind, T.StringType) else quoted(name)

@@ -99,6 +99,7 @@ def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(
     from streamtime.sql.rows import ranges, scans
 
     monkeypatch.setattr(scans, "SMALL", 0)
+    monkeypatch.setattr(ranges, "straight_from_files", lambda _: True)
     monkeypatch.setattr(ranges, "SAMPLED_ROWS", 20)  # so that 6,000 rows are cut, as 100,000 are by default
     monkeypatch.setattr(ranges, "FEWEST", count)  # the tests' partitions are fewer
     random_ = random.Random(1)

@@ -44,6 +44,7 @@ def test_ranges_go_up_with_the_order_and_cut_what_many_rows_have_in_common(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...], count: int
 ) -> None:
     monkeypatch.setattr(ranges, "SAMPLED_ROWS", 10)
+    monkeypatch.setattr(ranges, "straight_from_files", lambda _: True)
     frame = frame_of(spark, *order)
     ranged = Ranges(count, 3).ordered(frame)
     assert ranged.columns == [*frame.df.columns, RANGE]
@@ -62,7 +63,9 @@ def test_what_cannot_cut_is_one_range_and_few_rows_are(spark: SparkSession) -> N
         assert numbers == {0}
 
 
-def test_what_cuts_stops_where_values_do_not_compare_as_rows_sort(spark: SparkSession) -> None:
+def test_what_cuts_stops_where_values_do_not_compare_as_rows_sort(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cut_by(frame_of(spark, "n")) == ["`n`"]  # what breaks ties may be dear to compute
+    monkeypatch.setattr(ranges, "straight_from_files", lambda _: True)
     assert cut_by(frame_of(spark, "n")) == ["`n`", "left(`same`, 32)"]
     assert cut_by(frame_of(spark, "same", "part", "n")) == ["`same`", "`part`", "`n`"]
     assert cut_by(frame_of(spark, "part", "n DESC")) == ["`part`"]
