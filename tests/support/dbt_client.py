@@ -71,7 +71,17 @@ def here() -> dict[str, Any]:
     ((alone,),) = (
         spark.sql(" union all ".join(f"select * from {call.format(side.format(s))}" for s in ("<", ">="))).selectExpr("count(*)").collect()
     )
-    return {"rows": found, "refused": [refused("here", WRONG), refused("here", TEXT)], "docs": documented(), "slices alone": alone}
+    told = {"refused": [refused("here", WRONG), refused("here", TEXT)], "docs": documented(), "slices alone": alone}
+    return {"rows": found, "by day": by_day(spark), **told}
+
+
+def by_day(spark: Any) -> list[Any]:
+    """What the runs of the maintained model were, how many rows it has, and how many that its query over all pages has not."""
+    from streamtime import receipts
+
+    whole = "select origin, date(departed), count(*), max(delay_minutes) from flights.pages group by origin, date(departed)"
+    counts = [spark.sql(f"select * from flights.pages_by_day {more}").count() for more in ("", f"except all {whole}")]
+    return [[receipt.way for receipt in reversed(receipts(spark, "flights.pages_by_day"))], *counts, spark.sql(whole).count()]
 
 
 CHANGES = """

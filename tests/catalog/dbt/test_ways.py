@@ -145,6 +145,13 @@ def test_a_maintained_model_follows_the_table_that_it_reads(ways: dict[str, Said
     assert then == ["3", "success", "full"]
 
 
+@pytest.mark.long("tests/catalog/maintained/test_maintaining.py")
+def test_the_example_has_a_maintained_model_that_is_its_query_after_a_second_run(ways: dict[str, Said]) -> None:
+    runs, rows, other, all_rows = ways["here"]["by day"]
+    assert (runs[0], len(runs)) == ("full", 2)
+    assert (other, rows) == (0, all_rows)
+
+
 @pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_the_project_that_the_page_writes_answers_what_it_says(ways: dict[str, Said]) -> None:
     found = ways["here"]["page"]
