@@ -14,10 +14,12 @@ from support import ROOT, TESTS
 
 sys.path.append(str(TESTS / "benchmarks"))
 import plain
+import spread
 from contestants import growth, tables
 
 from streamtime.describe import results
 from streamtime.maintained.target import FEW
+from streamtime.shelf import FUNCTIONS
 from streamtime.sql.rows.ranges import MOST
 from streamtime.sql.stream.packing import MOST as BUCKETS
 from streamtime.sql.stream.packing import packer
@@ -161,6 +163,25 @@ def test_where_following_costs_as_much_is_between_two_rates_and_auto_is_judged_b
     made = tables.maintained({"1000": {"join": of}, "machine": {"cpus": 2, "cores": 2, "date": "2026-11-25", "load": 3.4}})
     assert "| rows, query | one row | 1.00% |" in made
     assert "| 1,000: join | not run | 6.0 s, 1.5 x; 1.0 s, by hand 0.5 s |" in made
+
+
+def test_spread_asks_each_function_and_output_and_the_page_has_nothing_else() -> None:
+    for spec in FUNCTIONS:
+        outputs = [set(outputs) for call, outputs in spread.CALLS.values() if call.startswith(f"{spec.name}(")]
+        words = {word for option in spec.options if option.name == "output" for word in getattr(option.kind, "words", ())}
+        assert set[str]().union(*outputs) == words - {"rows"}, spec.name
+        assert outputs or spec.name == "FUNCTION_CATALOG", spec.name  # which reads nothing
+    for file in ("spread", "spread_outputs"):
+        measured = stored(file)["calls"]
+        assert [name for name in spread.names() if name in measured] == list(measured)
+        assert all(spread.named(one["call"], one["way"]) == name for name, one in measured.items())
+
+
+def test_outputs_stand_side_by_side_and_what_has_no_plain_sql_says_so() -> None:
+    one = {"call": "VERSIONS", "limit": 59.4, "largest": 0.017, "evaluations": 1.0}
+    calls = {"a": one | {"way": "rows"}, "b": one | {"way": "puts", "evaluations": 2.04}, "c": one | {"way": "plain SQL", "refused": "no"}}
+    made = tables.spread_outputs({"partitions": 64, "calls": calls})
+    assert "| `'rows'` | `'puts'` | plain SQL |\n|---|---|---|---|\n| VERSIONS | 59, 1 x | 59, 2 x | there is none |" in made
 
 
 def test_what_breaks_first_is_told_with_the_limits_that_the_code_has() -> None:

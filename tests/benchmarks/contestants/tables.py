@@ -19,7 +19,7 @@ from .growth import IDLE, LIMITS, beyond, growth
 from .in_spark import FLOOR, OURS
 
 Stored = dict[str, Any]
-PLAIN = ", plain"
+PLAIN, SQL = ", plain", "plain SQL"
 ABOUT = ("rows", "cores", "date", "load_average")
 SUITES = {
     "batch": "In batch, time as a multiple of the bare shuffle + sort",
@@ -78,12 +78,27 @@ def spread(stored: Stored) -> str:
     for maintains, says in ((False, "input computed"), (True, "rows read, of those of its tables")):
         head = ["what is maintained" if maintains else "call", f"limit, of {stored['partitions']}", "share of the largest task", says]
         calls = [(name, one) for name, one in stored["calls"].items() if name.startswith(of_run) == maintains]
-        often = {name: f"{one['evaluations']:.1f}".removesuffix(".0") for name, one in calls}
         lines = [
-            [name.removeprefix(f"{of_run}, "), f"{one['limit']:.0f}", f"{one['largest']:.1%}", f"{often[name]} x"] for name, one in calls
+            [name.removeprefix(f"{of_run}, "), f"{one['limit']:.0f}", f"{one['largest']:.1%}", f"{often(one)} x"] for name, one in calls
         ]
         tables.append(table(head, *lines))
     return "\n\n".join(tables)
+
+
+def spread_outputs(stored: Stored) -> str:
+    """What `spread.py --output` found: every output of a call, and its plain SQL."""
+    calls: dict[str, dict[str, str]] = {}
+    for one in stored["calls"].values():
+        said = "there is none" if "refused" in one else f"{one['limit']:.0f}, {often(one)} x"
+        calls.setdefault(one["call"], {})[one["way"]] = said
+    ways = list(dict.fromkeys(way for of in calls.values() for way in of if way != SQL))
+    lines = [[call, *[of.get(way, "") for way in (*ways, SQL)]] for call, of in calls.items()]
+    return table([f"limit, of {stored['partitions']}; input computed", *[f"`'{way}'`" for way in ways], SQL], *lines)
+
+
+def often(one: Stored) -> str:
+    """How often something was computed."""
+    return f"{one['evaluations']:.1f}".removesuffix(".0")
 
 
 def plain(stored: Stored) -> str:
@@ -345,6 +360,7 @@ def streaming(stored: Stored) -> str:
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "peers": ("speed", peers),
     "spread": ("scale", spread),
+    "spread_outputs": ("scale", spread_outputs),
     "changes": ("changelogs", changes),
     "streaming": ("speed", streaming),
     "streaming_windows": ("speed", streaming),
