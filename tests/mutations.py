@@ -140,6 +140,8 @@ MUTATIONS = [
     Mutation("views of plain SQL: one that a script makes stores no call", "catalog/statements/views.py", "if any(i < call < end", "if any(i > call > end", "tests/catalog/statements/test_views.py -k that_a_script"),
     Mutation("plain SQL: try_subtract is no subtraction", "catalog/plain/expressions.py", "in TRYING and e.tries:", "in TRYING and e.type:", "tests/catalog/plain -k ends_of"),
     Mutation("plain SQL: what prints itself without parentheses gets some", "catalog/plain/expressions.py", "if e.kind in OPEN else", "if e.kind in () else", EXPRESSIONS),
+    Mutation("plain SQL: a parenthesis stays where what is in it binds as what is beside it", "catalog/plain/parentheses.py", "its > ASKED", "its >= ASKED", "tests/catalog/plain/test_layout.py -k stay"),
+    Mutation("plain SQL: a CTE has the name of no column", "catalog/plain/printer.py", " or name in self._taken:", ":", "tests/catalog/plain/test_names.py -k nobody"),
     Mutation("plain SQL: a variable has the name of no column", "catalog/plain/expressions.py", " or name.lower() in self._taken:", ":", EXPRESSIONS),
     Mutation("plain SQL: options and schemas that are no children are said, or it is refused", "catalog/plain/expressions.py", "if e.more and", "if not e and", EXPRESSIONS),
     Mutation("around a join a star shows its columns, and no table", "catalog/statements/qualifiers.py", "shown = [c for c in columns if not c.whole]", "shown = [*columns]", "tests/catalog/statements/test_query.py -k star_shows"),

@@ -32,6 +32,7 @@ from streamtime.statements.calls import Call, Malformed, Statement, TableArgumen
 from streamtime.statements.query import Run, is_named, is_remote, with_calls
 from streamtime.version import VERSION
 
+WORDS = re.compile(r"\w+")
 QUERY = re.compile(r"\s*(\(|(SELECT|WITH|FROM|VALUES|TABLE|MAP|REDUCE)\b)", re.IGNORECASE)
 DIALECTS = ("spark", "databricks")
 SETTINGS = {  # that a text means something else in, and how they are said of themselves
@@ -114,12 +115,15 @@ class Compiling(Run):
         gateway: Any = spark.sparkContext._gateway
         jvm: Any = gateway.jvm
         words = {t.name for t in statement.tokens}
+        strings = " ".join(t.text for t in statement.tokens if t.kind == "string")  # IDENTIFIER('a.b') is a table
+        words |= {*WORDS.findall(strings.lower())}
         local = str(spark.conf.get("spark.sql.timestampType")).upper() == "TIMESTAMP_NTZ"
         self.printer = Printer(gateway, lambda name: name not in words, local)
         self.references, self.dataset = Inputs(jvm, spark_version(spark.version)), getattr(jvm, "org.apache.spark.sql.classic.Dataset")
         self.sources: list[DataFrame] = []  # those of the call at hand
         self.ids: list[int] = []  # .. and what stands for them in its plan
         self.call: Call | None = None
+        self.gives = ""  # what it gives, in a word or two
         self.declarations: list[str] = []  # what it follows of what tables declare of themselves
         self.compiled: dict[Span, str] = {}  # calls
 
@@ -155,7 +159,9 @@ class Compiling(Run):
             if not constants.spelled_out(text := " ".join(self.statement.text[slice(*given.span)].split())):
                 self.declarations.append(f"{text} was {constants.said(value)}")
         tables = [replace(table, stands_for=source) for table, source in zip(tables, self.sources, strict=True)]
-        return replace(super().bound(spec, tables, options), kernels=False, depends_on=self.declarations.append)
+        bound = super().bound(spec, tables, options)
+        self.gives = f"{spec.name.lower()}_{bound.options.get('output') or 'rows'}"
+        return replace(bound, kernels=False, depends_on=self.declarations.append)
 
     def _frame(self, call: Call) -> DataFrame:
         self.sources, self.declarations, self.ids, self.call = [], [], [], call
@@ -163,7 +169,7 @@ class Compiling(Run):
 
     def _commented(self, call: Call, df: DataFrame) -> str:
         """The query that a call is, below what it was."""
-        query = self.printer.query(df)
+        query = self.printer.query(df, self.gives)
         if self.dialect == "databricks" and (unknown := databricks.missing(self.printer.made)):
             raise Unprintable(f"{listed(unknown)}, which Databricks' SQL manual does not have")
         if "\\" in self.printer.made and str(self.spark.conf.get("spark.sql.parser.escapedStringLiterals")).lower() == "true":

@@ -302,8 +302,8 @@ FAR_CHANGELOGS = [
 ]
 FAR = [*FAR_CHANGELOGS, *FAR_DEDUPLICATE, *FAR_DISTINCT, *FAR_SESSIONIZE, *FAR_SESSIONS, *FAR_VERSIONS, *FAR_WINDOWS, *FAR_SUPPRESS]
 STATEMENTS = {
-    "a CTE, an alias, an aggregate": f"WITH rows_1 AS (SELECT * FROM nasty WHERE v > 0), input_1 AS (SELECT 1 AS one) "
-    f"SELECT d.k, count(*) AS n, max(one) FROM DEDUPLICATE({EVENT.replace('nasty', 'rows_1')}) AS d, input_1 GROUP BY d.k",
+    "a CTE, an alias, an aggregate": "WITH few AS (SELECT * FROM nasty WHERE v > 0), few_input AS (SELECT 1 AS one), deduplicate_rows AS (SELECT 2 AS two) "
+    f"SELECT d.k, count(*) AS n, max(one), min(two) FROM DEDUPLICATE({EVENT.replace('nasty', 'few')}) AS d, few_input, deduplicate_rows GROUP BY d.k",
     "nested, joined": f"SELECT x.id, y.id AS other FROM DEDUPLICATE(TABLE(SELECT * FROM DEDUPLICATE({ARRIVAL}) WHERE v IS NOT NULL) "
     f"PARTITION BY (s, v) ORDER BY t) x LEFT JOIN SESSIONIZE({EVENT}, gap => INTERVAL 1 SECOND) y ON x.id = y.id AND y.t = y.session_start",
     "AS OF": "SELECT o.id, p.price, o.k FROM nasty o ASOF JOIN prices p MATCH_CONDITION (o.t >= p.at) ON o.k = p.k AND o.s = p.s WHERE o.v > 1",
