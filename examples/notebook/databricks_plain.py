@@ -40,68 +40,233 @@
 # MAGIC   /* streamtime 0.1.0: DEDUPLICATE(TABLE(orders) PARTITION BY id ORDER BY ts, within => INTERVAL 10 MINUTES)
 # MAGIC      over (offset int, id string, product string, ts timestamp) */
 # MAGIC   WITH
-# MAGIC     input_1 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM orders
+# MAGIC     orders_input AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`
+# MAGIC       FROM orders
 # MAGIC     ),
-# MAGIC     columns_1 AS (
-# MAGIC       SELECT *, CASE WHEN ((`ts` IS NOT NULL) AND (`id` IS NOT NULL)) THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END AS `__streamtime_at` FROM input_1
+# MAGIC     with_at AS (
+# MAGIC       SELECT
+# MAGIC         *,
+# MAGIC         CASE
+# MAGIC           WHEN `ts` IS NOT NULL AND `id` IS NOT NULL THEN unix_micros(CAST(`ts` AS TIMESTAMP))
+# MAGIC         END AS `__streamtime_at`
+# MAGIC       FROM orders_input
 # MAGIC     ),
-# MAGIC     columns_2 AS (
-# MAGIC       SELECT *, false AS `__streamtime_mark` FROM columns_1
+# MAGIC     with_mark AS (
+# MAGIC       SELECT *, false AS `__streamtime_mark`
+# MAGIC       FROM with_at
 # MAGIC     ),
-# MAGIC     columns_3 AS (
-# MAGIC       SELECT *, CASE WHEN ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))) THEN `__streamtime_at` END AS `_w0` FROM (SELECT `id`, `__streamtime_at`, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST) AS `__streamtime_before`, row_number() OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_row` FROM columns_1)
+# MAGIC     with_before_and_row AS (
+# MAGIC       SELECT
+# MAGIC         *,
+# MAGIC         CASE
+# MAGIC           WHEN `__streamtime_before` IS NULL
+# MAGIC             OR `__streamtime_at` > least(`__streamtime_before`, 9223372036254775807L) + 600000000L
+# MAGIC             THEN `__streamtime_at`
+# MAGIC         END AS `__streamtime_argument`
+# MAGIC       FROM (
+# MAGIC         SELECT
+# MAGIC           `id`, `__streamtime_at`,
+# MAGIC           lag(`__streamtime_at`, 1, NULL) OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
+# MAGIC           ) AS `__streamtime_before`,
+# MAGIC           row_number() OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
+# MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+# MAGIC           ) AS `__streamtime_row`
+# MAGIC         FROM with_at
+# MAGIC       )
 # MAGIC     ),
-# MAGIC     columns_4 AS (
-# MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_opened` FROM columns_3)
+# MAGIC     with_opened AS (
+# MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened`
+# MAGIC       FROM (
+# MAGIC         SELECT
+# MAGIC           *,
+# MAGIC           max(`__streamtime_argument`) OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
+# MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+# MAGIC           ) AS `__streamtime_opened`
+# MAGIC         FROM with_before_and_row
+# MAGIC       )
 # MAGIC     ),
-# MAGIC     groups_1 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)) AS `__streamtime_chunk`, max(`__streamtime_at`) AS `__streamtime_last`, collect_list(`__streamtime_at`) AS `__streamtime_items` FROM columns_4 WHERE ((`__streamtime_at` > (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L)) AND (`__streamtime_at` > `__streamtime_before`)) GROUP BY `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT))
+# MAGIC     by_id_and_opened_and_more AS (
+# MAGIC       SELECT
+# MAGIC         `id`, `__streamtime_opened`,
+# MAGIC         CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT) AS `__streamtime_chunk`,
+# MAGIC         max(`__streamtime_at`) AS `__streamtime_last`,
+# MAGIC         collect_list(`__streamtime_at`) AS `__streamtime_items`
+# MAGIC       FROM with_opened
+# MAGIC       WHERE `__streamtime_at` > least(`__streamtime_opened`, 9223372036254775807L) + 600000000L
+# MAGIC         AND `__streamtime_at` > `__streamtime_before`
+# MAGIC       GROUP BY `id`, `__streamtime_opened`, CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)
 # MAGIC     ),
-# MAGIC     groups_2 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, collect_list(named_struct('last', `__streamtime_last`, 'items', `__streamtime_items`)) AS `__streamtime_found` FROM groups_1 GROUP BY `id`, `__streamtime_opened`
+# MAGIC     by_id_and_opened AS (
+# MAGIC       SELECT
+# MAGIC         `id`, `__streamtime_opened`,
+# MAGIC         collect_list(
+# MAGIC           named_struct('last', `__streamtime_last`, 'items', `__streamtime_items`)
+# MAGIC         ) AS `__streamtime_collected`
+# MAGIC       FROM by_id_and_opened_and_more
+# MAGIC       GROUP BY `id`, `__streamtime_opened`
 # MAGIC     ),
-# MAGIC     several_1 AS (
-# MAGIC       SELECT * FROM groups_2 LATERAL VIEW explode(flatten((aggregate(sort_array(`__streamtime_found`, true), named_struct('reach', (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L), 'taken', slice(array(slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), 1, 0)), (`so_far_1`, `chunk_1`) -> (IF((`chunk_1`.`last` > `so_far_1`.`reach`), transform(array(aggregate(sort_array(`chunk_1`.`items`, true), named_struct('reach', `so_far_1`.`reach`, 'taken', slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), (`now_2`, `one_2`) -> (IF((`one_2` > `now_2`.`reach`), named_struct('reach', (least(`one_2`, 9223372036254775807L) + 600000000L), 'taken', concat(`now_2`.`taken`, array(`one_2`))), `now_2`)), `id_2` -> `id_2`)), `then_2` -> named_struct('reach', `then_2`.`reach`, 'taken', concat(`so_far_1`.`taken`, array(`then_2`.`taken`))))[0], `so_far_1`)), `id_1` -> `id_1`)).`taken`)) each_1 AS `__streamtime_one`
+# MAGIC     for_each_one AS (
+# MAGIC       SELECT *
+# MAGIC       FROM by_id_and_opened
+# MAGIC       LATERAL VIEW explode(
+# MAGIC         flatten(
+# MAGIC           aggregate(
+# MAGIC             sort_array(`__streamtime_collected`, true),
+# MAGIC             named_struct(
+# MAGIC               'reach',
+# MAGIC               least(`__streamtime_opened`, 9223372036254775807L) + 600000000L,
+# MAGIC               'taken',
+# MAGIC               slice(array(slice(get(`__streamtime_collected`, 0).`items`, 1, 0)), 1, 0)
+# MAGIC             ),
+# MAGIC             (`so_far_1`, `chunk_1`) -> IF(
+# MAGIC               `chunk_1`.`last` > `so_far_1`.`reach`,
+# MAGIC               transform(
+# MAGIC                 array(
+# MAGIC                   aggregate(
+# MAGIC                     sort_array(`chunk_1`.`items`, true),
+# MAGIC                     named_struct(
+# MAGIC                       'reach', `so_far_1`.`reach`, 'taken',
+# MAGIC                       slice(get(`__streamtime_collected`, 0).`items`, 1, 0)
+# MAGIC                     ),
+# MAGIC                     (`now_2`, `one_2`) -> IF(
+# MAGIC                       `one_2` > `now_2`.`reach`,
+# MAGIC                       named_struct(
+# MAGIC                         'reach',
+# MAGIC                         least(`one_2`, 9223372036254775807L) + 600000000L,
+# MAGIC                         'taken',
+# MAGIC                         concat(`now_2`.`taken`, array(`one_2`))
+# MAGIC                       ),
+# MAGIC                       `now_2`
+# MAGIC                     ),
+# MAGIC                     `id_2` -> `id_2`
+# MAGIC                   )
+# MAGIC                 ),
+# MAGIC                 `then_2` -> named_struct(
+# MAGIC                   'reach', `then_2`.`reach`, 'taken',
+# MAGIC                   concat(`so_far_1`.`taken`, array(`then_2`.`taken`))
+# MAGIC                 )
+# MAGIC               )[0],
+# MAGIC               `so_far_1`
+# MAGIC             ),
+# MAGIC             `id_1` -> `id_1`
+# MAGIC           ).`taken`
+# MAGIC         )
+# MAGIC       ) each AS `__streamtime_one`
 # MAGIC     ),
-# MAGIC     columns_5 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, `__streamtime_one` AS `__streamtime_at` FROM several_1
+# MAGIC     with_at_2 AS (
+# MAGIC       SELECT `id`, `__streamtime_opened`, `__streamtime_one` AS `__streamtime_at`
+# MAGIC       FROM for_each_one
 # MAGIC     ),
-# MAGIC     columns_6 AS (
-# MAGIC       SELECT `id`, `__streamtime_at`, true AS `__streamtime_mark` FROM columns_5
+# MAGIC     with_mark_2 AS (
+# MAGIC       SELECT `id`, `__streamtime_at`, true AS `__streamtime_mark`
+# MAGIC       FROM with_at_2
 # MAGIC     ),
-# MAGIC     columns_7 AS (
-# MAGIC       SELECT CAST(NULL AS INT) AS `offset`, `id`, CAST(NULL AS STRING) AS `product`, CAST(NULL AS TIMESTAMP) AS `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_6
+# MAGIC     with_offset_and_product_and_more AS (
+# MAGIC       SELECT
+# MAGIC         CAST(NULL AS INT) AS `offset`,
+# MAGIC         `id`,
+# MAGIC         CAST(NULL AS STRING) AS `product`,
+# MAGIC         CAST(NULL AS TIMESTAMP) AS `ts`,
+# MAGIC         `__streamtime_at`, `__streamtime_mark`
+# MAGIC       FROM with_mark_2
 # MAGIC     ),
-# MAGIC     both_1 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_2 UNION ALL SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_7
+# MAGIC     united AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`
+# MAGIC       FROM with_mark
+# MAGIC       UNION ALL
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`
+# MAGIC       FROM with_offset_and_product_and_more
 # MAGIC     ),
-# MAGIC     columns_8 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`, ((`__streamtime_at` IS NOT NULL) AND (coalesce(`__streamtime_itself`, false) OR ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))))) AS `__streamtime_itself` FROM (SELECT *, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST) AS `__streamtime_before`, lag(`__streamtime_mark`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST) AS `__streamtime_itself` FROM both_1)
+# MAGIC     with_before_and_itself AS (
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`,
+# MAGIC         `__streamtime_at` IS NOT NULL
+# MAGIC           AND (
+# MAGIC             coalesce(`__streamtime_itself`, false)
+# MAGIC               OR (
+# MAGIC                 `__streamtime_before` IS NULL
+# MAGIC                   OR `__streamtime_at` > least(`__streamtime_before`, 9223372036254775807L) + 600000000L
+# MAGIC               )
+# MAGIC           ) AS `__streamtime_itself`
+# MAGIC       FROM (
+# MAGIC         SELECT
+# MAGIC           *,
+# MAGIC           lag(`__streamtime_at`, 1, NULL) OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
+# MAGIC               `__streamtime_mark` DESC NULLS LAST,
+# MAGIC               `offset` ASC NULLS FIRST,
+# MAGIC               `product` ASC NULLS FIRST
+# MAGIC           ) AS `__streamtime_before`,
+# MAGIC           lag(`__streamtime_mark`, 1, NULL) OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
+# MAGIC               `__streamtime_mark` DESC NULLS LAST,
+# MAGIC               `offset` ASC NULLS FIRST,
+# MAGIC               `product` ASC NULLS FIRST
+# MAGIC           ) AS `__streamtime_itself`
+# MAGIC         FROM united
+# MAGIC       )
 # MAGIC     ),
-# MAGIC     columns_9 AS (
-# MAGIC       SELECT *, CASE WHEN `__streamtime_itself` THEN `__streamtime_at` END AS `_w0` FROM columns_8
+# MAGIC     with_arguments AS (
+# MAGIC       SELECT *, CASE WHEN `__streamtime_itself` THEN `__streamtime_at` END AS `__streamtime_argument`
+# MAGIC       FROM with_before_and_itself
 # MAGIC     ),
-# MAGIC     columns_10 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`, `__streamtime_itself`, `__streamtime_kept_at` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_at` FROM columns_9)
+# MAGIC     with_kept_at AS (
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`,
+# MAGIC         `__streamtime_itself`, `__streamtime_kept_at`
+# MAGIC       FROM (
+# MAGIC         SELECT
+# MAGIC           *,
+# MAGIC           max(`__streamtime_argument`) OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
+# MAGIC               `__streamtime_mark` DESC NULLS LAST,
+# MAGIC               `offset` ASC NULLS FIRST,
+# MAGIC               `product` ASC NULLS FIRST
+# MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+# MAGIC           ) AS `__streamtime_kept_at`
+# MAGIC         FROM with_arguments
+# MAGIC       )
 # MAGIC     ),
-# MAGIC     columns_11 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, `__streamtime_kept_at`, `__streamtime_kept_at` AS `__streamtime_owner` FROM columns_10 WHERE (NOT `__streamtime_mark`)
+# MAGIC     with_owner AS (
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, `__streamtime_kept_at`,
+# MAGIC         `__streamtime_kept_at` AS `__streamtime_owner`
+# MAGIC       FROM with_kept_at
+# MAGIC       WHERE NOT `__streamtime_mark`
 # MAGIC     ),
-# MAGIC     columns_12 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, CASE WHEN (NOT `__streamtime_itself`) THEN `__streamtime_kept_at` END AS `__streamtime_kept_at`, `__streamtime_owner` FROM columns_11
+# MAGIC     with_kept_at_2 AS (
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`,
+# MAGIC         CASE WHEN NOT `__streamtime_itself` THEN `__streamtime_kept_at` END AS `__streamtime_kept_at`,
+# MAGIC         `__streamtime_owner`
+# MAGIC       FROM with_owner
 # MAGIC     ),
-# MAGIC     columns_13 AS (
-# MAGIC       SELECT *, timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time` FROM columns_12
+# MAGIC     with_kept_time AS (
+# MAGIC       SELECT *, timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time`
+# MAGIC       FROM with_kept_at_2
 # MAGIC     ),
-# MAGIC     rows_1 AS (
-# MAGIC       SELECT * FROM columns_13 WHERE (`ts` IS NOT NULL)
+# MAGIC     where_ts AS (
+# MAGIC       SELECT *
+# MAGIC       FROM with_kept_time
+# MAGIC       WHERE `ts` IS NOT NULL
 # MAGIC     ),
-# MAGIC     columns_14 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM rows_1 WHERE (`__streamtime_kept_time` IS NULL)
+# MAGIC     deduplicate_rows AS (
+# MAGIC       SELECT *
+# MAGIC       FROM where_ts
+# MAGIC       WHERE `__streamtime_kept_time` IS NULL
 # MAGIC     )
 # MAGIC   SELECT `offset`, `id`, `product`, `ts`
-# MAGIC   FROM columns_14
+# MAGIC   FROM deduplicate_rows
 # MAGIC )
 
 # COMMAND ----------
@@ -117,65 +282,256 @@
 # MAGIC   /* streamtime 0.1.0: DEDUPLICATE(TABLE(orders) PARTITION BY id ORDER BY ts, within => INTERVAL 10 MINUTES, output => 'dropped')
 # MAGIC      over (offset int, id string, product string, ts timestamp) */
 # MAGIC   WITH
-# MAGIC     input_1 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM orders
+# MAGIC     orders_input AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`
+# MAGIC       FROM orders
 # MAGIC     ),
-# MAGIC     columns_1 AS (
-# MAGIC       SELECT *, CASE WHEN ((`ts` IS NOT NULL) AND (`id` IS NOT NULL)) THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END AS `__streamtime_at` FROM input_1
+# MAGIC     with_at AS (
+# MAGIC       SELECT
+# MAGIC         *,
+# MAGIC         CASE
+# MAGIC           WHEN `ts` IS NOT NULL AND `id` IS NOT NULL THEN unix_micros(CAST(`ts` AS TIMESTAMP))
+# MAGIC         END AS `__streamtime_at`
+# MAGIC       FROM orders_input
 # MAGIC     ),
-# MAGIC     columns_2 AS (
-# MAGIC       SELECT *, false AS `__streamtime_mark` FROM columns_1
+# MAGIC     with_mark AS (
+# MAGIC       SELECT *, false AS `__streamtime_mark`
+# MAGIC       FROM with_at
 # MAGIC     ),
-# MAGIC     columns_3 AS (
-# MAGIC       SELECT *, CASE WHEN ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))) THEN `__streamtime_at` END AS `_w0` FROM (SELECT `id`, `__streamtime_at`, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST) AS `__streamtime_before`, row_number() OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_row` FROM columns_1)
+# MAGIC     with_before_and_row AS (
+# MAGIC       SELECT
+# MAGIC         *,
+# MAGIC         CASE
+# MAGIC           WHEN `__streamtime_before` IS NULL
+# MAGIC             OR `__streamtime_at` > least(`__streamtime_before`, 9223372036254775807L) + 600000000L
+# MAGIC             THEN `__streamtime_at`
+# MAGIC         END AS `__streamtime_argument`
+# MAGIC       FROM (
+# MAGIC         SELECT
+# MAGIC           `id`, `__streamtime_at`,
+# MAGIC           lag(`__streamtime_at`, 1, NULL) OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
+# MAGIC           ) AS `__streamtime_before`,
+# MAGIC           row_number() OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
+# MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+# MAGIC           ) AS `__streamtime_row`
+# MAGIC         FROM with_at
+# MAGIC       )
 # MAGIC     ),
-# MAGIC     columns_4 AS (
-# MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_opened` FROM columns_3)
+# MAGIC     with_opened AS (
+# MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened`
+# MAGIC       FROM (
+# MAGIC         SELECT
+# MAGIC           *,
+# MAGIC           max(`__streamtime_argument`) OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
+# MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+# MAGIC           ) AS `__streamtime_opened`
+# MAGIC         FROM with_before_and_row
+# MAGIC       )
 # MAGIC     ),
-# MAGIC     groups_1 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)) AS `__streamtime_chunk`, max(`__streamtime_at`) AS `__streamtime_last`, collect_list(`__streamtime_at`) AS `__streamtime_items` FROM columns_4 WHERE ((`__streamtime_at` > (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L)) AND (`__streamtime_at` > `__streamtime_before`)) GROUP BY `id`, `__streamtime_opened`, (CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT))
+# MAGIC     by_id_and_opened_and_more AS (
+# MAGIC       SELECT
+# MAGIC         `id`, `__streamtime_opened`,
+# MAGIC         CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT) AS `__streamtime_chunk`,
+# MAGIC         max(`__streamtime_at`) AS `__streamtime_last`,
+# MAGIC         collect_list(`__streamtime_at`) AS `__streamtime_items`
+# MAGIC       FROM with_opened
+# MAGIC       WHERE `__streamtime_at` > least(`__streamtime_opened`, 9223372036254775807L) + 600000000L
+# MAGIC         AND `__streamtime_at` > `__streamtime_before`
+# MAGIC       GROUP BY `id`, `__streamtime_opened`, CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)
 # MAGIC     ),
-# MAGIC     groups_2 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, collect_list(named_struct('last', `__streamtime_last`, 'items', `__streamtime_items`)) AS `__streamtime_found` FROM groups_1 GROUP BY `id`, `__streamtime_opened`
+# MAGIC     by_id_and_opened AS (
+# MAGIC       SELECT
+# MAGIC         `id`, `__streamtime_opened`,
+# MAGIC         collect_list(
+# MAGIC           named_struct('last', `__streamtime_last`, 'items', `__streamtime_items`)
+# MAGIC         ) AS `__streamtime_collected`
+# MAGIC       FROM by_id_and_opened_and_more
+# MAGIC       GROUP BY `id`, `__streamtime_opened`
 # MAGIC     ),
-# MAGIC     several_1 AS (
-# MAGIC       SELECT * FROM groups_2 LATERAL VIEW explode(flatten((aggregate(sort_array(`__streamtime_found`, true), named_struct('reach', (least(`__streamtime_opened`, 9223372036254775807L) + 600000000L), 'taken', slice(array(slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), 1, 0)), (`so_far_1`, `chunk_1`) -> (IF((`chunk_1`.`last` > `so_far_1`.`reach`), transform(array(aggregate(sort_array(`chunk_1`.`items`, true), named_struct('reach', `so_far_1`.`reach`, 'taken', slice((get(`__streamtime_found`, 0)).`items`, 1, 0)), (`now_2`, `one_2`) -> (IF((`one_2` > `now_2`.`reach`), named_struct('reach', (least(`one_2`, 9223372036254775807L) + 600000000L), 'taken', concat(`now_2`.`taken`, array(`one_2`))), `now_2`)), `id_2` -> `id_2`)), `then_2` -> named_struct('reach', `then_2`.`reach`, 'taken', concat(`so_far_1`.`taken`, array(`then_2`.`taken`))))[0], `so_far_1`)), `id_1` -> `id_1`)).`taken`)) each_1 AS `__streamtime_one`
+# MAGIC     for_each_one AS (
+# MAGIC       SELECT *
+# MAGIC       FROM by_id_and_opened
+# MAGIC       LATERAL VIEW explode(
+# MAGIC         flatten(
+# MAGIC           aggregate(
+# MAGIC             sort_array(`__streamtime_collected`, true),
+# MAGIC             named_struct(
+# MAGIC               'reach',
+# MAGIC               least(`__streamtime_opened`, 9223372036254775807L) + 600000000L,
+# MAGIC               'taken',
+# MAGIC               slice(array(slice(get(`__streamtime_collected`, 0).`items`, 1, 0)), 1, 0)
+# MAGIC             ),
+# MAGIC             (`so_far_1`, `chunk_1`) -> IF(
+# MAGIC               `chunk_1`.`last` > `so_far_1`.`reach`,
+# MAGIC               transform(
+# MAGIC                 array(
+# MAGIC                   aggregate(
+# MAGIC                     sort_array(`chunk_1`.`items`, true),
+# MAGIC                     named_struct(
+# MAGIC                       'reach', `so_far_1`.`reach`, 'taken',
+# MAGIC                       slice(get(`__streamtime_collected`, 0).`items`, 1, 0)
+# MAGIC                     ),
+# MAGIC                     (`now_2`, `one_2`) -> IF(
+# MAGIC                       `one_2` > `now_2`.`reach`,
+# MAGIC                       named_struct(
+# MAGIC                         'reach',
+# MAGIC                         least(`one_2`, 9223372036254775807L) + 600000000L,
+# MAGIC                         'taken',
+# MAGIC                         concat(`now_2`.`taken`, array(`one_2`))
+# MAGIC                       ),
+# MAGIC                       `now_2`
+# MAGIC                     ),
+# MAGIC                     `id_2` -> `id_2`
+# MAGIC                   )
+# MAGIC                 ),
+# MAGIC                 `then_2` -> named_struct(
+# MAGIC                   'reach', `then_2`.`reach`, 'taken',
+# MAGIC                   concat(`so_far_1`.`taken`, array(`then_2`.`taken`))
+# MAGIC                 )
+# MAGIC               )[0],
+# MAGIC               `so_far_1`
+# MAGIC             ),
+# MAGIC             `id_1` -> `id_1`
+# MAGIC           ).`taken`
+# MAGIC         )
+# MAGIC       ) each AS `__streamtime_one`
 # MAGIC     ),
-# MAGIC     columns_5 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, `__streamtime_one` AS `__streamtime_at` FROM several_1
+# MAGIC     with_at_2 AS (
+# MAGIC       SELECT `id`, `__streamtime_opened`, `__streamtime_one` AS `__streamtime_at`
+# MAGIC       FROM for_each_one
 # MAGIC     ),
-# MAGIC     columns_6 AS (
-# MAGIC       SELECT `id`, `__streamtime_at`, true AS `__streamtime_mark` FROM columns_5
+# MAGIC     with_mark_2 AS (
+# MAGIC       SELECT `id`, `__streamtime_at`, true AS `__streamtime_mark`
+# MAGIC       FROM with_at_2
 # MAGIC     ),
-# MAGIC     columns_7 AS (
-# MAGIC       SELECT CAST(NULL AS INT) AS `offset`, `id`, CAST(NULL AS STRING) AS `product`, CAST(NULL AS TIMESTAMP) AS `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_6
+# MAGIC     with_offset_and_product_and_more AS (
+# MAGIC       SELECT
+# MAGIC         CAST(NULL AS INT) AS `offset`,
+# MAGIC         `id`,
+# MAGIC         CAST(NULL AS STRING) AS `product`,
+# MAGIC         CAST(NULL AS TIMESTAMP) AS `ts`,
+# MAGIC         `__streamtime_at`, `__streamtime_mark`
+# MAGIC       FROM with_mark_2
 # MAGIC     ),
-# MAGIC     both_1 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_2 UNION ALL SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark` FROM columns_7
+# MAGIC     united AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`
+# MAGIC       FROM with_mark
+# MAGIC       UNION ALL
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`
+# MAGIC       FROM with_offset_and_product_and_more
 # MAGIC     ),
-# MAGIC     columns_8 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`, ((`__streamtime_at` IS NOT NULL) AND (coalesce(`__streamtime_itself`, false) OR ((`__streamtime_before` IS NULL) OR (`__streamtime_at` > (least(`__streamtime_before`, 9223372036254775807L) + 600000000L))))) AS `__streamtime_itself` FROM (SELECT *, lag(`__streamtime_at`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST) AS `__streamtime_before`, lag(`__streamtime_mark`, 1, NULL) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST) AS `__streamtime_itself` FROM both_1)
+# MAGIC     with_before_and_itself AS (
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`,
+# MAGIC         `__streamtime_at` IS NOT NULL
+# MAGIC           AND (
+# MAGIC             coalesce(`__streamtime_itself`, false)
+# MAGIC               OR (
+# MAGIC                 `__streamtime_before` IS NULL
+# MAGIC                   OR `__streamtime_at` > least(`__streamtime_before`, 9223372036254775807L) + 600000000L
+# MAGIC               )
+# MAGIC           ) AS `__streamtime_itself`
+# MAGIC       FROM (
+# MAGIC         SELECT
+# MAGIC           *,
+# MAGIC           lag(`__streamtime_at`, 1, NULL) OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
+# MAGIC               `__streamtime_mark` DESC NULLS LAST,
+# MAGIC               `offset` ASC NULLS FIRST,
+# MAGIC               `product` ASC NULLS FIRST
+# MAGIC           ) AS `__streamtime_before`,
+# MAGIC           lag(`__streamtime_mark`, 1, NULL) OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
+# MAGIC               `__streamtime_mark` DESC NULLS LAST,
+# MAGIC               `offset` ASC NULLS FIRST,
+# MAGIC               `product` ASC NULLS FIRST
+# MAGIC           ) AS `__streamtime_itself`
+# MAGIC         FROM united
+# MAGIC       )
 # MAGIC     ),
-# MAGIC     columns_9 AS (
-# MAGIC       SELECT *, CASE WHEN `__streamtime_itself` THEN `__streamtime_at` END AS `_w0` FROM columns_8
+# MAGIC     with_arguments AS (
+# MAGIC       SELECT *, CASE WHEN `__streamtime_itself` THEN `__streamtime_at` END AS `__streamtime_argument`
+# MAGIC       FROM with_before_and_itself
 # MAGIC     ),
-# MAGIC     columns_10 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`, `__streamtime_itself`, `__streamtime_kept_at` FROM (SELECT *, max(`_w0`) OVER (PARTITION BY `id` ORDER BY `__streamtime_at` ASC NULLS FIRST, `__streamtime_mark` DESC NULLS LAST, `offset` ASC NULLS FIRST, `product` ASC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_kept_at` FROM columns_9)
+# MAGIC     with_kept_at AS (
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`,
+# MAGIC         `__streamtime_itself`, `__streamtime_kept_at`
+# MAGIC       FROM (
+# MAGIC         SELECT
+# MAGIC           *,
+# MAGIC           max(`__streamtime_argument`) OVER (
+# MAGIC             PARTITION BY `id`
+# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
+# MAGIC               `__streamtime_mark` DESC NULLS LAST,
+# MAGIC               `offset` ASC NULLS FIRST,
+# MAGIC               `product` ASC NULLS FIRST
+# MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+# MAGIC           ) AS `__streamtime_kept_at`
+# MAGIC         FROM with_arguments
+# MAGIC       )
 # MAGIC     ),
-# MAGIC     columns_11 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, `__streamtime_kept_at`, `__streamtime_kept_at` AS `__streamtime_owner` FROM columns_10 WHERE (NOT `__streamtime_mark`)
+# MAGIC     with_owner AS (
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, `__streamtime_kept_at`,
+# MAGIC         `__streamtime_kept_at` AS `__streamtime_owner`
+# MAGIC       FROM with_kept_at
+# MAGIC       WHERE NOT `__streamtime_mark`
 # MAGIC     ),
-# MAGIC     columns_12 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, CASE WHEN (NOT `__streamtime_itself`) THEN `__streamtime_kept_at` END AS `__streamtime_kept_at`, `__streamtime_owner` FROM columns_11
+# MAGIC     with_kept_at_2 AS (
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`,
+# MAGIC         CASE WHEN NOT `__streamtime_itself` THEN `__streamtime_kept_at` END AS `__streamtime_kept_at`,
+# MAGIC         `__streamtime_owner`
+# MAGIC       FROM with_owner
 # MAGIC     ),
-# MAGIC     columns_13 AS (
-# MAGIC       SELECT *, timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time` FROM columns_12
+# MAGIC     with_kept_time AS (
+# MAGIC       SELECT *, timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time`
+# MAGIC       FROM with_kept_at_2
 # MAGIC     ),
-# MAGIC     columns_14 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, CASE WHEN (NOT (`ts` IS NOT NULL)) THEN 'null_time' WHEN (`__streamtime_kept_time` IS NOT NULL) THEN 'duplicate' END AS `reason`, CASE WHEN (`ts` IS NOT NULL) THEN `ts` END AS `stream_time`, CASE WHEN (`ts` IS NOT NULL) THEN CASE WHEN (coalesce((CAST(try_subtract(unix_micros(`ts`), unix_micros(`ts`)) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)), ((CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)) - (CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)))) <= CAST(0 AS DOUBLE)) THEN 0.0D ELSE coalesce((CAST(try_subtract(unix_micros(`ts`), unix_micros(`ts`)) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)), ((CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)) - (CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)))) END END AS `lateness`, `__streamtime_kept_time` AS `kept_time` FROM columns_13 WHERE (CASE WHEN (NOT (`ts` IS NOT NULL)) THEN 'null_time' WHEN (`__streamtime_kept_time` IS NOT NULL) THEN 'duplicate' END IS NOT NULL)
+# MAGIC     deduplicate_dropped AS (
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`,
+# MAGIC         CASE
+# MAGIC           WHEN NOT (`ts` IS NOT NULL) THEN 'null_time'
+# MAGIC           WHEN `__streamtime_kept_time` IS NOT NULL THEN 'duplicate'
+# MAGIC         END AS `reason`,
+# MAGIC         CASE WHEN `ts` IS NOT NULL THEN `ts` END AS `stream_time`,
+# MAGIC         CASE
+# MAGIC           WHEN `ts` IS NOT NULL
+# MAGIC             THEN CASE
+# MAGIC               WHEN coalesce(
+# MAGIC                 CAST(try_subtract(unix_micros(`ts`), unix_micros(`ts`)) AS DOUBLE) / CAST(1000000.0D AS DOUBLE),
+# MAGIC                 (CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)) - (
+# MAGIC                   CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)
+# MAGIC                 )
+# MAGIC               ) <= CAST(0 AS DOUBLE)
+# MAGIC                 THEN 0.0D
+# MAGIC               ELSE coalesce(
+# MAGIC                 CAST(try_subtract(unix_micros(`ts`), unix_micros(`ts`)) AS DOUBLE) / CAST(1000000.0D AS DOUBLE),
+# MAGIC                 (CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)) - (
+# MAGIC                   CAST(unix_micros(`ts`) AS DOUBLE) / CAST(1000000.0D AS DOUBLE)
+# MAGIC                 )
+# MAGIC               )
+# MAGIC             END
+# MAGIC         END AS `lateness`,
+# MAGIC         `__streamtime_kept_time` AS `kept_time`
+# MAGIC       FROM with_kept_time
+# MAGIC       WHERE CASE
+# MAGIC         WHEN NOT (`ts` IS NOT NULL) THEN 'null_time'
+# MAGIC         WHEN `__streamtime_kept_time` IS NOT NULL THEN 'duplicate'
+# MAGIC       END IS NOT NULL
 # MAGIC     )
 # MAGIC   SELECT `offset`, `id`, `product`, `ts`, `reason`, `stream_time`, `lateness`, `kept_time`
-# MAGIC   FROM columns_14
+# MAGIC   FROM deduplicate_dropped
 # MAGIC )
 
 # COMMAND ----------
@@ -199,68 +555,189 @@
 # MAGIC   /* streamtime 0.1.0: WINDOW_UPDATES(TABLE(once) PARTITION BY product ORDER BY offset, time => 'ts', size => INTERVAL 10 MINUTES, grace => INTERVAL 5 MINUTES, aggregates => 'count(*) AS n', emit => 'final')
 # MAGIC      over (offset int, id string, product string, ts timestamp) */
 # MAGIC   WITH
-# MAGIC     input_1 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM once
+# MAGIC     once_input AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`
+# MAGIC       FROM once
 # MAGIC     ),
-# MAGIC     columns_1 AS (
-# MAGIC       SELECT *, ((SPARK_PARTITION_ID() >= 0) AND (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL))) AS `__streamtime_here` FROM input_1
+# MAGIC     with_here AS (
+# MAGIC       SELECT
+# MAGIC         *,
+# MAGIC         SPARK_PARTITION_ID() >= 0
+# MAGIC           AND (`ts` IS NOT NULL AND `offset` IS NOT NULL AND `product` IS NOT NULL) AS `__streamtime_here`
+# MAGIC       FROM once_input
 # MAGIC     ),
-# MAGIC     columns_2 AS (
-# MAGIC       SELECT *, unix_micros(CAST(`ts` AS TIMESTAMP)) AS `__streamtime_at` FROM columns_1 WHERE `__streamtime_here`
+# MAGIC     with_at AS (
+# MAGIC       SELECT *, unix_micros(CAST(`ts` AS TIMESTAMP)) AS `__streamtime_at`
+# MAGIC       FROM with_here
+# MAGIC       WHERE `__streamtime_here`
 # MAGIC     ),
-# MAGIC     columns_3 AS (
-# MAGIC       SELECT *, ((`__streamtime_at` div 600000000L) - CAST(((`__streamtime_at` % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)) AS `__streamtime_step` FROM columns_2
+# MAGIC     with_step AS (
+# MAGIC       SELECT
+# MAGIC         *,
+# MAGIC         (`__streamtime_at` div 600000000L) - CAST(
+# MAGIC           `__streamtime_at` % 600000000L < CAST(0 AS BIGINT) AS BIGINT
+# MAGIC         ) AS `__streamtime_step`
+# MAGIC       FROM with_at
 # MAGIC     ),
-# MAGIC     columns_4 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_here`, `__streamtime_step` FROM columns_3
+# MAGIC     fewer_columns AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_here`, `__streamtime_step`
+# MAGIC       FROM with_step
 # MAGIC     ),
-# MAGIC     groups_1 AS (
-# MAGIC       SELECT CASE WHEN (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL)) THEN try_subtract(((unix_micros(CAST(`ts` AS TIMESTAMP)) div 600000000L) - CAST(((unix_micros(CAST(`ts` AS TIMESTAMP)) % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)), (1L + CAST((pmod(unix_micros(CAST(`ts` AS TIMESTAMP)), 600000000L) < 300000000L) AS BIGINT))) END AS `__streamtime_step`, min(CASE WHEN (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL)) THEN named_struct('__streamtime_place', named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`), '__streamtime_found', `ts`) END) AS `__streamtime_first` FROM input_1 GROUP BY CASE WHEN (((`ts` IS NOT NULL) AND (`offset` IS NOT NULL)) AND (`product` IS NOT NULL)) THEN try_subtract(((unix_micros(CAST(`ts` AS TIMESTAMP)) div 600000000L) - CAST(((unix_micros(CAST(`ts` AS TIMESTAMP)) % 600000000L) < CAST(0 AS BIGINT)) AS BIGINT)), (1L + CAST((pmod(unix_micros(CAST(`ts` AS TIMESTAMP)), 600000000L) < 300000000L) AS BIGINT))) END
+# MAGIC     by_step AS (
+# MAGIC       SELECT
+# MAGIC         CASE
+# MAGIC           WHEN `ts` IS NOT NULL AND `offset` IS NOT NULL AND `product` IS NOT NULL
+# MAGIC             THEN try_subtract(
+# MAGIC               (unix_micros(CAST(`ts` AS TIMESTAMP)) div 600000000L) - CAST(
+# MAGIC                 unix_micros(CAST(`ts` AS TIMESTAMP)) % 600000000L < CAST(0 AS BIGINT) AS BIGINT
+# MAGIC               ),
+# MAGIC               1L + CAST(pmod(unix_micros(CAST(`ts` AS TIMESTAMP)), 600000000L) < 300000000L AS BIGINT)
+# MAGIC             )
+# MAGIC         END AS `__streamtime_step`,
+# MAGIC         min(
+# MAGIC           CASE
+# MAGIC             WHEN `ts` IS NOT NULL AND `offset` IS NOT NULL AND `product` IS NOT NULL
+# MAGIC               THEN named_struct(
+# MAGIC                 '__streamtime_place',
+# MAGIC                 named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`),
+# MAGIC                 '__streamtime_release', `ts`
+# MAGIC               )
+# MAGIC           END
+# MAGIC         ) AS `__streamtime_first`
+# MAGIC       FROM once_input
+# MAGIC       GROUP BY CASE
+# MAGIC         WHEN `ts` IS NOT NULL AND `offset` IS NOT NULL AND `product` IS NOT NULL
+# MAGIC           THEN try_subtract(
+# MAGIC             (unix_micros(CAST(`ts` AS TIMESTAMP)) div 600000000L) - CAST(
+# MAGIC               unix_micros(CAST(`ts` AS TIMESTAMP)) % 600000000L < CAST(0 AS BIGINT) AS BIGINT
+# MAGIC             ),
+# MAGIC             1L + CAST(pmod(unix_micros(CAST(`ts` AS TIMESTAMP)), 600000000L) < 300000000L AS BIGINT)
+# MAGIC           )
+# MAGIC       END
 # MAGIC     ),
-# MAGIC     columns_5 AS (
-# MAGIC       SELECT * FROM (SELECT `__streamtime_step`, `__streamtime_first_2`, lag(`__streamtime_step`, 1, NULL) OVER (ORDER BY `__streamtime_step` ASC NULLS FIRST) AS `__streamtime_before` FROM (SELECT *, min(`__streamtime_first`) OVER (ORDER BY `__streamtime_step` DESC NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS `__streamtime_first_2` FROM groups_1))
+# MAGIC     with_first_2_and_before AS (
+# MAGIC       SELECT *
+# MAGIC       FROM (
+# MAGIC         SELECT
+# MAGIC           `__streamtime_step`, `__streamtime_first_2`,
+# MAGIC           lag(`__streamtime_step`, 1, NULL) OVER (ORDER BY `__streamtime_step` ASC NULLS FIRST) AS `__streamtime_before`
+# MAGIC         FROM (
+# MAGIC           SELECT
+# MAGIC             *,
+# MAGIC             min(`__streamtime_first`) OVER (
+# MAGIC               ORDER BY `__streamtime_step` DESC NULLS LAST
+# MAGIC               ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+# MAGIC             ) AS `__streamtime_first_2`
+# MAGIC           FROM by_step
+# MAGIC         )
+# MAGIC       )
 # MAGIC     ),
-# MAGIC     several_1 AS (
-# MAGIC       SELECT * FROM columns_5 LATERAL VIEW explode(sequence(coalesce((`__streamtime_before` + CAST(1 AS BIGINT)), `__streamtime_step`), least(`__streamtime_step`, (coalesce(`__streamtime_before`, `__streamtime_step`) + CAST(2 AS BIGINT))))) each_1 AS `__streamtime_reached`
+# MAGIC     for_each_reached AS (
+# MAGIC       SELECT *
+# MAGIC       FROM with_first_2_and_before
+# MAGIC       LATERAL VIEW explode(
+# MAGIC         sequence(
+# MAGIC           coalesce(`__streamtime_before` + CAST(1 AS BIGINT), `__streamtime_step`),
+# MAGIC           least(`__streamtime_step`, coalesce(`__streamtime_before`, `__streamtime_step`) + CAST(2 AS BIGINT))
+# MAGIC         )
+# MAGIC       ) each AS `__streamtime_reached`
 # MAGIC     ),
-# MAGIC     columns_6 AS (
-# MAGIC       SELECT `__streamtime_reached`, `__streamtime_first_2`.`__streamtime_place`.`c0` AS `__streamtime_least`, `__streamtime_first_2`.`__streamtime_place` AS `__streamtime_place`, `__streamtime_first_2`.`__streamtime_found` AS `__streamtime_found` FROM several_1
+# MAGIC     with_least_and_place_and_more AS (
+# MAGIC       SELECT
+# MAGIC         `__streamtime_reached`,
+# MAGIC         `__streamtime_first_2`.`__streamtime_place`.`c0` AS `__streamtime_least`,
+# MAGIC         `__streamtime_first_2`.`__streamtime_place` AS `__streamtime_place`,
+# MAGIC         `__streamtime_first_2`.`__streamtime_release` AS `__streamtime_release`
+# MAGIC       FROM for_each_reached
 # MAGIC     ),
-# MAGIC     joined_1 AS (
-# MAGIC       SELECT * FROM columns_4 LEFT OUTER JOIN columns_6 ON (`__streamtime_reached` = `__streamtime_step`)
+# MAGIC     with_reached_and_least_and_more AS (
+# MAGIC       SELECT *
+# MAGIC       FROM fewer_columns
+# MAGIC       LEFT OUTER JOIN with_least_and_place_and_more ON `__streamtime_reached` = `__streamtime_step`
 # MAGIC     ),
-# MAGIC     columns_7 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_here`, `__streamtime_step`, `__streamtime_found`, coalesce(CASE WHEN true THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END, CAST(0 AS BIGINT)) AS `__streamtime_at` FROM joined_1 WHERE ((((`__streamtime_least` IS NULL) OR (`offset` < `__streamtime_least`)) OR ((`offset` = `__streamtime_least`) AND (named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`) < `__streamtime_place`))) OR (`__streamtime_step` >= 15372286728L))
+# MAGIC     with_at_2 AS (
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_here`, `__streamtime_step`, `__streamtime_release`,
+# MAGIC         coalesce(CASE WHEN true THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END, CAST(0 AS BIGINT)) AS `__streamtime_at`
+# MAGIC       FROM with_reached_and_least_and_more
+# MAGIC       WHERE `__streamtime_least` IS NULL
+# MAGIC         OR `offset` < `__streamtime_least`
+# MAGIC         OR (
+# MAGIC           `offset` = `__streamtime_least`
+# MAGIC             AND named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`) < `__streamtime_place`
+# MAGIC         )
+# MAGIC         OR `__streamtime_step` >= 15372286728L
 # MAGIC     ),
-# MAGIC     columns_8 AS (
-# MAGIC       SELECT *, pmod(`__streamtime_at`, 600000000L) AS `__streamtime_into` FROM columns_7
+# MAGIC     with_into AS (
+# MAGIC       SELECT *, pmod(`__streamtime_at`, 600000000L) AS `__streamtime_into`
+# MAGIC       FROM with_at_2
 # MAGIC     ),
-# MAGIC     columns_9 AS (
-# MAGIC       SELECT *, timestamp_micros((`__streamtime_at` - least(`__streamtime_into`, (least(`__streamtime_at`, -1L) & 9223372036854775807L)))) AS `__streamtime_start`, timestamp_micros((least(`__streamtime_at`, (9223372036854775807L - (600000000L - `__streamtime_into`))) + (600000000L - `__streamtime_into`))) AS `__streamtime_end` FROM columns_8
+# MAGIC     with_start_and_end AS (
+# MAGIC       SELECT
+# MAGIC         *,
+# MAGIC         timestamp_micros(
+# MAGIC           `__streamtime_at` - least(`__streamtime_into`, least(`__streamtime_at`, -1L) & 9223372036854775807L)
+# MAGIC         ) AS `__streamtime_start`,
+# MAGIC         timestamp_micros(
+# MAGIC           least(
+# MAGIC             `__streamtime_at`,
+# MAGIC             9223372036854775807L - (600000000L - `__streamtime_into`)
+# MAGIC           ) + (600000000L - `__streamtime_into`)
+# MAGIC         ) AS `__streamtime_end`
+# MAGIC       FROM with_into
 # MAGIC     ),
-# MAGIC     groups_2 AS (
-# MAGIC       SELECT `product`, `__streamtime_step`, max(`offset`) AS `__streamtime_last`, max(`ts`) AS `__streamtime_latest`, count(1) AS `__streamtime_total_0`, max(`__streamtime_found`) AS `__streamtime_found` FROM columns_9 GROUP BY `product`, `__streamtime_step`
+# MAGIC     by_product_and_step AS (
+# MAGIC       SELECT
+# MAGIC         `product`, `__streamtime_step`,
+# MAGIC         max(`offset`) AS `__streamtime_last`,
+# MAGIC         max(`ts`) AS `__streamtime_latest`,
+# MAGIC         count(1) AS `__streamtime_total_0`,
+# MAGIC         max(`__streamtime_release`) AS `__streamtime_release`
+# MAGIC       FROM with_start_and_end
+# MAGIC       GROUP BY `product`, `__streamtime_step`
 # MAGIC     ),
-# MAGIC     columns_10 AS (
-# MAGIC       SELECT *, coalesce(try_multiply(`__streamtime_step`, 600000000L), (-9223372036854775807L - 1L)) AS `__streamtime_at` FROM groups_2
+# MAGIC     with_at_3 AS (
+# MAGIC       SELECT *, coalesce(try_multiply(`__streamtime_step`, 600000000L), -9223372036854775807L - 1L) AS `__streamtime_at`
+# MAGIC       FROM by_product_and_step
 # MAGIC     ),
-# MAGIC     columns_11 AS (
-# MAGIC       SELECT *, timestamp_micros(`__streamtime_at`) AS `__streamtime_start` FROM columns_10
+# MAGIC     with_start AS (
+# MAGIC       SELECT *, timestamp_micros(`__streamtime_at`) AS `__streamtime_start`
+# MAGIC       FROM with_at_3
 # MAGIC     ),
-# MAGIC     columns_12 AS (
-# MAGIC       SELECT *, (least(`__streamtime_at`, (9223372036854775807L - (600000000L - pmod(`__streamtime_at`, 600000000L)))) + (600000000L - pmod(`__streamtime_at`, 600000000L))) AS `__streamtime_end` FROM columns_11
+# MAGIC     with_end AS (
+# MAGIC       SELECT
+# MAGIC         *,
+# MAGIC         least(
+# MAGIC           `__streamtime_at`,
+# MAGIC           9223372036854775807L - (600000000L - pmod(`__streamtime_at`, 600000000L))
+# MAGIC         ) + (600000000L - pmod(`__streamtime_at`, 600000000L)) AS `__streamtime_end`
+# MAGIC       FROM with_start
 # MAGIC     ),
-# MAGIC     columns_13 AS (
-# MAGIC       SELECT `product`, coalesce(`__streamtime_last`, CAST(0Y AS INT)) AS `offset`, `__streamtime_start` AS `window_start`, timestamp_micros(`__streamtime_end`) AS `window_end`, `__streamtime_total_0` AS `n`, timestamp_micros((least(`__streamtime_end`, 9223372036554775807L) + 300000000L)) AS `window_close`, 'upsert' AS `change_type`, CAST(`__streamtime_latest` AS TIMESTAMP) AS `change_time`, CAST(0 AS BIGINT) AS `change_seq`, CAST(`__streamtime_found` AS TIMESTAMP) AS `__streamtime_found` FROM columns_12
+# MAGIC     with_release AS (
+# MAGIC       SELECT
+# MAGIC         `product`,
+# MAGIC         coalesce(`__streamtime_last`, CAST(0Y AS INT)) AS `offset`,
+# MAGIC         `__streamtime_start` AS `window_start`,
+# MAGIC         timestamp_micros(`__streamtime_end`) AS `window_end`,
+# MAGIC         `__streamtime_total_0` AS `n`,
+# MAGIC         timestamp_micros(least(`__streamtime_end`, 9223372036554775807L) + 300000000L) AS `window_close`,
+# MAGIC         'upsert' AS `change_type`,
+# MAGIC         CAST(`__streamtime_latest` AS TIMESTAMP) AS `change_time`,
+# MAGIC         CAST(0 AS BIGINT) AS `change_seq`,
+# MAGIC         CAST(`__streamtime_release` AS TIMESTAMP) AS `__streamtime_release`
+# MAGIC       FROM with_end
 # MAGIC     ),
-# MAGIC     columns_14 AS (
-# MAGIC       SELECT `product`, `offset`, `window_start`, `window_end`, `n`, `window_close`, `change_type`, `change_time`, `change_seq`, `__streamtime_found` AS `emit_time`, 'close' AS `emit_reason` FROM columns_13 WHERE (`__streamtime_found` IS NOT NULL)
-# MAGIC     ),
-# MAGIC     columns_15 AS (
-# MAGIC       SELECT `product`, `window_start`, `window_end`, `n`, `window_close`, `offset`, `change_type`, `change_time`, `change_seq`, `emit_time`, `emit_reason` FROM columns_14
+# MAGIC     window_updates_rows AS (
+# MAGIC       SELECT
+# MAGIC         `product`, `offset`, `window_start`, `window_end`, `n`, `window_close`, `change_type`, `change_time`,
+# MAGIC         `change_seq`, `__streamtime_release` AS `emit_time`, 'close' AS `emit_reason`
+# MAGIC       FROM with_release
+# MAGIC       WHERE `__streamtime_release` IS NOT NULL
 # MAGIC     )
-# MAGIC   SELECT `product`, `window_start`, `window_end`, `n`, `window_close`, `offset`, `change_type`, `change_time`, `change_seq`, `emit_time`, `emit_reason`
-# MAGIC   FROM columns_15
+# MAGIC   SELECT
+# MAGIC     `product`, `window_start`, `window_end`, `n`, `window_close`, `offset`, `change_type`, `change_time`, `change_seq`,
+# MAGIC     `emit_time`, `emit_reason`
+# MAGIC   FROM window_updates_rows
 # MAGIC )
 # MAGIC ORDER BY window_start, product
 
@@ -291,44 +768,85 @@
 # MAGIC   /* streamtime 0.1.0: AS_OF_JOIN(TABLE(once) PARTITION BY product ORDER BY ts, TABLE(prices) PARTITION BY product ORDER BY since)
 # MAGIC      over (offset int, id string, product string, ts timestamp, product string, since timestamp, price decimal(3,2)) */
 # MAGIC   WITH
-# MAGIC     input_1 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts` FROM once
+# MAGIC     once_input AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`
+# MAGIC       FROM once
 # MAGIC     ),
-# MAGIC     columns_1 AS (
-# MAGIC       SELECT *, false AS `__streamtime_is_right`, CAST(NULL AS STRUCT<since: TIMESTAMP NOT NULL, price: DECIMAL(3,2) NOT NULL>) AS `__streamtime_right` FROM input_1
+# MAGIC     with_is_right_and_right AS (
+# MAGIC       SELECT
+# MAGIC         *, false AS `__streamtime_is_right`,
+# MAGIC         CAST(NULL AS STRUCT<since: TIMESTAMP NOT NULL, price: DECIMAL(3,2) NOT NULL>) AS `__streamtime_right`
+# MAGIC       FROM once_input
 # MAGIC     ),
-# MAGIC     input_2 AS (
-# MAGIC       SELECT `product`, `since`, `price` FROM prices
+# MAGIC     prices_input AS (
+# MAGIC       SELECT `product`, `since`, `price`
+# MAGIC       FROM prices
 # MAGIC     ),
-# MAGIC     rows_1 AS (
-# MAGIC       SELECT * FROM input_2 WHERE ((`since` IS NOT NULL) AND (`product` IS NOT NULL))
+# MAGIC     where_since_and_product AS (
+# MAGIC       SELECT *
+# MAGIC       FROM prices_input
+# MAGIC       WHERE `since` IS NOT NULL AND `product` IS NOT NULL
 # MAGIC     ),
-# MAGIC     columns_2 AS (
-# MAGIC       SELECT CAST(NULL AS INT) AS `offset`, CAST(NULL AS STRING) AS `id`, `product`, `since` AS `ts`, true AS `__streamtime_is_right`, named_struct('since', `since`, 'price', `price`) AS `__streamtime_right` FROM rows_1 WHERE ((`since` IS NOT NULL) AND (`product` IS NOT NULL))
+# MAGIC     with_is_right_and_right_2 AS (
+# MAGIC       SELECT
+# MAGIC         CAST(NULL AS INT) AS `offset`,
+# MAGIC         CAST(NULL AS STRING) AS `id`,
+# MAGIC         `product`, `since` AS `ts`, true AS `__streamtime_is_right`,
+# MAGIC         named_struct('since', `since`, 'price', `price`) AS `__streamtime_right`
+# MAGIC       FROM where_since_and_product
+# MAGIC       WHERE `since` IS NOT NULL AND `product` IS NOT NULL
 # MAGIC     ),
-# MAGIC     both_1 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_is_right`, `__streamtime_right` FROM columns_1 UNION ALL SELECT `offset`, `id`, `product`, `ts`, `__streamtime_is_right`, `__streamtime_right` FROM columns_2
+# MAGIC     united AS (
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_is_right`, `__streamtime_right`
+# MAGIC       FROM with_is_right_and_right
+# MAGIC       UNION ALL
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_is_right`, `__streamtime_right`
+# MAGIC       FROM with_is_right_and_right_2
 # MAGIC     ),
-# MAGIC     columns_3 AS (
-# MAGIC       SELECT *, hash(`product`) AS `__streamtime_hash` FROM both_1
+# MAGIC     with_hash AS (
+# MAGIC       SELECT *, hash(`product`) AS `__streamtime_hash`
+# MAGIC       FROM united
 # MAGIC     ),
-# MAGIC     sorted_1 AS (
-# MAGIC       SELECT * FROM columns_3 SORT BY (shiftleft(CAST(`__streamtime_hash` AS BIGINT), 32) + least(greatest((unix_seconds(`ts`) + CAST(631152000 AS BIGINT)), 0L), 4294967295L)) ASC NULLS FIRST
+# MAGIC     sorted AS (
+# MAGIC       SELECT *
+# MAGIC       FROM with_hash
+# MAGIC       SORT BY shiftleft(CAST(`__streamtime_hash` AS BIGINT), 32) + least(
+# MAGIC         greatest(unix_seconds(`ts`) + CAST(631152000 AS BIGINT), 0L),
+# MAGIC         4294967295L
+# MAGIC       ) ASC NULLS FIRST
 # MAGIC     ),
-# MAGIC     spread_1 AS (
-# MAGIC       SELECT * FROM sorted_1 DISTRIBUTE BY `product`
+# MAGIC     spread AS (
+# MAGIC       SELECT *
+# MAGIC       FROM sorted
+# MAGIC       DISTRIBUTE BY `product`
 # MAGIC     ),
-# MAGIC     columns_4 AS (
-# MAGIC       SELECT * FROM (SELECT *, lag(`__streamtime_right`, 1, NULL) IGNORE NULLS OVER (PARTITION BY `__streamtime_hash`, `product` ORDER BY `ts` ASC NULLS FIRST, `__streamtime_is_right` DESC NULLS LAST, `__streamtime_right` ASC NULLS FIRST) AS `__streamtime_before` FROM spread_1)
+# MAGIC     with_before AS (
+# MAGIC       SELECT *
+# MAGIC       FROM (
+# MAGIC         SELECT
+# MAGIC           *,
+# MAGIC           lag(`__streamtime_right`, 1, NULL) IGNORE NULLS OVER (
+# MAGIC             PARTITION BY `__streamtime_hash`, `product`
+# MAGIC             ORDER BY `ts` ASC NULLS FIRST, `__streamtime_is_right` DESC NULLS LAST, `__streamtime_right` ASC NULLS FIRST
+# MAGIC           ) AS `__streamtime_before`
+# MAGIC         FROM spread
+# MAGIC       )
 # MAGIC     ),
-# MAGIC     columns_5 AS (
-# MAGIC       SELECT *, `__streamtime_before` AS `__streamtime_match` FROM columns_4 WHERE (NOT `__streamtime_is_right`)
+# MAGIC     with_match AS (
+# MAGIC       SELECT *, `__streamtime_before` AS `__streamtime_match`
+# MAGIC       FROM with_before
+# MAGIC       WHERE NOT `__streamtime_is_right`
 # MAGIC     ),
-# MAGIC     columns_6 AS (
-# MAGIC       SELECT `offset`, `id`, `product`, `ts`, CASE WHEN (`__streamtime_match` IS NOT NULL) THEN `product` END AS `product_2`, `__streamtime_match`.`since` AS `since`, `__streamtime_match`.`price` AS `price` FROM columns_5 WHERE (`__streamtime_match` IS NOT NULL)
+# MAGIC     as_of_join_rows AS (
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`,
+# MAGIC         CASE WHEN `__streamtime_match` IS NOT NULL THEN `product` END AS `product_2`,
+# MAGIC         `__streamtime_match`.`since` AS `since`, `__streamtime_match`.`price` AS `price`
+# MAGIC       FROM with_match
+# MAGIC       WHERE `__streamtime_match` IS NOT NULL
 # MAGIC     )
 # MAGIC   SELECT `offset`, `id`, `product`, `ts`, `product_2` AS `product`, `since`, `price`
-# MAGIC   FROM columns_6
+# MAGIC   FROM as_of_join_rows
 # MAGIC )
 # MAGIC ORDER BY id
 
@@ -347,50 +865,104 @@ FROM (
   /* streamtime 0.1.0: AS_OF_JOIN(TABLE(once) PARTITION BY product ORDER BY ts, TABLE(prices) PARTITION BY product ORDER BY since)
      over (offset int, id string, product string, ts timestamp, product string, since timestamp, price decimal(3,2)) */
   WITH
-    input_1 AS (
-      SELECT `offset`, `id`, `product`, `ts` FROM once
+    once_input AS (
+      SELECT `offset`, `id`, `product`, `ts`
+      FROM once
     ),
-    columns_1 AS (
-      SELECT *, named_struct('offset', `offset`, 'id', `id`, 'product', `product`, 'ts', `ts`) AS `once` FROM input_1
+    with_once AS (
+      SELECT *, named_struct('offset', `offset`, 'id', `id`, 'product', `product`, 'ts', `ts`) AS `once`
+      FROM once_input
     ),
-    columns_2 AS (
-      SELECT *, false AS `__streamtime_is_right`, CAST(NULL AS STRUCT<since: TIMESTAMP NOT NULL, price: DECIMAL(3,2) NOT NULL, prices: STRUCT<product: STRING NOT NULL, since: TIMESTAMP NOT NULL, price: DECIMAL(3,2) NOT NULL> NOT NULL>) AS `__streamtime_right` FROM columns_1
+    with_is_right_and_right AS (
+      SELECT
+        *, false AS `__streamtime_is_right`,
+        CAST(
+          NULL AS STRUCT<
+            since: TIMESTAMP NOT NULL,
+            price: DECIMAL(3,2) NOT NULL,
+            prices: STRUCT<product: STRING NOT NULL, since: TIMESTAMP NOT NULL, price: DECIMAL(3,2) NOT NULL> NOT NULL
+          >
+        ) AS `__streamtime_right`
+      FROM with_once
     ),
-    input_2 AS (
-      SELECT `product`, `since`, `price` FROM prices
+    prices_input AS (
+      SELECT `product`, `since`, `price`
+      FROM prices
     ),
-    columns_3 AS (
-      SELECT *, named_struct('product', `product`, 'since', `since`, 'price', `price`) AS `prices` FROM input_2
+    with_prices AS (
+      SELECT *, named_struct('product', `product`, 'since', `since`, 'price', `price`) AS `prices`
+      FROM prices_input
     ),
-    rows_1 AS (
-      SELECT * FROM columns_3 WHERE ((`since` IS NOT NULL) AND (`product` IS NOT NULL))
+    where_since_and_product AS (
+      SELECT *
+      FROM with_prices
+      WHERE `since` IS NOT NULL AND `product` IS NOT NULL
     ),
-    columns_4 AS (
-      SELECT CAST(NULL AS INT) AS `offset`, CAST(NULL AS STRING) AS `id`, `product`, `since` AS `ts`, CAST(NULL AS STRUCT<offset: INT NOT NULL, id: STRING NOT NULL, product: STRING NOT NULL, ts: TIMESTAMP NOT NULL>) AS `once`, true AS `__streamtime_is_right`, named_struct('since', `since`, 'price', `price`, 'prices', `prices`) AS `__streamtime_right` FROM rows_1 WHERE ((`since` IS NOT NULL) AND (`product` IS NOT NULL))
+    with_is_right_and_right_2 AS (
+      SELECT
+        CAST(NULL AS INT) AS `offset`,
+        CAST(NULL AS STRING) AS `id`,
+        `product`, `since` AS `ts`,
+        CAST(
+          NULL AS STRUCT<offset: INT NOT NULL, id: STRING NOT NULL, product: STRING NOT NULL, ts: TIMESTAMP NOT NULL>
+        ) AS `once`,
+        true AS `__streamtime_is_right`,
+        named_struct('since', `since`, 'price', `price`, 'prices', `prices`) AS `__streamtime_right`
+      FROM where_since_and_product
+      WHERE `since` IS NOT NULL AND `product` IS NOT NULL
     ),
-    both_1 AS (
-      SELECT `offset`, `id`, `product`, `ts`, `once`, `__streamtime_is_right`, `__streamtime_right` FROM columns_2 UNION ALL SELECT `offset`, `id`, `product`, `ts`, `once`, `__streamtime_is_right`, `__streamtime_right` FROM columns_4
+    united AS (
+      SELECT `offset`, `id`, `product`, `ts`, `once`, `__streamtime_is_right`, `__streamtime_right`
+      FROM with_is_right_and_right
+      UNION ALL
+      SELECT `offset`, `id`, `product`, `ts`, `once`, `__streamtime_is_right`, `__streamtime_right`
+      FROM with_is_right_and_right_2
     ),
-    columns_5 AS (
-      SELECT *, hash(`product`) AS `__streamtime_hash` FROM both_1
+    with_hash AS (
+      SELECT *, hash(`product`) AS `__streamtime_hash`
+      FROM united
     ),
-    sorted_1 AS (
-      SELECT * FROM columns_5 SORT BY (shiftleft(CAST(`__streamtime_hash` AS BIGINT), 32) + least(greatest((unix_seconds(`ts`) + CAST(631152000 AS BIGINT)), 0L), 4294967295L)) ASC NULLS FIRST
+    sorted AS (
+      SELECT *
+      FROM with_hash
+      SORT BY shiftleft(CAST(`__streamtime_hash` AS BIGINT), 32) + least(
+        greatest(unix_seconds(`ts`) + CAST(631152000 AS BIGINT), 0L),
+        4294967295L
+      ) ASC NULLS FIRST
     ),
-    spread_1 AS (
-      SELECT * FROM sorted_1 DISTRIBUTE BY `product`
+    spread AS (
+      SELECT *
+      FROM sorted
+      DISTRIBUTE BY `product`
     ),
-    columns_6 AS (
-      SELECT * FROM (SELECT *, lag(`__streamtime_right`, 1, NULL) IGNORE NULLS OVER (PARTITION BY `__streamtime_hash`, `product` ORDER BY `ts` ASC NULLS FIRST, `__streamtime_is_right` DESC NULLS LAST, `__streamtime_right` ASC NULLS FIRST) AS `__streamtime_before` FROM spread_1)
+    with_before AS (
+      SELECT *
+      FROM (
+        SELECT
+          *,
+          lag(`__streamtime_right`, 1, NULL) IGNORE NULLS OVER (
+            PARTITION BY `__streamtime_hash`, `product`
+            ORDER BY `ts` ASC NULLS FIRST, `__streamtime_is_right` DESC NULLS LAST, `__streamtime_right` ASC NULLS FIRST
+          ) AS `__streamtime_before`
+        FROM spread
+      )
     ),
-    columns_7 AS (
-      SELECT *, `__streamtime_before` AS `__streamtime_match` FROM columns_6 WHERE (NOT `__streamtime_is_right`)
+    with_match AS (
+      SELECT *, `__streamtime_before` AS `__streamtime_match`
+      FROM with_before
+      WHERE NOT `__streamtime_is_right`
     ),
-    columns_8 AS (
-      SELECT `offset`, `id`, `product`, `ts`, `once`, CASE WHEN (`__streamtime_match` IS NOT NULL) THEN `product` END AS `product_2`, `__streamtime_match`.`since` AS `since`, `__streamtime_match`.`price` AS `price`, `__streamtime_match`.`prices` AS `prices` FROM columns_7 WHERE (`__streamtime_match` IS NOT NULL)
+    as_of_join_rows AS (
+      SELECT
+        `offset`, `id`, `product`, `ts`, `once`,
+        CASE WHEN `__streamtime_match` IS NOT NULL THEN `product` END AS `product_2`,
+        `__streamtime_match`.`since` AS `since`, `__streamtime_match`.`price` AS `price`,
+        `__streamtime_match`.`prices` AS `prices`
+      FROM with_match
+      WHERE `__streamtime_match` IS NOT NULL
     )
   SELECT `offset`, `id`, `product`, `ts`, `once`, `product_2` AS `product`, `since`, `price`, `prices`
-  FROM columns_8
+  FROM as_of_join_rows
 )
 GROUP BY once.product ORDER BY once.product
 """)
