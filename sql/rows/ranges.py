@@ -89,11 +89,13 @@ class Ranges:
         picked = sampled.groupBy(heap).agg(
             F.min(F.struct(hashed.alias("hash"), place.alias("place"))).alias("one"), F.count("*").alias("rows")
         )
-        places = picked.agg(F.sort_array(F.collect_list("one.place")).alias("places"), F.sum("rows").alias("rows"))
         fields = ("first", "next") if more else ("first",)
         at = f"CAST(i * size(places) DIV {self.count} AS INT)"
         arrays = ", ".join(f"'{name}', transform(sequence(1, {self.count - 1}), i -> get(places, {at}).{name})" for name in fields)
-        return places.select(expression(f"if(rows >= {SAMPLED_ROWS}, named_struct({arrays}), NULL)").alias("bounds")).scalar()
+        # one expression over the aggregates: where one is named twice, Spark plans them as queries of their own, each time anew, and then
+        # does not see that two parts of a plan are the same
+        places = f"transform(array(sort_array(collect_list(one.place))), places -> named_struct({arrays}))"
+        return picked.agg(expression(f"if(sum(rows) >= {SAMPLED_ROWS}, get({places}, 0), NULL)").alias("bounds")).scalar()
 
     def cut(self, df: DataFrame, value: str, bounds: Column, above: bool = False) -> DataFrame:
         """With the number of bounds that a value, as SQL text, has reached, or with `above` lies above. An unknown one is never reached."""
