@@ -119,15 +119,16 @@ def _both(waiting: _Waiting) -> DataFrame:
 def _span(waiting: _Waiting, ranges: Ranges) -> Column:
     """Where ranges of times end, each with as many rows, as whole steps are; and for each, the first arrival of a row above it."""
     width = max(waiting.grace // STEPS, SHORTEST)
-    moving = waiting.frame.df.where(waiting.lets_go).select(
+    moving = chosen(waiting.frame, waiting.lets_go).df.select(
         expression(floor_div(waiting.at, width)).alias(STEP), waiting.arrival.alias(FIRST)
     )
     steps = moving.groupBy(STEP).agg(F.min(FIRST).alias(FIRST), F.count("*").alias(ROWS))
     so_far = {BEFORE: F.sum(ROWS).over(Window.orderBy(STEP)) - named(ROWS), ALL: F.sum(ROWS).over(Window.partitionBy())}
     part = expression(f"{quoted(BEFORE)} * {ranges.count} DIV {quoted(ALL)}").alias(RANGE)
     cut = steps.withColumns(so_far).groupBy(part).agg(F.min(STEP).alias(STEP), F.min(FIRST).alias(FIRST))
-    together = cut.agg(F.sort_array(F.collect_list(F.struct(STEP, FIRST))).alias("all"))
-    bounds = f"transform(slice(all, 2, {ranges.count}), one -> one.{quoted(STEP)} * {width})"
-    above = f"array_min(transform(slice(all, turn + 1, {ranges.count}), one -> one.{quoted(FIRST)}))"
-    arrays = f"named_struct('bounds', {bounds}, 'above', transform(sequence(1, size(all)), turn -> {above}))"
-    return together.select(expression(f"if(size(all) > 0, {arrays}, NULL)").alias("span")).scalar()
+    bounds = f"transform(slice(steps, 2, {ranges.count}), one -> one.{quoted(STEP)} * {width})"
+    above = f"array_min(transform(slice(steps, turn + 1, {ranges.count}), one -> one.{quoted(FIRST)}))"
+    arrays = f"named_struct('bounds', {bounds}, 'above', transform(sequence(1, size(steps)), turn -> {above}))"
+    # one expression over the aggregate, as in `Ranges`
+    together = f"array(sort_array(collect_list(struct({quoted(STEP)}, {quoted(FIRST)}))))"
+    return cut.agg(expression(f"get(transform({together}, steps -> if(size(steps) > 0, {arrays}, NULL)), 0)").alias("span")).scalar()

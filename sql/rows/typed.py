@@ -67,7 +67,7 @@ def microseconds(time: str, kind: T.DataType) -> str:
         of_day = f"(hour({time}) * 3600L + minute({time}) * 60) * 1000000 + CAST(extract(SECOND FROM {time}) * 1000000 AS BIGINT)"
         before_1970 = f"({day} + 1) * 86400000000L + ({of_day} - 86400000000L)"  # the very first day has no midnight
         return f"if({day} < 0, {before_1970}, {day} * 86400000000L + {of_day})"
-    return f"unix_micros(CAST({time} AS TIMESTAMP))"
+    return f"unix_micros(CAST({time} AS TIMESTAMP_LTZ))"  # TIMESTAMP may mean another type in a session
 
 
 def moment(number: str, kind: T.DataType) -> str:

@@ -115,3 +115,17 @@ def test_names_nullability_and_metadata_stay(spark: SparkSession) -> None:
         got = spark.sql(f"SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY `a key` ORDER BY `Ts.x`, {call})").schema
         assert got == df.schema
         assert got["n"].metadata == {"comment": "kept"}
+
+
+def test_times_are_those_of_their_type_where_timestamp_means_another(spark: SparkSession) -> None:
+    """In a session whose TIMESTAMP is TIMESTAMP_NTZ."""
+    spark.sql("SELECT 'a' AS k, timestamp_seconds(id * 60) AS ts, id AS off FROM range(9)").createOrReplaceTempView("zoned")
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        for order in ("ts", "off, time => 'ts'"):
+            call = f"DEDUPLICATE(TABLE(zoned) PARTITION BY k ORDER BY {order}, within => INTERVAL 3 MINUTES)"
+            assert [r.off for r in spark.sql(f"SELECT off FROM {call} ORDER BY off").collect()] == [0, 4, 8]
+        final = "WINDOW_UPDATES(TABLE(zoned) PARTITION BY k ORDER BY ts, size => INTERVAL 5 MINUTES, aggregates => 'count(*) AS n', emit => 'final')"
+        assert [r.n for r in spark.sql(f"SELECT n FROM {final}").collect()] == [5]
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
