@@ -11,8 +11,8 @@ python3 run.py dbt           a dbt project on the same data, built twice, with n
 python3 run.py tests         all checks, and the tests but the long ones, which hold what shorter ones hold, over more cases; with --all,
                              all tests; with --spark 4.0 or --spark 4.1, all of them on that Spark, in a .venv of its own
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
-python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each; with --older --seconds N, those first that
-                             were not run since their file changed
+python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each; with --older --seconds N, first
+                             those whose file changed since they were run
 python3 run.py benchmark     speed, beside Spark's own operators; also benchmark streaming, sessions, suppress, doors, as_of, spread,
                              plain, assign, changes, maintain, load (many clients on one server), ready (how fast it starts), peers
                              (beside DuckDB, Polars and Flink SQL), cluster (1, 2 and 4 workers)

@@ -36,7 +36,7 @@ FLOATING = (T.FloatType, T.DoubleType)
 
 @dataclass(frozen=True)
 class TypedTotal:
-    """One aggregate: what is known of a group for it (`of_column`; None: count(*)), of values of which type, and the type of what it comes to."""
+    """One aggregate: what is known of a group for it (`of_column`; None: count(*)), the type of its values, and of what it comes to."""
 
     function: str
     text: str

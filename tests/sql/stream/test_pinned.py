@@ -88,7 +88,7 @@ def test_rows_that_are_held_leave_after_a_restart_under_which_nothing_in_them_ma
     assert sorted((r.id, r.s.x) for r in source.run(f"SELECT * FROM {held.format('coalesce(off, 0)')}")) == [(1, None), (2, 7)]
 
 
-@pytest.mark.long("the first test of this file, and tests/sql/stream/test_checkpoint.py")
+@pytest.mark.long("tests/sql/stream/test_checkpoint.py")
 def test_totals_of_another_type_are_an_error_that_says_so_and_those_of_another_output_are_one_of_sparks(source: Source) -> None:
     call = f"SELECT * FROM {CHANGES.format(TYPED.format('DECIMAL(10, 2)'), SUMS)}"
     source.add([("a", at(0), 1, 0)])
