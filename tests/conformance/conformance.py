@@ -74,6 +74,7 @@ VIEW` (the cases' rows come as `VALUES`, so nothing is uploaded), a session in U
 # my_engine.py
 def connect():
     from databricks import sql
+
     return sql.connect(server_hostname="..", http_path="..", access_token="..", session_configuration={"timezone": "UTC"})
 ```
 
