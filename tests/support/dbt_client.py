@@ -80,8 +80,10 @@ def by_day(spark: Any) -> list[Any]:
     from streamtime import receipts
 
     whole = "select origin, date(departed), count(*), max(delay_minutes) from flights.pages group by origin, date(departed)"
-    counts = [spark.sql(f"select * from flights.pages_by_day {more}").count() for more in ("", f"except all {whole}")]
-    return [[receipt.way for receipt in reversed(receipts(spark, "flights.pages_by_day"))], *counts, spark.sql(whole).count()]
+    schema, model = "flights", "pages_by_day"
+    table = f"{schema}.{model}"
+    counts = [spark.sql(f"select * from {table} {more}").count() for more in ("", f"except all {whole}")]
+    return [[receipt.way for receipt in reversed(receipts(spark, table))], *counts, spark.sql(whole).count()]
 
 
 CHANGES = """
