@@ -20,7 +20,7 @@ from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import RANGE, Ranges, worth_spreading
 from streamtime.sql.rows.scans import chosen, is_few
 from streamtime.sql.rows.typed import microseconds
-from streamtime.sql.syntax.text import floor_div, plus, quoted
+from streamtime.sql.syntax.text import floor_div, let, plus, quoted
 from streamtime.udfs.closing import of_waiting_rows
 
 if TYPE_CHECKING:
@@ -129,6 +129,5 @@ def _span(waiting: _Waiting, ranges: Ranges) -> Column:
     bounds = f"transform(slice(steps, 2, {ranges.count}), one -> one.{quoted(STEP)} * {width})"
     above = f"array_min(transform(slice(steps, turn + 1, {ranges.count}), one -> one.{quoted(FIRST)}))"
     arrays = f"named_struct('bounds', {bounds}, 'above', transform(sequence(1, size(steps)), turn -> {above}))"
-    # one expression over the aggregate, as in `Ranges`
-    together = f"array(sort_array(collect_list(struct({quoted(STEP)}, {quoted(FIRST)}))))"
-    return cut.agg(expression(f"get(transform({together}, steps -> if(size(steps) > 0, {arrays}, NULL)), 0)").alias("span")).scalar()
+    span = let("steps", f"sort_array(collect_list(struct({quoted(STEP)}, {quoted(FIRST)})))", f"if(size(steps) > 0, {arrays}, NULL)")
+    return cut.agg(expression(span).alias("span")).scalar()  # one expression over the aggregate, as in `Ranges`

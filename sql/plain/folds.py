@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.syntax.text import plus, quoted
+from streamtime.sql.syntax.text import let, plus, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,8 +78,3 @@ class Chain:
         every = f"flatten(aggregate(sort_array({quoted(COLLECTED)}), {start}, {step}).taken)"
         one = chunks_of_keys.select(*by, F.explode(expression(every)).alias(ONE))
         return one.select(*by, named(ONE).alias(self.at)) if alone else one.select(*by, f"{ONE}.*")
-
-
-def let(name: str, value: str, text: str) -> str:
-    """SQL text in which a name stands for a value that is computed once."""
-    return f"transform(array({value}), {name} -> {text})[0]"

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from streamtime.sql.plain.folds import AT_ONCE, ONE, collected, fold, let
+from streamtime.sql.plain.folds import AT_ONCE, ONE, collected, fold
 from streamtime.sql.rows.clock import STREAM_TIME
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import event_time, microseconds
-from streamtime.sql.syntax.text import minus, plus, quoted
+from streamtime.sql.syntax.text import let, minus, plus, quoted
 from streamtime.udfs.closing import of_sessions
 
 if TYPE_CHECKING:

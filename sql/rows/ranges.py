@@ -15,24 +15,25 @@ from pyspark import SparkContext
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import expression, has_collation, named
+from streamtime.sql.rows.columns import expression, has_collation
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.scans import straight_from_files
-from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.text import let, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from streamtime.sql.rows.frame import Frame
 
-RANGE, BOUNDS, NEXT = f"{PREFIX}range", f"{PREFIX}bounds", f"{PREFIX}next"
+RANGE, BOUNDS = f"{PREFIX}range", f"{PREFIX}bounds"
 FEWEST, MOST = 16, 1024
 PARTITIONS, DEFAULT, UNSET = "spark.sql.shuffle.partitions", 200, str(2**31 - 1)  # Spark wants a number for "nobody said"
-AT_ONCE = 8  # one nested `if` over so many bounds compiles well; 63 of them did not
+AT_ONCE = 16  # one nested `if` over so many bounds compiles well; 63 of them did not
 SAMPLED_ROWS = 1_000  # a 1 % sample smaller than this is not worth cutting: one task sorts 100,000 rows at once
 EACH = 20  # sampled rows for each range
 COLUMNS, CHARACTERS = 3, 32  # of the order that cuts: what cuts is read once more, and bounds stand in the plan
-CUTTABLE = (T.IntegralType, T.FractionalType, T.TimestampType, T.TimestampNTZType, T.DateType, T.StringType, T.BinaryType)
+APART = (T.IntegralType, T.FractionalType, T.TimestampType, T.TimestampNTZType)  # of which rows seldom have the same
+CUTTABLE = (*APART, T.DateType, T.StringType, T.BinaryType)
 
 
 @dataclass(frozen=True)
@@ -66,36 +67,34 @@ class Ranges:
             return frame.df.withColumn(RANGE, F.lit(0))
         first, *more = by
         hashed = F.xxhash64(*[expression(text) for text, _ in _columns(frame)])  # rows differ in more than what cuts them
-        df = frame.df
-        if more:
-            df = df.withColumn(NEXT, F.struct(*[expression(text).alias(f"c{i}") for i, text in enumerate(more)]))
-        df = df.withColumn(BOUNDS, self._bounds(df, hashed, first, [NEXT] if more else []))
+        following = "named_struct({})".format(", ".join(f"'c{i}', {text}" for i, text in enumerate(more))) if more else ""
+        df = frame.df.withColumn(BOUNDS, self._bounds(frame.df, hashed, first, following))
 
         def reaches(bound: str) -> str:
             at, then = (f"get({quoted(BOUNDS)}.{field}, {bound})" for field in ("first", "next"))
-            return f"{first} > {at} OR ({first} = {at} AND {quoted(NEXT)} >= {then})" if more else f"{first} >= {at}"
+            return f"{first} > {at} OR ({first} = {at} AND {following} >= {then})" if more else f"{first} >= {at}"
 
-        return self._numbered(df, reaches).drop(BOUNDS, NEXT)
+        return self._numbered(df, reaches).drop(BOUNDS)
 
-    def _bounds(self, df: DataFrame, hashed: Column, first: str, more: list[str]) -> Column:
+    def _bounds(self, df: DataFrame, hashed: Column, first: str, following: str) -> Column:
         """Where ranges end, as two arrays: of first values, and of what sorts rows next. Null where the input is small.
 
         Of a hundredth of the rows, as many as `EACH` tells are picked, by chance but the same each time: in each of so many heaps by hash
         the one with the smallest.
         """
-        place = F.struct(expression(first).alias("first"), *[named(name).alias("next") for name in more])
+        fields = {"first": first} | ({"next": following} if following else {})
+        place = F.struct(*[expression(text).alias(name) for name, text in fields.items()])
         sampled = df.where(expression(f"{first} IS NOT NULL") & (F.pmod(hashed, F.lit(100)) == 0))
         heap = F.pmod(F.shiftrightunsigned(hashed, 32), F.lit(EACH * self.count))
         picked = sampled.groupBy(heap).agg(
             F.min(F.struct(hashed.alias("hash"), place.alias("place"))).alias("one"), F.count("*").alias("rows")
         )
-        fields = ("first", "next") if more else ("first",)
         at = f"CAST(i * size(places) DIV {self.count} AS INT)"
         arrays = ", ".join(f"'{name}', transform(sequence(1, {self.count - 1}), i -> get(places, {at}).{name})" for name in fields)
         # one expression over the aggregates: where one is named twice, Spark plans them as queries of their own, each time anew, and then
         # does not see that two parts of a plan are the same
-        places = f"transform(array(sort_array(collect_list(one.place))), places -> named_struct({arrays}))"
-        return picked.agg(expression(f"if(sum(rows) >= {SAMPLED_ROWS}, get({places}, 0), NULL)").alias("bounds")).scalar()
+        bounds = let("places", "sort_array(collect_list(one.place))", f"named_struct({arrays})")
+        return picked.agg(expression(f"if(sum(rows) >= {SAMPLED_ROWS}, {bounds}, NULL)").alias("bounds")).scalar()
 
     def cut(self, df: DataFrame, value: str, bounds: Column, above: bool = False) -> DataFrame:
         """With the number of bounds that a value, as SQL text, has reached, or with `above` lies above. An unknown one is never reached."""
@@ -108,12 +107,12 @@ class Ranges:
         step = 1
         while step * AT_ONCE < self.count:
             step *= AT_ONCE
-        so_far, most, digits = "0", (self.count - 1) // step, []
+        so_far, most, digits = "", (self.count - 1) // step, list[str]()
         while step:
-            digit = _nested(0, most, lambda i: reaches(f"{so_far} + {i * step - 1}"))  # noqa: B023
+            digit = _nested(0, most, lambda i: reaches(f"{so_far}{i * step - 1}"))  # noqa: B023
             digits.append(RANGE if step == 1 else f"{RANGE}_{step}")  # of its own: Spark may add a column of a name that is there
-            df = df.withColumn(digits[-1], expression(f"{so_far} + {step} * ({digit})"))
-            so_far, most, step = quoted(digits[-1]), AT_ONCE - 1, step // AT_ONCE
+            df = df.withColumn(digits[-1], expression(f"{so_far}{step} * {digit}" if step > 1 else f"{so_far}{digit}"))
+            so_far, most, step = f"{quoted(digits[-1])} + ", AT_ONCE - 1, step // AT_ONCE
         return df.drop(*digits[:-1])
 
 
@@ -132,7 +131,8 @@ def _columns(frame: Frame) -> list[tuple[str, bool]]:
         columns += [(quoted(order.ref.name), compares)] if _cuttable(order.ref.type) else []
     kinds = {c.name: c.type for c in frame.columns}
     compares &= up and frame.order[0].nulls_first
-    for name in frame.ties(within_key=False) if straight_from_files(frame) else ():  # else they may be dear to compute once more
+    often_tied = not isinstance(frame.order[0].ref.type, APART)  # to look at more columns makes all of it a fifth slower
+    for name in frame.ties(within_key=False) if often_tied and straight_from_files(frame) else ():  # else they may be dear to compute again
         kind = kinds[name]
         compares &= _cuttable(kind)
         beginning = f"left({quoted(name)}, {CHARACTERS})" if isinstance(kind, T.StringType) else quoted(name)

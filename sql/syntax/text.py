@@ -36,6 +36,11 @@ def floor_div(number: str, by: int) -> str:
     return f"(({number}) DIV {by}L - CAST(({number}) % {by}L < 0 AS BIGINT))"
 
 
+def let(name: str, value: str, text: str) -> str:
+    """SQL text in which a name stands for a value that is computed once."""
+    return f"transform(array({value}), {name} -> {text})[0]"
+
+
 def plus(number: str, duration: int) -> str:
     """SQL text for a BIGINT and a duration, which is not negative; it stops at the largest BIGINT."""
     if duration > HIGHEST:  # two durations together

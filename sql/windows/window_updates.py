@@ -11,12 +11,11 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.plain.folds import let
 from streamtime.sql.plain.totals import sortable, total
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import microseconds, moment
-from streamtime.sql.syntax.text import quoted
+from streamtime.sql.syntax.text import let, quoted
 from streamtime.sql.windows.membership import END, START, clocked, close, closed, moments, windowed
 from streamtime.sql.windows.release import emitted
 

@@ -147,7 +147,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {  # and the other outputs that 
     "ASSIGN_TASKS": (SHARED_OUT, ("explain", "metrics")),
 }
 ORDERS = {  # that are hard to cut into ranges
-    "one order value": "TABLE(SELECT *, CAST(n < 0 AS INT) AS one FROM {t}) PARTITION BY k ORDER BY one, time => 'ts'",
+    "one order value, computed": "TABLE(SELECT *, DATE '2024-01-01' + CAST(n < 0 AS INT) AS one FROM {t}) PARTITION BY k ORDER BY one, time => 'ts'",
     "order of texts": "TABLE(SELECT *, lpad(n, 12, '0') AS word FROM {t}) PARTITION BY k ORDER BY word, time => 'ts'",
     "order (partition, offset)": "TABLE(SELECT *, pmod(n, 8) AS part FROM {t}) PARTITION BY k ORDER BY (part, n), time => 'ts'",
 }

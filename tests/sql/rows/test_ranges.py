@@ -66,7 +66,8 @@ def test_what_cannot_cut_is_one_range_and_few_rows_are(spark: SparkSession) -> N
 def test_what_cuts_stops_where_values_do_not_compare_as_rows_sort(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cut_by(frame_of(spark, "n")) == ["`n`"]  # what breaks ties may be dear to compute
     monkeypatch.setattr(ranges, "straight_from_files", lambda _: True)
-    assert cut_by(frame_of(spark, "n")) == ["`n`", "left(`same`, 32)"]
+    assert cut_by(frame_of(spark, "n")) == ["`n`"]
+    assert cut_by(frame_of(spark, "day")) == ["`day`", "`n`", "left(`same`, 32)"]
     assert cut_by(frame_of(spark, "same", "part", "n")) == ["`same`", "`part`", "`n`"]
     assert cut_by(frame_of(spark, "part", "n DESC")) == ["`part`"]
     assert cut_by(frame_of(spark, "part DESC", "n DESC")) == ["`part`", "`n`"]
