@@ -74,7 +74,7 @@ MUTATIONS = [
     ),
     Mutation(
         "D5: a kept row expires once stream time is past it by more than `within`", "udfs/deduplicate.py",
-        "groups.search(group, stream_times, groups.plus(times, self.within))", "groups.search(group, stream_times, groups.plus(times, self.within - 1))", KERNELS,
+        "groups.search(group, rows.stream_times, groups.plus(times, self.within))", "groups.search(group, rows.stream_times, groups.plus(times, self.within - 1))", KERNELS,
     ),
     Mutation(
         "D6: a late row is not stored", "udfs/deduplicate.py",
@@ -82,7 +82,7 @@ MUTATIONS = [
     ),
     Mutation(
         "D7: a row with the offset of the kept row passes", "udfs/deduplicate.py",
-        "duplicate &= ~redelivered(records, at)\n        last = int(at[-1])", "last = int(at[-1])", KERNELS,
+        "duplicate &= ~redelivered(rows.records, at)\n        last = int(at[-1])", "last = int(at[-1])", KERNELS,
     ),
     Mutation(
         "D7: a null offset is like no other", "udfs/deduplicate.py",

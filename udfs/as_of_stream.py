@@ -84,8 +84,8 @@ class AsOf:
             old &= ~_newest(group, moments, right, owner, held)
         over = ~right & (~timed | (moments < self.threshold(stream_time)))
         came = np.flatnonzero(right & ~old)
-        known = np.flatnonzero(held.matrix[KIND] == VERSION)
-        versions = self._versions(rows, came, group[came], moments[came], held, known, owner[known])
+        batch = Batch(rows, group, moments, owner, held)
+        versions = self._versions(batch, came)
         out = _with(rows, np.flatnonzero(over), due, self.left)
         of = np.concatenate((group[over], of_due))
         at = np.concatenate((np.where(timed, moments, LOWEST)[over], due.matrix[TIME]))
@@ -103,12 +103,16 @@ class AsOf:
         out = out.append_column(self.has_version, pa.array(matches >= 0)).append_column(self.expired, pa.array(hidden))
         counts: dict[str, float] = {"right_too_old_total": int(old.sum()), "left_late_total": int((over & timed).sum())}
         stays = np.flatnonzero(~right & ~over)
-        return Taken(out, *self._held_now(rows, group, moments, stays, came, held, owner, versions, self.threshold(stream_time)), counts)
+        return Taken(out, *self._held_now(batch, stays, came, versions, self.threshold(stream_time)), counts)
 
-    def _versions(self, rows: pa.Table, came: Ints, group: Ints, moments: Ints, held: Entries, known: Ints, owner: Ints) -> VersionRows:
-        """All versions of these keys, sorted by key and time; of those of one time the one that counts."""
-        table = _with(rows, came, held.take(known), self.right)
-        group, moments = np.concatenate((group, owner)), np.concatenate((moments, held.matrix[TIME][known]))
+    def _versions(self, batch: Batch, came: Ints) -> VersionRows:
+        """All versions of these keys, those that `came` and those that are held, sorted by key and time; of those of one time the one that
+        counts."""
+        held = batch.held
+        known = np.flatnonzero(held.matrix[KIND] == VERSION)
+        table = _with(batch.rows, came, held.take(known), self.right)
+        group = np.concatenate((batch.group[came], batch.owner[known]))
+        moments = np.concatenate((batch.moments[came], held.matrix[TIME][known]))
         order = sorted_rows([group, moments], self.order, self.ties, table)
         group, moments = group[order], moments[order]
         same = (group[1:] == group[:-1]) & (moments[1:] == moments[:-1])
@@ -118,29 +122,19 @@ class AsOf:
         is_last = groups.ends(group)
         return VersionRows(group, moments, is_last, table.take(pa.array(order)))
 
-    def _held_now(
-        self,
-        rows: pa.Table,
-        group: Ints,
-        moments: Ints,
-        stays: Ints,
-        came: Ints,
-        held: Entries,
-        owner: Ints,
-        versions: VersionRows,
-        threshold: int,
-    ) -> tuple[Ints, Entries]:
+    def _held_now(self, batch: Batch, stays: Ints, came: Ints, versions: VersionRows, threshold: int) -> tuple[Ints, Entries]:
         """What is held from now on of keys that have a new version, or one more row that waits."""
+        group, owner, held = batch.group, batch.owner, batch.held
         changed = np.unique(np.concatenate((group[stays], group[came])))
         waits = (held.matrix[KIND] == WAITS) & (held.matrix[0] >= threshold)
         waiting = np.flatnonzero(waits & np.isin(owner, changed))
         until = self._until(versions)
         lasting = np.flatnonzero(np.isin(versions.group, changed) & (until >= threshold))
         whose = np.concatenate((group[stays], owner[waiting], versions.group[lasting]))
-        time = np.concatenate((moments[stays], held.matrix[TIME][waiting], versions.time[lasting]))
+        time = np.concatenate((batch.moments[stays], held.matrix[TIME][waiting], versions.time[lasting]))
         kind = np.repeat([WAITS, VERSION], [len(stays) + len(waiting), len(lasting)])
         lives_by = np.where(kind == WAITS, time, np.append(np.zeros(len(time) - len(lasting), np.int64), until[lasting]))
-        lefts = _with(rows, stays, held.take(waiting), (*self.left, *self.right))
+        lefts = _with(batch.rows, stays, held.take(waiting), (*self.left, *self.right))
         rights = versions.rows.take(pa.array(lasting))
         for name in self.left:
             rights = rights.append_column(name, pa.nulls(len(lasting), lefts.schema.field(name).type))
@@ -158,6 +152,17 @@ class AsOf:
             gone = groups.as_flags(one(versions.rows, self.deleted).fill_null(False))
         ends = np.where(versions.is_last, np.where(gone, versions.time, HIGHEST), ends)
         return groups.plus(ends, self.retention - self.grace + 1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of a micro-batch, of each its key and its time; and all that is held of these keys, with the key that owns it."""
+
+    rows: pa.Table
+    group: Ints
+    moments: Ints
+    owner: Ints
+    held: Entries
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ So `at_most` changes neither which rows are alive nor which are near, and only c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,21 @@ from streamtime.udfs.arrays.groups import LOWEST, Flags, Ints
 from streamtime.udfs.state import Step
 
 NONE = -1  # the number of no source record
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Rows by key, each key's in processing order."""
+
+    group: Ints
+    times: Ints
+    passed: Ints  # of a kept row the time at which it passed, from which duplicates that refresh moved it away; else the row's own
+    stream_times: Ints
+    records: Ints  # a number for each source record, or NONE
+
+    def take(self, rows: Ints | Flags) -> KeyedRows:
+        """Some of them."""
+        return KeyedRows(self.group[rows], self.times[rows], self.passed[rows], self.stream_times[rows], self.records[rows])
 
 
 @dataclass(frozen=True)
@@ -86,7 +101,7 @@ class Deduplicate:
             offsets = np.stack([np.concatenate((h, groups.as_ints(c)))[order] for h, c in zip(records_held, columns[1:], strict=True)])
             if known.any():
                 records[known] = np.unique(offsets[:, known], axis=1, return_inverse=True)[1].ravel()
-        duplicate, kept, at = self._under(stream_time, key, times, passed, records)
+        duplicate, kept, at = self._under(stream_time, KeyedRows(key, times, passed, np.maximum(times, stream_time), records))
         duplicate &= ~redelivered(records, at)
         last = np.flatnonzero(groups.ends(key))
         last = last[at[last] >= 0]
@@ -103,24 +118,26 @@ class Deduplicate:
         kept_time = groups.times(kept[row], ~duplicate[row], columns[0].type)
         return Step(duplicate[row].astype(np.int64), [kept_time], key[last], np.stack(stays))
 
-    def _under(self, stream_time: int, key: Ints, times: Ints, passed: Ints, records: Ints) -> tuple[Flags, Ints, Ints]:
-        """As `_decide`, where stream time stays at the watermark: behind the rows, which it never is otherwise."""
-        length = len(times)
-        stream_times = np.maximum(times, stream_time)  # decides the same, as long as it only rises within a key
-        falling = falling_groups(key, stream_times)
+    def _under(self, stream_time: int, rows: KeyedRows) -> tuple[Flags, Ints, Ints]:
+        """As `_decide`, where stream time stays at the watermark: behind the rows, which it never is otherwise.
+
+        The later of a row's time and the watermark decides the same, as long as it only rises within a key.
+        """
+        length = len(rows.times)
+        falling = falling_groups(rows.group, rows.stream_times)
         duplicate, kept, at = np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -1, np.int64)
-        for rows in (np.flatnonzero(~falling), np.flatnonzero(falling)):
-            if not len(rows):
+        for which in (np.flatnonzero(~falling), np.flatnonzero(falling)):
+            if not len(which):
                 continue
-            some, t, p, index = key[rows], times[rows], passed[rows], np.arange(len(rows))
-            if falling[rows[0]]:
-                decided = self._one_by_one(some, t, p, np.full(len(rows), stream_time), records[rows], carried=False)
+            some = rows.take(which)
+            stored = some.times >= self.threshold(stream_time)
+            if falling[which[0]]:
+                decided = self._one_by_one(replace(some, stream_times=np.full(len(which), stream_time)), carried=False)
             elif self.refresh:
-                stored = t >= self.threshold(stream_time)
-                decided = self._refreshed(some, t, p, stream_times[rows], stored, index, records[rows], carried=False)
+                decided = self._refreshed(some, stored, carried=False)
             else:
-                decided = self._chained(some, t, stream_times[rows], t >= self.threshold(stream_time), index)
-            duplicate[rows], kept[rows], at[rows] = decided[0], decided[1], np.where(decided[2] >= 0, rows[decided[2]], -1)
+                decided = self._chained(some, stored)
+            duplicate[which], kept[which], at[which] = decided[0], decided[1], np.where(decided[2] >= 0, which[decided[2]], -1)
         return duplicate, kept, at
 
     def _emit(self, verdicts: DuplicateVerdicts, like: pa.DataType) -> pa.Array:
@@ -163,27 +180,27 @@ class Deduplicate:
             offsets = [pa.concat_arrays([before, now]) for before, now in zip(memory.offsets, offsets, strict=True)]
         if self.own_clock:
             stream_times = groups.running_max(group, stream_times)
-        index = np.arange(len(times))
         stored = times >= groups.minus(stream_times, self.within)
         if carried:
             stored[0] = True
-        records = numbered_records(offsets, len(times))
+        rows = KeyedRows(group, times, passed, stream_times, numbered_records(offsets, len(times)))
         if not self.own_clock and self.has_stream_time and groups.falls(group, stream_times).any():
-            duplicate, kept, at = self._one_by_one(group, times, passed, stream_times, records, carried)
+            duplicate, kept, at = self._one_by_one(rows, carried)
         elif self.refresh:
-            duplicate, kept, at = self._refreshed(group, times, passed, stream_times, stored, index, records, carried)
+            duplicate, kept, at = self._refreshed(rows, stored, carried)
         else:
-            duplicate, kept, at = self._chained(group, times, stream_times, stored, index)
-        duplicate &= ~redelivered(records, at)
+            duplicate, kept, at = self._chained(rows, stored)
+        duplicate &= ~redelivered(rows.records, at)
         last = int(at[-1])
         moved = times[last:][duplicate[last:]].tolist() if self.refresh and last >= 0 else []
         memory.remember(max([int(times[last]), *moved]) if last >= 0 else None, int(passed[last]), int(stream_times[-1]), offsets, last)
         cut = 1 if carried else 0
         return duplicate[cut:], kept[cut:], at[cut:] - cut
 
-    def _chained(self, group: Ints, times: Ints, stream_times: Ints, stored: Flags, index: Ints) -> tuple[Flags, Ints, Ints]:
-        length = len(times)
-        expiry = np.maximum(groups.search(group, stream_times, groups.plus(times, self.within)), index + 1)
+    def _chained(self, rows: KeyedRows, stored: Flags) -> tuple[Flags, Ints, Ints]:
+        group, times, length = rows.group, rows.times, len(rows.times)
+        index = np.arange(length)
+        expiry = np.maximum(groups.search(group, rows.stream_times, groups.plus(times, self.within)), index + 1)
         upcoming = np.append(np.where(stored, index, length), length)  # the first row from here on that would be stored
         upcoming = np.minimum.accumulate(upcoming[::-1])[::-1]
         successor = upcoming[expiry].tolist()
@@ -200,16 +217,14 @@ class Deduplicate:
         duplicate = has & (at != index) & (index < expiry[at]) & (times >= groups.minus(kept, self.within))
         return duplicate, kept, at
 
-    def _one_by_one(
-        self, group: Ints, times: Ints, passed: Ints, stream_times: Ints, records: Ints, carried: bool
-    ) -> tuple[Flags, Ints, Ints]:
+    def _one_by_one(self, rows: KeyedRows, carried: bool) -> tuple[Flags, Ints, Ints]:
         # A key's rows follow several clocks (`clock_by` is not among the keys): stream time goes back, and nothing can be skipped.
         # Or what refreshes depends on which rows are redelivered, and that on which were kept.
-        length = len(times)
+        length = len(rows.times)
         duplicate, kept, at = np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -1, np.int64)
         key, k, where, longest = -1, None, -1, self.at_most
-        source, since = records.tolist(), passed.tolist()
-        for row, (g, t, s) in enumerate(zip(group.tolist(), times.tolist(), stream_times.tolist(), strict=True)):
+        source, since = rows.records.tolist(), rows.passed.tolist()
+        for row, (g, t, s) in enumerate(zip(rows.group.tolist(), rows.times.tolist(), rows.stream_times.tolist(), strict=True)):
             if g != key:
                 key, k, where = g, None, -1
             near = k is not None and s - k <= self.within and abs(t - k) <= self.within
@@ -225,30 +240,27 @@ class Deduplicate:
             at[row] = where
         return duplicate, kept, at
 
-    def _refreshed(
-        self, group: Ints, times: Ints, passed: Ints, stream_times: Ints, stored: Flags, index: Ints, records: Ints, carried: bool
-    ) -> tuple[Flags, Ints, Ints]:
-        duplicate, kept, at = self._all_refreshing(group, times, passed, stream_times, stored, index)
-        again = np.isin(group, group[duplicate & redelivered(records, at)])  # a redelivered row refreshes nothing [D7]
+    def _refreshed(self, rows: KeyedRows, stored: Flags, carried: bool) -> tuple[Flags, Ints, Ints]:
+        duplicate, kept, at = self._all_refreshing(rows, stored)
+        again = np.isin(rows.group, rows.group[duplicate & redelivered(rows.records, at)])  # a redelivered row refreshes nothing [D7]
         if again.any():
-            rows, first = np.flatnonzero(again), carried and bool(again[0])
-            some = self._one_by_one(group[rows], times[rows], passed[rows], stream_times[rows], records[rows], first)
-            duplicate[rows], kept[rows], at[rows] = some[0], some[1], np.where(some[2] >= 0, rows[some[2]], -1)
+            which = np.flatnonzero(again)
+            some = self._one_by_one(rows.take(which), carried and bool(again[0]))
+            duplicate[which], kept[which], at[which] = some[0], some[1], np.where(some[2] >= 0, which[some[2]], -1)
         return duplicate, kept, at
 
-    def _all_refreshing(
-        self, group: Ints, times: Ints, passed: Ints, stream_times: Ints, stored: Flags, index: Ints
-    ) -> tuple[Flags, Ints, Ints]:
+    def _all_refreshing(self, rows: KeyedRows, stored: Flags) -> tuple[Flags, Ints, Ints]:
         # Every duplicate with a larger time moves k, so k is the largest time of the key so far: a late row that is not stored
         # lies below s - within, hence is neither larger than a live k nor live itself.
+        group, times, index = rows.group, rows.times, np.arange(len(rows.times))
         largest = groups.running_max(group, times)
         has = np.zeros(len(times), bool)
         has[1:] = group[1:] == group[:-1]
         kept = np.where(has, np.roll(largest, 1), 0)
-        duplicate = has & (stream_times <= groups.plus(kept, self.within)) & (times >= groups.minus(kept, self.within))
+        duplicate = has & (rows.stream_times <= groups.plus(kept, self.within)) & (times >= groups.minus(kept, self.within))
         starts = stored & ~duplicate
         if self.at_most is not None:
-            starts = self._cut(group, largest, passed, starts, duplicate, self.at_most)
+            starts = self._cut(group, largest, rows.passed, starts, duplicate, self.at_most)
             duplicate &= ~starts
         at = np.maximum.accumulate(np.where(starts, index, -1))
         at = np.where((at >= 0) & (group[at] == group), at, -1)

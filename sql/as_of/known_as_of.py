@@ -19,7 +19,7 @@ from streamtime.sql.plain import known
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import named, sorted_by
-from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
+from streamtime.sql.rows.frame import PREFIX, Frame, Order, refs_of
 from streamtime.sql.rows.scans import chosen
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.as_of_join import EXPIRED, KnownAsOf
@@ -50,7 +50,7 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     joined = both(sides, {ARRIVAL: (at, sides.right.extras["arrival"][0].column), DELETED: (F.lit(False), gone)} | waits, ())
     frame, stream_time = joined.frame, F.lit(None).cast(T.TimestampType())
     places = [*waits, ARRIVAL, IS_RIGHT, frame.time.name]  # of equal arrivals, the left row does not know the right one
-    arrivals = [Order(Ref(name, frame.df.schema[name].dataType, name), True, True) for name in places]
+    arrivals = [Order(ref, True, True) for ref in refs_of(frame.df, places)]
     frame = replace(frame, order=(*arrivals, *joined.ties), source=None)  # of both sides
     if call["retention"] is not None:
         moves = F.when(named(IS_RIGHT), frame.time.column)

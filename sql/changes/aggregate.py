@@ -25,7 +25,7 @@ from streamtime.sql.plain.extremes import Extreme, with_extremes
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW, change_columns
 from streamtime.sql.rows.columns import expression, named, tie_value
-from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare
+from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare, refs_of
 from streamtime.sql.rows.sorting import LOWER_HALF
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, WrittenAggregate, arguments, parse, types
@@ -133,7 +133,7 @@ def changes(call: Bound, judged: Judged) -> DataFrame:
     if hard and not call.kernels:
         extremes = {f"{SUM}_{name}": Extreme(_argument(ref), one.function == "max") for name, (one, ref) in hard.items()}
         frame = frame.with_df(with_extremes(frame.df, identity, frame.sort(), COMES, extremes))
-    runs = in_runs(frame.df, [Ref(n, frame.df.schema[n].dataType, n) for n in identity], frame.order)
+    runs = in_runs(frame.df, refs_of(frame.df, identity), frame.order)
     so_far = runs.each().rowsBetween(Window.unboundedPreceding, 0)
     sign = F.when(named(COMES), 1).otherwise(-1)
     counted = {

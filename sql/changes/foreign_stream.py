@@ -19,7 +19,7 @@ from streamtime.sql.changes.join import SIDES, shown_of
 from streamtime.sql.changes.stream import AS_THEY_ARE, MADE, PLACE, TIME, clocked_sides
 from streamtime.sql.rows.changelog import change_columns
 from streamtime.sql.rows.columns import expression, must_travel, named
-from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
+from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, refs_of
 from streamtime.sql.stream.buckets import HALVES
 from streamtime.sql.stream.plan import KeyState, Leaving, released
 from streamtime.sql.stream.watermark import behind_watermark
@@ -113,7 +113,7 @@ def _parts(call: Bound, side: Side, df: DataFrame, names: TravelNames, options: 
     made = dict(zip(names.on, (r.column for r in side.frame.extras["on"]), strict=True)) | dict(zip(equal, map(named, on), strict=True))
     df = frame.df.withColumns(made | {TIME: frame.time.column})
     sent = [*(c.name for c in frame.columns), TIME, ALIVE, *made]
-    columns = tuple(Ref(n, df.schema[n].dataType, n) for n in sent)
+    columns = tuple(refs_of(df, sent))
     frame = Frame(df, columns, tuple(sent), frame.keys, frame.order, columns[sent.index(TIME)], {}, call.kernels)
     carried = list(dict.fromkeys([*(r.name for r in (*frame.keys, *of_order(frame.order))), *(c for c, _ in side.own), TIME]))
     versioned = (side.versioned,)
@@ -161,7 +161,7 @@ def _events(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelNa
     """The second state: each left row that a change touches, with what it names then."""
     texts = dict(zip(names.on, (r.text for r in both[1].frame.keys), strict=True))
     frame = keyed(call, both, df, [*names.on, APART], [*names.ordered, OF_RIGHT, NUMBER, COMES], [*names.ties, *df.columns], texts)
-    frame, apart = frame.comparable([Ref(n, df.schema[n].dataType, n) for n in names.key])
+    frame, apart = frame.comparable(refs_of(df, names.key))
     carried = [*names.ordered, OF_RIGHT, *names.left, TIME, PLACE]
     versioned = (both[1].versioned,)
     log = LogColumns(TIME, ALIVE, PLACE, None, (), versioned, versioned, call["retention"])

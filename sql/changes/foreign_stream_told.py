@@ -36,9 +36,9 @@ from streamtime.sql.changes.foreign_told import MANY, MET, in_words
 from streamtime.sql.changes.given import ALIVE, REASONS
 from streamtime.sql.changes.join import OF_ROW, SIDE, SIDES
 from streamtime.sql.changes.join import TIME as TAKES_PART
-from streamtime.sql.changes.stream import AS_THEY_ARE, HAD, HAS, MADE, PLACE, SAME, TIME, Changes, clocked_sides, released_changes
+from streamtime.sql.changes.stream import AS_THEY_ARE, HAD, HAS, MADE, PLACE, SAME, TIME, Changes, Telling, clocked_sides, released_changes
 from streamtime.sql.rows.columns import named
-from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
+from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, refs_of
 from streamtime.sql.stream.buckets import HALVES
 from streamtime.sql.stream.plan import KeyState, Leaving, released
 from streamtime.sql.stream.watermark import behind_watermark
@@ -119,7 +119,7 @@ def reported(call: Bound) -> DataFrame:
     options |= {"columns of `on`": ", ".join(refs[n].type.simpleString() for n in one.foreign)}
     told = ToldChanges(replace(call, options=call.options | {"output": "rows"}), given, one, ties, options)
     frame, equal = frame.comparable([refs[n] for n in one.foreign])
-    more = [Ref(n, frame.df.schema[n].dataType, n) for n in dict.fromkeys([*one.keys[0], *one.keys[1], *one.foreign, *equal])]
+    more = refs_of(frame.df, dict.fromkeys([*one.keys[0], *one.keys[1], *one.foreign, *equal]))
     columns = tuple({c.name: c for c in (*columns, *more)}.values())
     frame = replace(frame, columns=columns, originals=tuple(c.name for c in columns))
     held = tuple(dict.fromkeys([*one.foreign, *equal]))
@@ -130,9 +130,7 @@ def reported(call: Bound) -> DataFrame:
         options,
         REASONS,
         aside=aside,
-        explain=partial(_explained, call, told),
-        group_by=equal,
-        before=list(zip(one.foreign, told.before, strict=True)),
+        telling=Telling(partial(_explained, call, told), equal, list(zip(one.foreign, told.before, strict=True))),
         join_type="outer",  # of a key of either side: whether its own row is there
     )
 
@@ -181,7 +179,7 @@ def _parts(told: ToldChanges, df: DataFrame) -> DataFrame:
 def _met(told: ToldChanges, df: DataFrame) -> DataFrame:
     """By the right side's key: what left rows meet, and how many a right row has."""
     frame = told.keyed(df, [*told.on, APART], told.both[1].frame.keys)
-    frame, apart = frame.comparable([Ref(n, df.schema[n].dataType, n) for n in told.whose])
+    frame, apart = frame.comparable(refs_of(df, told.whose))
     carried = [c.name for c in frame.columns if c.name not in told.whose]
     by_right = (*told.order, OF_RIGHT, PASSES, PLACE, TIME)  # what the next state needs of a change of the right side
     log = LogColumns(TIME, ALIVE, PLACE, None, (), (False,), (False,))

@@ -16,7 +16,7 @@ from streamtime.sql.changes.given import ALIVE, CLOCK, REASONS, counted, of_orde
 from streamtime.sql.changes.join import SIDE, SIDES, check_order, check_types, prepared, shown_of, side_of
 from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW, change_columns
 from streamtime.sql.rows.columns import must_travel, named
-from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
+from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, refs_of
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream import plan
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME
@@ -60,6 +60,15 @@ class Changes:
     own: tuple[list[str], ...]
 
 
+@dataclass(frozen=True)
+class Telling:
+    """What says what each change did. It is told of the row of its key before it, and what its group has of other rows."""
+
+    explain: Explain
+    group_by: Sequence[str] = ()  # what groups are told apart by
+    before: Sequence[tuple[str, str]] = ()  # columns of the row before, by the names that they are told by
+
+
 def released_changes(
     call: Bound,
     changes: Changes,
@@ -67,14 +76,11 @@ def released_changes(
     options: dict[str, Any],
     reasons: Sequence[str],
     aside: Column | None = None,
-    explain: Explain | None = None,
-    group_by: Sequence[str] = (),
-    before: Sequence[tuple[str, str]] = (),
+    telling: Telling | None = None,
     **kernel: Any,
 ) -> DataFrame:
     """The output that the call asks for. `aside` is why a change takes no part, where that is more than what all of the frame's keys say;
-    `explain` says what each change did, whose groups are told apart by `group_by`; it is told of columns of the row before, too, by the
-    names that `before` gives them. `kernel` are the fields of `JoinedChanges` that only this function has.
+    `kernel` are the fields of `JoinedChanges` that only this function has.
     """
     frame = changes.frame
     frame, identity = frame.comparable(frame.keys)
@@ -82,7 +88,8 @@ def released_changes(
     time = frame.time.type
     flag = T.BooleanType()
     told = {HAD: flag, HAS: flag, SAME: flag, OTHER: time, NEWEST: time} if call["output"] == "explain" else {}
-    were = list(before) if told else []
+    group_by = telling.group_by if telling else ()
+    were = list(telling.before) if telling and told else []
     reports = call["output"] != "rows"
     dropped = call["output"] == "dropped"
     report = Reported(tuple(names), REASON, STREAM_TIME, dropped, tuple(told), tuple(group_by), tuple(were)) if reports else None
@@ -105,8 +112,8 @@ def released_changes(
         refs = {c.name: c for c in frame.columns}
         shown = tuple(refs[n] for n, _ in changes.shown)
         reported = Frame(df, shown, tuple(o for _, o in changes.shown), frame.keys, frame.order, frame.time, {}, call.kernels)
-        if explain is not None and told:
-            return explain(reported.with_df(df.withColumn(CLOCK, named(STREAM_TIME))), verdict(call))
+        if telling is not None and told:
+            return telling.explain(reported.with_df(df.withColumn(CLOCK, named(STREAM_TIME))), verdict(call))
         return outcome(call, reported, verdict(call), named(STREAM_TIME), reasons, {}, {})
     return df.select(*(named(n).alias(o) for n, o in changes.shown), *change_columns(*map(named, MADE)))
 
@@ -127,7 +134,7 @@ def joined(call: Bound, explain: Explain) -> DataFrame:
     )
     options = {"join_type": call["join_type"], "retention": call["retention"], "deleted": call["deleted"]}
     options["versioned"] = ", ".join(name for name, side in zip(SIDES, both, strict=True) if side.versioned) or None
-    return released_changes(call, changes, log, options, REASONS, explain=explain, join_type=call["join_type"])
+    return released_changes(call, changes, log, options, REASONS, telling=Telling(explain), join_type=call["join_type"])
 
 
 def clocked_sides(call: Bound, both: tuple[Side, Side]) -> list[DataFrame]:
@@ -181,7 +188,7 @@ def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str], exp
     place = F.xxhash64(F.lit(0), *counted(call, frame, [r.column for r in of_order(frame.order)]))
     df = frame.df.withColumns({PLACE: place, TIME: frame.time.column})
     sent = [*(c.name for c in frame.columns), TIME, passes, PLACE, *([ALIVE] if call["output"] == "explain" else [])]
-    columns = tuple(Ref(n, df.schema[n].dataType, n) for n in sent)
+    columns = tuple(refs_of(df, sent))
     given = list(zip((c.name for c in frame.columns), frame.originals, strict=True))
     shown = [(n, o) for n, o in given if call["output"] != "rows" or not call.names.among(o, MADE_ANEW)]
     shared = {r.name for r in (*frame.keys, *of_order(frame.order), frame.time)}
@@ -190,7 +197,7 @@ def filtered(call: Bound, frame: Frame, passes: str, reasons: Sequence[str], exp
     log = LogColumns(TIME, passes, PLACE, None, (), (versioned,), (False,), call["retention"], passing=versioned)
     options = {"versioned": versioned, "retention": call["retention"], "condition": call["condition"], "deleted": call["deleted"]}
     sent_changes = Changes(sent_frame, shown, ([],))
-    made = released_changes(call, sent_changes, log, options, reasons, explain=explain, join_type="left", always=versioned)
+    made = released_changes(call, sent_changes, log, options, reasons, telling=Telling(explain), join_type="left", always=versioned)
     if call["output"] != "rows":
         return made
     names = [f"{PREFIX}shown_{i}" for i in range(len(shown))]  # two columns may have one name

@@ -13,10 +13,10 @@ from pyspark.sql import types as T
 
 from streamtime.sql.changes.aggregate import ROWS, SUM, result
 from streamtime.sql.changes.given import ALIVE, REASONS, counted, of_order, refuse_two_of_a_name, shown_once
-from streamtime.sql.changes.stream import AS_THEY_ARE, AT, PLACE, SEQ, TIME, Changes, released_changes
+from streamtime.sql.changes.stream import AS_THEY_ARE, AT, PLACE, SEQ, TIME, Changes, Telling, released_changes
 from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW, change_columns
 from streamtime.sql.rows.columns import expression, must_travel, named, orderable
-from streamtime.sql.rows.frame import PREFIX, Frame, Ref
+from streamtime.sql.rows.frame import PREFIX, Frame, Ref, refs_of
 from streamtime.sql.stream.plan import KeyState, Leaving, refuse_collated, refuse_collations, released
 from streamtime.sql.stream.watermark import behind_watermark, watermarked
 from streamtime.sql.syntax.text import quoted
@@ -46,7 +46,7 @@ def totals(call: Bound, seen: Judged, explain: Explain) -> DataFrame:
     if call["output"] != "rows":
         shown = list(zip((c.name for c in seen.frame.columns), seen.frame.originals, strict=True))
         changes, groups = Changes(frame, shown, ([],)), _equal(seen)
-        return released_changes(call, changes, log, options, REASONS, explain=explain, group_by=groups, join_type="left")
+        return released_changes(call, changes, log, options, REASONS, telling=Telling(explain, groups), join_type="left")
     schema = frame.df.schema
     carried = [c.name for c in seen.frame.columns if orderable(c.type)] + [TIME, PLACE]
     holder = Replaced(log, tuple(carried), tuple(held), tuple(_equal(seen)), FLAGS)  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def _with_parts(call: Bound, seen: Judged) -> Frame:
         )
     df = frame.df.withColumns(made | {PLACE: place, TIME: frame.time.column, INSIDE: expression(inside)})
     sent = [*(c.name for c in frame.columns), TIME, INSIDE, PLACE, *made, *([ALIVE] if call["output"] == "explain" else [])]
-    columns = tuple(Ref(n, df.schema[n].dataType, n) for n in sent)
+    columns = tuple(refs_of(df, sent))
     return Frame(df, columns, tuple(sent), frame.keys, frame.order, columns[sent.index(TIME)], {}, call.kernels)
 
 
@@ -115,7 +115,7 @@ def _of_groups(call: Bound, seen: Judged, parts: DataFrame, carried: list[str]) 
     """What the groups come to, change by change."""
     schema = parts.schema
     groups, ordered = _groups(seen), [o.ref.name for o in seen.frame.order]
-    columns = tuple(Ref(n, schema[n].dataType, n) for n in (*carried, NUMBER, COMES, LAST, MOVED, *groups, *_arguments(seen)))
+    columns = tuple(refs_of(parts, (*carried, NUMBER, COMES, LAST, MOVED, *groups, *_arguments(seen))))
     keys = tuple(Ref(n, ref.type, ref.text) for n, ref in zip(groups, seen.groups, strict=True))
     time = columns[carried.index(TIME)]
     frame = Frame(parts, columns, tuple(c.name for c in columns), keys, seen.frame.order, time, {}, call.kernels)

@@ -58,6 +58,12 @@ class Ref:
         return named(self.name)
 
 
+def refs_of(df: DataFrame, names: Iterable[str]) -> list[Ref]:
+    """Columns of a DataFrame, as it names them."""
+    schema = df.schema
+    return [Ref(name, schema[name].dataType, name) for name in names]
+
+
 @dataclass(frozen=True)
 class Order:
     """One item of the processing order."""

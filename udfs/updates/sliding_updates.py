@@ -70,6 +70,20 @@ class RowEffects:
 
 
 @dataclass(frozen=True)
+class Changed:
+    """The changes of windows, in order."""
+
+    content: list[State]  # what windows come to
+    place: Ints  # of each change where in `content` its window is, or -1
+    caused_by: Ints  # the row
+    seq: Ints
+
+    def states(self, which: Ints) -> list[State]:
+        """What the windows of these changes come to."""
+        return [taken(state, self.place[which]) for state in self.content]
+
+
+@dataclass(frozen=True)
 class SlidingUpdates(Updates):
     """Windows `[start, start + difference]`."""
 
@@ -102,17 +116,17 @@ class SlidingUpdates(Updates):
         pool = [joined([h, i]) if log.items else h for h, i in zip(states, per_item, strict=True)]
         caused_by = item[log.causes] if log.causes else np.zeros(0, np.int64)
         seq = numbered(self.layout, rows, group, caused_by, before)
-        content, place = self._content(log, pool, len(held))
+        changed = Changed(*self._content(log, pool, len(held)), caused_by, seq)
         out = pa.table({})
         if not self.layout.final:
             latest = np.array(log.latest, np.int64)
             start, end = (np.array([bounded(e - back) for e in log.ends], np.int64) for back in (self.difference, 0))
             upserts = Windows(start, end, self.close(end), np.full(len(end), UPSERT), latest)
-            results = [a.result(s, kind) for (a, kind), s in zip(self.layout.aggregates, content, strict=True)]
+            results = [a.result(s, kind) for (a, kind), s in zip(self.layout.aggregates, changed.content, strict=True)]
             at = pa.array(caused_by)
             out = self.layout.table({n: one(rows, n).take(at) for n in self.layout.carried}, upserts, results, pa.array(seq), None)
         late: dict[str, float] = {"late_drop_total": log.taken - len(item)}
-        return Taken(out, *self._entries(rows, held, log, item, pool, content, place, caused_by, seq), late), caused_by, log.taken
+        return Taken(out, *self._entries(rows, held, log, item, pool, changed), late), caused_by, log.taken
 
     def _log(self, times: Ints, group: Ints, horizons: Ints, owner: Ints, held: Ints) -> RowEffects:
         log, chain_of = RowEffects(), dict[tuple[int, int], int]()
@@ -201,17 +215,9 @@ class SlidingUpdates(Updates):
         return [joined([part[i] for part in parts]) for i in range(len(pool))], place
 
     def _entries(
-        self,
-        rows: pa.Table,
-        held: Entries,
-        log: RowEffects,
-        item: Ints,
-        pool: list[State],
-        content: list[State],
-        place: Ints,
-        caused_by: Ints,
-        seq: Ints,
+        self, rows: pa.Table, held: Entries, log: RowEffects, item: Ints, pool: list[State], changed: Changed
     ) -> tuple[Ints, Entries]:
+        """Panes, which have what the rows of one time come to; and windows, where only final results leave."""
         span = self.difference
         panes = [(whose, bounded(p + 1 + span), p, PANE, ref) for whose, key in log.keys.items() for p, ref in key.panes.items()]
         windows = [
@@ -228,7 +234,7 @@ class SlidingUpdates(Updates):
         last = np.where(ref >= 0, item[np.maximum(ref, 0)] if len(item) else 0, 0)  # a pane's row is never looked at
         parts = [
             Entries(some[1:4], self.layout.payload(states, rows, last, np.zeros(len(ref), np.int64))),
-            Entries(fresh[1:4], self.layout.payload([taken(s, place[ends]) for s in content], rows, caused_by[ends], seq[ends])),
+            Entries(fresh[1:4], self.layout.payload(changed.states(ends), rows, changed.caused_by[ends], changed.seq[ends])),
             Entries(old[1:4], held.take(~old[-1]).payload),
         ]
         whose = np.concatenate((some[0], fresh[0], old[0]))
