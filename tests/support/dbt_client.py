@@ -1,6 +1,6 @@
 """Who runs dbt: the example's project, in this process, against a server without the pack, and against one that has it.
 
-Says what came, a line of JSON for each way.
+Says what came, a line of JSON for each way. With "more", projects of its own as well, in this process.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ READ = {
 }
 
 
-def page(folder: Path, by_executable: bool) -> dict[str, Any]:
+def page(folder: Path) -> dict[str, Any]:
     """The project of docs/dbt.md: its profile, its models, its tests and its seeds, as they are written. And built by the command `dbt`, in
     a process of its own."""
     from pyspark.sql import SparkSession
@@ -195,7 +195,7 @@ def page(folder: Path, by_executable: bool) -> dict[str, Any]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("DBT_")}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     where = ("--project-dir", str(folder), "--profiles-dir", str(folder))
-    with subprocess.Popen(own if by_executable else "true", shell=True, cwd=alone, env=environment) as process:
+    with subprocess.Popen(own, shell=True, cwd=alone, env=environment) as process:
         assert run("deps", "--quiet", *where).success
         assert run("build", *where, "--vars", "{run: 1}").success
         assert run("build", *where, "--vars", "{run: 2}", "--select", "alerts", "pages", "held_back", "log", "trap").success
@@ -280,7 +280,10 @@ def as_project(folder: Path) -> dict[str, Any]:
 def main(channel: str, folder: str, *ways: str) -> None:
     os.environ["FLIGHTS_CORES"] = "2"
     asks_at_once()
-    say(channel, json.dumps(here() | {"changes": changes(Path(folder) / "people"), "page": page(Path(folder) / "shop", "bare" in ways)}))
+    built = here()
+    if "more" in ways:
+        built |= {"changes": changes(Path(folder) / "people"), "page": page(Path(folder) / "shop")}
+    say(channel, json.dumps(built))
     if "bare" in ways:
         bare(channel, Path(folder))
     if "served" in ways:

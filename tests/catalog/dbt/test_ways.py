@@ -35,7 +35,13 @@ def ways(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> dict[str, 
         read += len(answer["log"])
         return answer
 
-    with log.open("w") as out, talking(client, str(folder), *names, cwd=folder, env=environment, stdout=out, stderr=out) as (_, answers):
+    with (
+        log.open("w") as out,
+        talking(client, str(folder), *names, *(["more"] if thorough else []), cwd=folder, env=environment, stdout=out, stderr=out) as (
+            _,
+            answers,
+        ),
+    ):
         return {way: heard(answers) for way in names}
 
 
@@ -46,7 +52,6 @@ def test_each_way_is_green_twice_and_gives_the_same_rows(ways: dict[str, Said]) 
     assert all(ways["here"]["rows"].values())
 
 
-@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_the_page_shows_what_comes_out(ways: dict[str, Said]) -> None:
     pages = Counter(json.loads(row)["team"] for row in ways["here"]["rows"]["pages_by_team"])
     shown = re.findall(r"(?m)^\| (\w+) +\| +(\d+) \|$", (ROOT / "docs" / "dbt.md").read_text())
@@ -69,14 +74,12 @@ def test_a_project_of_plain_sql_has_no_calls_and_is_a_project_still(ways: dict[s
     assert "{{ this }}" not in later
 
 
-@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_what_grew_run_by_run_is_the_batch_answer(ways: dict[str, Said]) -> None:
     for way in ways.values():
         assert way["rows"]["pages_log"] == way["rows"]["pages"]
     assert ways["here"]["slices alone"] == len(ways["here"]["rows"]["pages"]) + 1  # which is what the trap gives
 
 
-@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_versions_grow_but_by_rows_within_the_grace_and_the_last_of_two_with_one_time_stays(ways: dict[str, Said]) -> None:
     versions = [json.loads(row) for row in ways["here"]["rows"]["on_call"]]
     teams = {origin: [v["team"] for v in versions if v["origin"] == origin] for origin in ("EWR", "JFK", "LGA")}
@@ -85,7 +88,6 @@ def test_versions_grow_but_by_rows_within_the_grace_and_the_last_of_two_with_one
         assert "on_call: 1 rows are new, but older than the grace of 10 days, and were not put" in ways[way]["log"], way
 
 
-@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_a_rota_has_late_changes_in_their_place_and_of_two_at_one_time_the_larger(ways: dict[str, Said]) -> None:
     shifts = [json.loads(row) for row in [*ways.values()][-1]["rows"]["rota"]]
     assert sorted((s["origin"], s["valid_from"][5:16], s["team"], s.get("valid_to", "")[5:16]) for s in shifts) == [
@@ -145,7 +147,6 @@ def test_a_maintained_model_follows_the_table_that_it_reads(ways: dict[str, Said
     assert then == ["3", "success", "full"]
 
 
-@pytest.mark.long("tests/catalog/maintained/test_maintaining.py")
 def test_the_example_has_a_maintained_model_that_is_its_query_after_a_second_run(ways: dict[str, Said]) -> None:
     runs, rows, other, all_rows = ways["here"]["by day"]
     assert (runs[0], len(runs)) == ("full", 2)
@@ -169,7 +170,6 @@ def test_the_project_that_the_page_writes_answers_what_it_says(ways: dict[str, S
     assert found["seed"] == ["timestamp"]
 
 
-@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_the_docs_know_what_a_call_reads(ways: dict[str, Said]) -> None:
     docs = ways["here"]["docs"]
     assert {"flights", "alerts", "pages", "pages_log", "hourly", "on_call", "shifts"} <= set(docs["tables"])
@@ -177,7 +177,6 @@ def test_the_docs_know_what_a_call_reads(ways: dict[str, Said]) -> None:
     assert docs["pager"] == ["model.flights.pages_by_team"]
 
 
-@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_each_file_of_the_project_is_part_of_what_was_built(ways: dict[str, Said]) -> None:
     project = ROOT / "examples" / "dbt_project"
     there = {

@@ -55,15 +55,17 @@ WHOLE = {
 
 
 def test_what_changes_lead_to_is_computed_anew(spark: SparkSession, schema: str, thorough: bool) -> None:
-    queries = QUERIES if thorough else dict([*QUERIES.items()][:4])
-    for name, (columns, rows) in TABLES.items():
+    queries = QUERIES if thorough else {name: QUERIES[name] for name in ("one_of_two", "way_round", "field")}
+    read = {name for name in TABLES if any(f"{{s}}.{name} " in f"{text} " for text in queries.values())}
+    for name, (columns, rows) in ((name, TABLES[name]) for name in TABLES if name in read):
         spark.sql(f"CREATE TABLE {schema}.{name} ({columns}) {cases.FEED}")
         spark.sql(f"INSERT INTO {schema}.{name} VALUES {rows}")
     tables = {f"{schema}.m_{name}": text.format(s=schema) for name, text in queries.items()}
     for table, text in tables.items():
         streamtime.maintain(spark, table, text)
     for change in CHANGES:
-        spark.sql(change.format(s=schema))
+        if change.split("{s}.")[1].split()[0] in read:
+            spark.sql(change.format(s=schema))
     for name, (table, text) in zip(queries, tables.items(), strict=True):
         receipt = streamtime.maintain(spark, table, text, policy="auto" if name in WHOLE else "incremental")
         assert receipt.way == ("full" if name in WHOLE else "incremental"), name

@@ -131,7 +131,7 @@ def test_the_forms_in_which_a_stream_can_stand(spark: SparkSession, schema: str,
         assert ids(spark.table("form").collect()) == expected.get(name, [1, 3]), name
 
 
-@pytest.mark.parametrize("given", ["by the input", "by the call"])
+@pytest.mark.parametrize("given", [pytest.param("by the input", marks=pytest.mark.long("the same with Spark's own")), "by the call"])
 def test_an_aggregate_by_window_can_follow(source: Source, given: str) -> None:
     call = CALL.format("marked", "")
     if given == "by the call":
@@ -175,8 +175,15 @@ def test_every_type_travels_unharmed(spark: SparkSession, schema: str, tmp_path:
     assert sorted(map(repr, spark.table("out").collect())) == sorted(map(repr, spark.table(f"{schema}.types").collect()))
 
 
-@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP_NTZ"])
-@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+@pytest.mark.parametrize(
+    ("zone", "kind"),
+    [
+        ("America/New_York", "DATE"),
+        ("Asia/Tokyo", "TIMESTAMP_NTZ"),
+        pytest.param("Asia/Tokyo", "DATE", marks=pytest.mark.long("the same east of it")),
+        pytest.param("America/New_York", "TIMESTAMP_NTZ", marks=pytest.mark.long("the same west of it")),
+    ],
+)
 def test_event_time_without_a_zone_is_the_same_in_every_zone(spark: SparkSession, source: Source, kind: str, zone: str) -> None:
     for day in (0, 1, 2, 1, 3):
         source.add([("a", at(day * 86_400), day, 0)])
