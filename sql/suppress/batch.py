@@ -7,6 +7,7 @@ one kernel, which holds and releases them (`streamtime.udfs.suppress.buffer`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -26,6 +27,7 @@ from streamtime.sql.rows.typed import collated
 from streamtime.sql.stream.plan import is_stream
 from streamtime.sql.suppress.changelog import Changelog
 from streamtime.sql.suppress.explain import explained
+from streamtime.sql.suppress.fullness import unless_full
 from streamtime.sql.suppress.spread import as_json, spread, spreads
 from streamtime.sql.suppress.stream import bounds, streamed
 from streamtime.sql.syntax.text import HIGHEST, quoted
@@ -163,13 +165,17 @@ def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> D
     changes = _changelog(call, frame, until)
     if spreading:
         _travelling(call, changes.frame.df, [c.name for c in frame.columns])
-        spread_out = spread(call, changes, until, at_end(function, call), clocks)
-        if call["output"] == "metrics":
-            return _metrics(call, spread_out)
-        frame = changes.frame.with_df(spread_out)
-        return explained(call, frame, until) if call["output"] == "explain" else _reported(call, frame)
+        made = _made(call, changes, until, spread(call, changes, until, at_end(function, call), clocks))
+        if call["when_full"] != "fail":
+            return made
+        asked = replace(call, options=call.options | {"output": "metrics"})
+        return unless_full(call, made, spread(asked, changes, until, at_end(function, call), clocks))
     kernel = _kernel(function, call, changes, until, clocks)
-    decided = _decided(changes, kernel, _gathered(call, changes, kernel))
+    return _made(call, changes, until, _decided(changes, kernel, _gathered(call, changes, kernel)))
+
+
+def _made(call: Bound, changes: Changelog, until: Until, decided: DataFrame) -> DataFrame:
+    """The output that the call asks for, of rows with what became of them, or of what the metrics are made of."""
     if call["output"] == "metrics":
         return _metrics(call, decided)
     frame = changes.frame.with_df(decided)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from streamtime.sql.call.spec import Bound
     from streamtime.sql.suppress.changelog import Changelog
 
 IS_ROW, WAS, MOMENT, NEXT, COUNT, SIZE, OVER = (f"{PREFIX}{name}" for name in ("is_row", "was", "moment", "next", "count", "size", "over"))
@@ -61,6 +62,22 @@ def counts(changelog: Changelog, decided: DataFrame, clocks: Sequence[str], at: 
     left = F.coalesce(named(came), F.when(~named(IS_ROW), named(NEXT)))
     came_out = (named(OUTCOME) == "released") & (named(due) < HIGHEST)
     return _summed(rows.withColumn(OVER, F.when(came_out, _after(left, named(due)))), at)
+
+
+def unless_full(call: Bound, made: DataFrame, counted: DataFrame) -> DataFrame:
+    """The result; an error where the buffer held more than it may (rule S6). `counted` is one row, of `counts`.
+
+    The error stands first in a union. So it is raised though nothing comes out; and what asks for a few rows alone asks for it, too.
+    """
+    over = named("count_max") < 0  # never: but a literal could be taken out of its place behind the bounds
+    for option, held, unit in (("max_bytes", "size_max", "bytes"), ("max_records", "count_max", "rows")):
+        if (bound := call[option]) is not None:
+            problem = f"{call.spec.name}, `{option}`: the buffer is full: expected at most {bound} {unit}, got "
+            fix = f". Raise {option}, or let the buffer go on otherwise: when_full => 'spill'."
+            error = F.raise_error(F.concat(F.lit(problem), named(held).cast("string"), F.lit(fix))).cast("boolean")
+            over = F.when(named(held) > bound, error).otherwise(over)
+    none = [F.lit(None).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in made.schema.fields]
+    return counted.where(over).select(*none).union(made)
 
 
 def _after(moment: Column, other: Column) -> Column:

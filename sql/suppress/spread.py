@@ -56,8 +56,8 @@ class TimedRanges:
 def spreads(call: Bound, frame: Frame) -> bool:
     """Whether a call needs no one buffer, and there are tasks enough for it to pay, or no kernel may run that has a buffer."""
     bounded = call["max_records"] is not None or call["max_bytes"] is not None
-    if not frame.kernels and call["when_full"] in (None, "spill"):
-        return True  # a buffer that spills holds what one without a bound does
+    if not frame.kernels and call["when_full"] != "emit_early":
+        return True  # a buffer that spills holds what one without a bound does, and so does one that may not be full until it is
     if bounded:
         return False
     return call["output"] != "metrics" and not frame.clocks and bool(cut_by(frame)) and worth_spreading(frame.df.sparkSession)

@@ -211,10 +211,13 @@ LEFT = "TABLE(SELECT s, k, off, t, v, gone FROM nasty WHERE id % 3 > 0) PARTITIO
 OTHER = "TABLE(SELECT s, k, off, t, d, id, gone FROM nasty WHERE id % 3 = 0) PARTITION BY (s, k) ORDER BY off"
 VERSIONED = "versioned => ARRAY('left', 'right'), retention => INTERVAL 3 SECONDS, clock_by => ARRAY('s')"
 BOUNDED = "max_records => 2, when_full => 'spill'"  # which is as no bound, where nothing lies in memory
+ROOMY = "max_records => 100000, max_bytes => 100000000, when_full => 'fail'"
 SUPPRESS += [
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 3 SECONDS, {BOUNDED}, output => 'all')",
     f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, {BOUNDED}, output => 'all')",
     f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS{CLOCKS}, {BOUNDED}, output => 'metrics')",
+    *(f"SUPPRESS_UNTIL_TIME_LIMIT({ARRIVAL}, wait => INTERVAL 3 SECONDS, {ROOMY}, output => '{o}')" for o in ("rows", "all")),
+    f"SUPPRESS_UNTIL_CLOSE({ARRIVAL}, window_end => 'u', grace => INTERVAL 2 SECONDS{CLOCKS}, {ROOMY}, output => 'dropped')",
 ]
 GROUPED = "group_by => ARRAY('s', 'd'), aggregates => 'count(*) AS n_rows, count(v) AS present, sum(v) AS total, avg(v) AS mean'"
 CHANGELOGS = [

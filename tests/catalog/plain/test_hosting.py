@@ -22,8 +22,8 @@ CREATED = re.compile(
 )
 KERNELS = [  # calls that have no plain SQL
     "SUPPRESS_UNTIL_TIME_LIMIT(TABLE({nasty}) PARTITION BY ({k}, {d}) ORDER BY ({off}, {id}), wait => INTERVAL 10 SECONDS, time => {time}, max_records => 3, when_full => 'emit_early')",
-    "SUPPRESS_UNTIL_CLOSE(TABLE(SELECT *, {u} AS `it's the end`, named_struct('A$$b c', {v}) AS `$$` FROM nasty) PARTITION BY ({k}, {s}) ORDER BY {off} DESC NULLS LAST, "
-    "time => {time}, window_end => '`it\\'s the end`', grace => INTERVAL 5 SECONDS, max_records => 500, when_full => 'fail', output => 'all')",
+    "SUPPRESS_UNTIL_TIME_LIMIT(TABLE(SELECT *, {u} AS `it's the end`, named_struct('A$$b c', {v}) AS `$$` FROM nasty) PARTITION BY ({k}, {s}) ORDER BY {off} DESC NULLS LAST, "
+    "time => '`it\\'s the end`', wait => INTERVAL 5 SECONDS, max_records => 5, when_full => 'emit_early', output => 'all')",
     "SUPPRESS_UNTIL_TIME_LIMIT(TABLE(nasty) PARTITION BY {k} ORDER BY {t}, wait => INTERVAL 5 SECONDS, max_records => 7, when_full => 'emit_early')",
 ]
 

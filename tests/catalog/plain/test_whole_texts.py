@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
+from support import nasty
 from support.plain_session import said
 
 import streamtime
@@ -202,3 +204,28 @@ FOLDS = [
 def test_keys_may_have_the_names_of_what_a_plan_computes_beside_them(spark: SparkSession, call: str) -> None:
     columns = {"t": "`last` INT, items STRING, one STRING, session STRING, ts TIMESTAMP, n INT"}
     assert streamtime.compile(spark, f"SELECT * FROM {call}", tables=columns, check=True)
+
+
+FULL = [
+    ("SUPPRESS_UNTIL_TIME_LIMIT", "max_records", "wait => INTERVAL 1 HOUR, at_end => 'hold', output => 'rows'"),  # nothing comes out
+    ("SUPPRESS_UNTIL_TIME_LIMIT", "max_bytes", "wait => INTERVAL 3 SECONDS, output => 'all'"),
+    ("SUPPRESS_UNTIL_TIME_LIMIT", "max_records", "wait => INTERVAL 3 SECONDS, clock_by => ARRAY('s'), output => 'dropped'"),
+    ("SUPPRESS_UNTIL_CLOSE", "max_bytes", "window_end => 't', grace => INTERVAL 2 SECONDS, output => 'explain'"),
+]
+
+
+@pytest.mark.parametrize(("function", "bound", "options"), FULL)
+def test_a_buffer_that_is_full_is_an_error_of_plain_sql_too(spark: SparkSession, function: str, bound: str, options: str) -> None:
+    """At one less than the most that it held, and not at that; whatever comes out, and though few rows are asked for."""
+    nasty.view(spark, nasty.scenarios(23, 40))
+    call = f"{function}(TABLE(nasty) PARTITION BY (s, k) ORDER BY off, time => 't', {options})"
+    metrics = spark.sql("SELECT * FROM " + re.sub(r"output => '\w+'", "output => 'metrics'", call)).collect()
+    name = f"suppression_buffer_{'count' if bound == 'max_records' else 'size'}_max"
+    (most,) = {int(row.value) for row in metrics if row.metric == name}
+    assert most > 1
+    enough, less = (f"SELECT * FROM {call[:-1]}, {bound} => {at}, when_full => 'fail')" for at in (most, most - 1))
+    texts = [streamtime.compile(spark, text) for text in (enough, less, f"{less} LIMIT 1")]
+    assert said(spark.sql(texts[0]))[:2] == said(spark.sql(enough))[:2]
+    for text in (*texts[1:], less):
+        with pytest.raises(Exception, match=f"{function}, `{bound}`: the buffer is full: expected at most {most - 1} .*, got \\d+"):
+            spark.sql(text).collect()
