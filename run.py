@@ -108,19 +108,22 @@ def main() -> int:
     if task == "pictures":
         return run(python, "-m", "streamtime.pictures.gallery", "docs/pictures")
     lay_out()
+    archive = None if rest and rest != ["--all"] else subprocess.Popen([python, "tests/support/archive.py"], cwd=ROOT)
     checks = [
         (python, "-m", "ruff", "check", "."),
         (python, "-m", "ruff", "format", "--check", "."),
         (python, "-m", "mypy"),
     ]
-    return next((code for check in checks if (code := run(*check))), 0) or tested(python, rest)
+    code = next((code for check in checks if (code := run(*check))), 0)
+    if archive is not None:
+        archive.wait()
+    return code or tested(python, rest)
 
 
 def tested(python: Path, arguments: list[str]) -> int:
     """The tests but the long ones, or all, or some. Files run in two groups side by side, which take about as long as each other."""
     if arguments and arguments != ["--all"]:
         return run(python, "-m", "pytest", *arguments)
-    run(python, "tests/support/archive.py")
     known = json.loads(SECONDS.read_text())
     which, chosen = ("all", []) if arguments else ("short", ["-m", "not long"])
     files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
@@ -176,7 +179,7 @@ def by_file(tests: list[tuple[str, str, float]]) -> dict[str, float]:
 def longest(tests: list[tuple[str, str, float]]) -> str:
     """What took longest: every file of more than a second, and the slowest tests."""
     files = sorted(by_file(tests).items(), key=lambda item: -item[1])
-    slowest = sorted(tests, key=lambda test: -test[2])[:20]
+    slowest = sorted(tests, key=lambda test: -test[2])[:50]
     lines = [f"{time:7.1f} s  {file}" for file, time in files if time >= 1]
     tests_ = [f"{time:7.1f} s  {file}::{name[:90]}" for file, name, time in slowest]
     total = f"{sum(time for *_, time in tests):7.1f} s  {len(tests)} tests in {len(files)} files"
