@@ -31,7 +31,7 @@ NONE = -1  # the number of no source record
 
 
 @dataclass(frozen=True)
-class KeyedRows:
+class RowsByKey:
     """Rows by key, each key's in processing order."""
 
     group: Ints
@@ -40,9 +40,9 @@ class KeyedRows:
     stream_times: Ints
     records: Ints  # a number for each source record, or NONE
 
-    def take(self, rows: Ints | Flags) -> KeyedRows:
+    def take(self, rows: Ints | Flags) -> RowsByKey:
         """Some of them."""
-        return KeyedRows(self.group[rows], self.times[rows], self.passed[rows], self.stream_times[rows], self.records[rows])
+        return RowsByKey(self.group[rows], self.times[rows], self.passed[rows], self.stream_times[rows], self.records[rows])
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Deduplicate:
             offsets = np.stack([np.concatenate((h, groups.as_ints(c)))[order] for h, c in zip(records_held, columns[1:], strict=True)])
             if known.any():
                 records[known] = np.unique(offsets[:, known], axis=1, return_inverse=True)[1].ravel()
-        duplicate, kept, at = self._under(stream_time, KeyedRows(key, times, passed, np.maximum(times, stream_time), records))
+        duplicate, kept, at = self._under(stream_time, RowsByKey(key, times, passed, np.maximum(times, stream_time), records))
         duplicate &= ~redelivered(records, at)
         last = np.flatnonzero(groups.ends(key))
         last = last[at[last] >= 0]
@@ -118,7 +118,7 @@ class Deduplicate:
         kept_time = groups.times(kept[row], ~duplicate[row], columns[0].type)
         return Step(duplicate[row].astype(np.int64), [kept_time], key[last], np.stack(stays))
 
-    def _under(self, stream_time: int, rows: KeyedRows) -> tuple[Flags, Ints, Ints]:
+    def _under(self, stream_time: int, rows: RowsByKey) -> tuple[Flags, Ints, Ints]:
         """As `_decide`, where stream time stays at the watermark: behind the rows, which it never is otherwise.
 
         The later of a row's time and the watermark decides the same, as long as it only rises within a key.
@@ -183,7 +183,7 @@ class Deduplicate:
         stored = times >= groups.minus(stream_times, self.within)
         if carried:
             stored[0] = True
-        rows = KeyedRows(group, times, passed, stream_times, numbered_records(offsets, len(times)))
+        rows = RowsByKey(group, times, passed, stream_times, numbered_records(offsets, len(times)))
         if not self.own_clock and self.has_stream_time and groups.falls(group, stream_times).any():
             duplicate, kept, at = self._one_by_one(rows, carried)
         elif self.refresh:
@@ -197,7 +197,7 @@ class Deduplicate:
         cut = 1 if carried else 0
         return duplicate[cut:], kept[cut:], at[cut:] - cut
 
-    def _chained(self, rows: KeyedRows, stored: Flags) -> tuple[Flags, Ints, Ints]:
+    def _chained(self, rows: RowsByKey, stored: Flags) -> tuple[Flags, Ints, Ints]:
         group, times, length = rows.group, rows.times, len(rows.times)
         index = np.arange(length)
         expiry = np.maximum(groups.search(group, rows.stream_times, groups.plus(times, self.within)), index + 1)
@@ -217,7 +217,7 @@ class Deduplicate:
         duplicate = has & (at != index) & (index < expiry[at]) & (times >= groups.minus(kept, self.within))
         return duplicate, kept, at
 
-    def _one_by_one(self, rows: KeyedRows, carried: bool) -> tuple[Flags, Ints, Ints]:
+    def _one_by_one(self, rows: RowsByKey, carried: bool) -> tuple[Flags, Ints, Ints]:
         # A key's rows follow several clocks (`clock_by` is not among the keys): stream time goes back, and nothing can be skipped.
         # Or what refreshes depends on which rows are redelivered, and that on which were kept.
         length = len(rows.times)
@@ -240,7 +240,7 @@ class Deduplicate:
             at[row] = where
         return duplicate, kept, at
 
-    def _refreshed(self, rows: KeyedRows, stored: Flags, carried: bool) -> tuple[Flags, Ints, Ints]:
+    def _refreshed(self, rows: RowsByKey, stored: Flags, carried: bool) -> tuple[Flags, Ints, Ints]:
         duplicate, kept, at = self._all_refreshing(rows, stored)
         again = np.isin(rows.group, rows.group[duplicate & redelivered(rows.records, at)])  # a redelivered row refreshes nothing [D7]
         if again.any():
@@ -249,7 +249,7 @@ class Deduplicate:
             duplicate[which], kept[which], at[which] = some[0], some[1], np.where(some[2] >= 0, which[some[2]], -1)
         return duplicate, kept, at
 
-    def _all_refreshing(self, rows: KeyedRows, stored: Flags) -> tuple[Flags, Ints, Ints]:
+    def _all_refreshing(self, rows: RowsByKey, stored: Flags) -> tuple[Flags, Ints, Ints]:
         # Every duplicate with a larger time moves k, so k is the largest time of the key so far: a late row that is not stored
         # lies below s - within, hence is neither larger than a live k nor live itself.
         group, times, index = rows.group, rows.times, np.arange(len(rows.times))

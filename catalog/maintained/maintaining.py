@@ -29,7 +29,7 @@ from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed
 from streamtime.sql.call.names import Names
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.declaration import schema_of
-from streamtime.statements.query import is_remote, with_calls
+from streamtime.statements.query import refuse_remote, with_calls
 
 POLICIES = ("auto", "incremental", "full")
 
@@ -76,8 +76,7 @@ def maintain(
             with 'incremental', why this query, or these changes, cannot be followed.
         AnalysisException: what Spark says of the query.
     """
-    if is_remote(spark):
-        raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
+    refuse_remote(NAME, spark)
     if policy not in POLICIES:
         fix = did_you_mean(policy, POLICIES) or f"Write one of {listed(POLICIES)}."
         raise CallError(NAME, "`policy`", f"expected 'auto', 'incremental' or 'full', got '{policy}'", fix)

@@ -319,6 +319,12 @@ def is_remote(spark: object) -> bool:
     return any(c.__module__.startswith("pyspark.sql.connect.") for c in type(spark).__mro__)
 
 
+def refuse_remote(name: str, spark: object) -> None:
+    """Of what writes, and has settings of its own for that: raises TypeError in a session of Spark Connect."""
+    if is_remote(spark):
+        raise TypeError(f"{name}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
+
+
 def _sql(spark: SparkSession, text: str, args: Args, **frames: DataFrame) -> DataFrame:
     named: dict[str, Any] = {**frames}
     return spark.sql(text, args=args, **named) if args else spark.sql(text, **named)

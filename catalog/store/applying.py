@@ -21,7 +21,7 @@ from streamtime.sql.rows.typed import ddl, needs_mapping
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.applied import Applied
 from streamtime.statements.calls import is_query
-from streamtime.statements.query import is_remote, query
+from streamtime.statements.query import query, refuse_remote
 from streamtime.store.fitting import as_stored
 from streamtime.store.puts import APP, CONFLICTS, VERSION, batch_name
 from streamtime.store.table import qualified, query_id
@@ -92,8 +92,7 @@ def apply_changes(
         CallError: a column that is not there, a condition that Spark does not understand, a table that does not fit, a column
             of another type than it has there. Numbers take the table's type; one that does not fit is an error when the batch is applied.
     """
-    if is_remote(spark):
-        raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
+    refuse_remote(NAME, spark)
     applier = _Applier(spark, target, changes, _listed(keys), _listed(sequence_by), deleted, scd)
     return applier.applied(None if batch_id is None else (batch_name(app_id, batch_id), 0))
 

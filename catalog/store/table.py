@@ -30,7 +30,7 @@ from streamtime.sql.rows.typed import char_type, ddl, microseconds, needs_mappin
 from streamtime.sql.syntax.text import in_words, literal, quoted
 from streamtime.sql.syntax.tokens import Source
 from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read
-from streamtime.statements.query import is_remote
+from streamtime.statements.query import refuse_remote
 from streamtime.store.fitting import as_stored, fitting
 from streamtime.store.fitting import literal as literal_of
 from streamtime.store.puts import Layout, Report, Values, batch_name, writer
@@ -55,8 +55,7 @@ class VersionedTable:
     """
 
     def __init__(self, spark: SparkSession, table: str) -> None:
-        if is_remote(spark):
-            raise TypeError(f"{NAME}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
+        refuse_remote(NAME, spark)
         self.spark = spark
         self.table = qualified(spark, table)
         with delta(spark):

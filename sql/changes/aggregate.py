@@ -24,7 +24,7 @@ from streamtime.sql.changes.runs import in_runs, last_before
 from streamtime.sql.plain.extremes import Extreme, with_extremes
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW, change_columns
-from streamtime.sql.rows.columns import expression, named, tie_value
+from streamtime.sql.rows.columns import SUMMED_AS_BIGINT, expression, named, tie_value
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref, prepare, refs_of
 from streamtime.sql.rows.sorting import LOWER_HALF
 from streamtime.sql.syntax.text import quoted
@@ -41,7 +41,6 @@ CALLED = ", ".join(f"{k}(..)" for k in KNOWN)
 NEWEST, APPLIED, BEFORE, ROW, HAD, HAS, SAME = (f"{PREFIX}{n}" for n in ("newest", "applied", "before", "row", "had", "has", "same"))
 PART, COMES, LAST, MOVED, ROWS, SUM = (f"{PREFIX}{n}" for n in ("part", "comes", "last", "moved", "rows", "sum"))
 AT, NUMBER = f"{PREFIX}at", f"{PREFIX}number"
-SMALL = (T.ByteType, T.ShortType, T.IntegerType)  # their sums are BIGINT, whatever number of rows a table has
 COMPARED = (T.NumericType, T.StringType, T.BinaryType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
@@ -220,7 +219,7 @@ def _exact(value: str, kind: T.DataType, so_far: WindowSpec, *, averaged: bool) 
     def summed(part: Column) -> Column:
         return F.sum(F.when(named(COMES), part).otherwise(-part)).over(so_far)
 
-    if isinstance(kind, SMALL):
+    if isinstance(kind, SUMMED_AS_BIGINT):
         return summed(named(value).cast("bigint"))
     if not isinstance(kind, T.LongType) or averaged:
         return summed(named(value).cast(kind if isinstance(kind, T.DecimalType) else T.DecimalType(20, 0)))

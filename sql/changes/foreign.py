@@ -25,7 +25,7 @@ from streamtime.sql.changes.join import (
     applied,
     check_order,
     check_types,
-    comparable,
+    of_one_type,
     prepared,
     shown_of,
     side_of,
@@ -158,7 +158,7 @@ def _with_right_keys(
     for name, key, original in zip(keys, right.keys, names_of(right, right.keys), strict=True):
         place = next(iter(call.names.among(original, [o for _, o in of_left])), None)
         column, called = of_left[place] if place is not None else (name, original)
-        if place is None or of_right.get(column, key.name) != key.name or not comparable(schema[column].dataType, key.type):
+        if place is None or of_right.get(column, key.name) != key.name or not of_one_type(schema[column].dataType, key.type):
             more.append((name, original))
         elif column not in of_right:
             of_left[place] = (f"{name}_or_left", called)

@@ -171,7 +171,7 @@ def has_deleted(call: Bound, place: int) -> bool:
     return resolves(call.tables[place].df, Expression.parse(call["deleted"]).text)
 
 
-def comparable(one: T.DataType, other: T.DataType) -> bool:
+def of_one_type(one: T.DataType, other: T.DataType) -> bool:
     """Whether columns of these types are compared, and can be one column, whatever may be null in them."""
     return one.simpleString() == other.simpleString() or (isinstance(one, NUMBERS) and isinstance(other, NUMBERS))
 
@@ -179,7 +179,7 @@ def comparable(one: T.DataType, other: T.DataType) -> bool:
 def check_types(call: Bound, role: str, left: Sequence[Ref], right: Sequence[Ref]) -> None:
     """Columns of both sides that are compared."""
     for a, b in zip(left, right, strict=True):
-        if not comparable(a.type, b.type):
+        if not of_one_type(a.type, b.type):
             raise different_types(call, role, a, b)
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from streamtime.sql.call.spec import Bound
 
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
+SUMMED_AS_BIGINT = (T.ByteType, T.ShortType, T.IntegerType)  # whatever number of rows a table has
 DIRECT = (
     T.BooleanType,
     T.ByteType,

@@ -15,7 +15,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import expression, named
+from streamtime.sql.rows.columns import SUMMED_AS_BIGINT, expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.scans import chosen, straight_from_files
 from streamtime.sql.rows.typed import collated, microseconds, moment
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from streamtime.sql.windows.aggregates import WrittenAggregate
     from streamtime.udfs.closing import Closing
 
-SMALL = (T.ByteType, T.ShortType, T.IntegerType)  # their sums are BIGINT, whatever number of rows a table has
-FIXED = (*SMALL, T.LongType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
+FIXED = (*SUMMED_AS_BIGINT, T.LongType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
 KEYS = (*FIXED, T.StringType, T.BinaryType)  # equal to themselves alone
 ROOMY = 28  # digits: ten billion numbers of so many fit DECIMAL(38)
 LAST, LATEST, LOW, LOW_LATER, TOTAL = (f"{PREFIX}{name}" for name in ("last", "latest", "low", "low_later", "total_"))
@@ -179,7 +178,7 @@ def _total(one: WrittenAggregate, ref: Ref) -> Column | None:
         return pick(column) if isinstance(kind, FIXED) else None
     if one.function not in ("sum", "avg"):
         return None
-    if isinstance(kind, SMALL):
+    if isinstance(kind, SUMMED_AS_BIGINT):
         return F.sum(column) if one.function == "sum" else F.sum(column).cast("double") / F.count(column)
     if isinstance(kind, T.DecimalType):
         return (F.sum(column) if one.function == "sum" else F.avg(column)) if kind.precision <= ROOMY else None
