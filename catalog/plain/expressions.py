@@ -14,7 +14,7 @@ from streamtime.plain.trees import Node, Operator, Trees
 from streamtime.sql.syntax.text import literal, quoted
 
 LOWEST = -(2**63)
-TRANSPARENT = ("Alias", "KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero")
+TRANSPARENT = ("Alias", "KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero", "SQLScalarFunction")
 NOT_SQL = ("TryEval", "StaticInvoke", "Invoke", "PythonUDF", "ScalaUDF", "NewInstance", "PythonUDAF", "OuterReference")
 QUERIES = ("Exists", "ListQuery", "InSubquery", "LateralSubquery")
 OPEN = (  # print themselves without parentheses
@@ -28,7 +28,7 @@ BACKSLASH = "\\"  # escapes in patterns, where nothing else is said
 WITH_SCHEMA = {"JsonToStructs": "from_json", "CsvToStructs": "from_csv", "XmlToStructs": "from_xml"}
 PATTERNS = {"LikeAll": "LIKE ALL", "LikeAny": "LIKE ANY", "NotLikeAll": "NOT LIKE ALL", "NotLikeAny": "NOT LIKE ANY"}
 TYPED = ("ParseToTimestamp", "MakeTimestamp")  # say by their names which type they give
-ANY_ZONE = re.compile(r"\bTIMESTAMP\b")
+ANY_ZONE = re.compile(r"(?<![\w`])TIMESTAMP(?![\w`:])")  # and no field of that name
 PARTS = {  # of a time or an interval, whose names are no functions
     "SecondWithFraction": "SECOND",
     "YearOfWeek": "YEAROFWEEK",
@@ -70,6 +70,8 @@ class ExpressionPrinter:
             return quoted(self._names[e.id])
         if e.kind in NOT_SQL:
             raise Unprintable("a kernel, which runs in Python" if e.kind == "PythonUDF" else f"{e.jvm.prettyName()}, which runs in the JVM")
+        if e.kind == "VariableReference":
+            raise Unprintable("a session variable in an expression; write its value there, or give it as an option's whole value")
         if e.kind in QUERIES:
             raise Unprintable("a subquery in an option")
         if e.stands_for:

@@ -51,7 +51,7 @@ class Printer(ExpressionPrinter):
         self._ctes: dict[str, tuple[str, str]] = {}  # a body: what stands for the CTE's name, and the columns in its head
         self._inputs: dict[int, str] = {}  # a source: what stands for the CTE's name
         self._last = ""  # .. of the CTE that has the query's rows
-        self._texts: dict[str, str] = {}  # of sources: what stands for them
+        self._texts: dict[str, str] = {}  # of sources, by what stands for them
         self._roles: dict[str, str] = {}  # what stands for a name: what that should be
         self._used: set[str] = set()  # names of CTEs
 
@@ -85,7 +85,7 @@ class Printer(ExpressionPrinter):
         for token in (t for t in Source(body).tokens if t.kind == "word" and t.text in named):
             said, at = said + body[at : token.start] + named[token.text], token.end
         lines = laid_out(without_needless(said + body[at:]), indent)
-        return next((lines.removesuffix(each) + text for text, each in self._texts.items() if lines.endswith(each)), lines)
+        return next((lines.removesuffix(each) + text for each, text in self._texts.items() if lines.endswith(each)), lines)
 
     # -- operators
 
@@ -130,14 +130,20 @@ class Printer(ExpressionPrinter):
         return Inside(self._relation(plan), _ids(plan))
 
     def _source(self, plan: Operator) -> str:
-        text, own = self.sources[plan.jvm.cteId()], [name for _, name in plan.output]
-        stands = self._texts.setdefault(text, f"{RESERVED}text_{len(self._texts)}")
+        cte, own = plan.jvm.cteId(), [name for _, name in plan.output]
+        text, stands = self.sources[cte], f"{RESERVED}text_{cte}"
+        if any(token.text == "?" for token in Source(text).tokens):  # each has a value of its own, by its place
+            if stands not in self._texts and cte < max(self._inputs, default=0):
+                raise Unprintable("a `?` of one TABLE argument in front of another's; give parameters names, :day")
+        else:
+            stands = next((each for each, other in self._texts.items() if other == text), stands)
+        self._texts[stands] = text
         columns, role = self._fresh(plan.output, ()), names.input_of(text)
         if columns != own:  # two have one name
             made = self._cte(f"SELECT * FROM {stands}", role, f" ({', '.join(map(quoted, columns))})")
         else:
             made = self._cte(f"SELECT {', '.join(map(quoted, columns))} FROM {stands}", role)
-        self._inputs[plan.jvm.cteId()] = made
+        self._inputs[cte] = made
         return made
 
     def _changes(self, plan: Operator) -> Made:

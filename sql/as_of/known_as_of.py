@@ -13,7 +13,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.as_of.lookup import IS_RIGHT, MATCH, both, checked, next_right
+from streamtime.sql.as_of.lookup import BACKWARD, IS_RIGHT, MATCH, both, checked, meaning, next_right
 from streamtime.sql.as_of.waiting import released
 from streamtime.sql.plain import known
 from streamtime.sql.rows import kernels
@@ -56,7 +56,10 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
         moves = F.when(named(IS_RIGHT), frame.time.column)
         frame, stream_time = with_stream_time(frame, moves, tuple(frame.keys[i] for i in clocks)), named(STREAM_TIME)
     frame, identity = frame.comparable(frame.keys)
-    exact = call["allow_exact"] is not False
+    direction, exact = meaning(call, sides)
+    if direction != BACKWARD:
+        fix = "Write match => 'l.ts >= r.ts', or leave `arrival` out."
+        raise call.refuse("`match`", "looks ahead, which does not go with `arrival`: what is known lies behind (J5)", fix)
     if frame.kernels:
         sorted_df = frame.by_key(identity, frame.sort())
         columns = [named(IS_RIGHT), named(DELETED), frame.time.column, stream_time, *map(named, identity)]

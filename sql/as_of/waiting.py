@@ -63,7 +63,7 @@ def released(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Sides,
     left = sides.left
     at = microseconds(quoted(left.time.name), left.time.type)
     frame, identity = left.comparable([left.keys[i] for i in clocks])
-    waiting, names = _Waiting(frame, identity, at, call["grace"]), frame.df.columns
+    waiting, names = _Waiting(frame, identity, at, call["grace"]), left.df.columns
     spreads = frame.kernels and not identity and worth_spreading(frame.df.sparkSession) and not is_few(frame.source)
     df = _in_ranges(waiting) if spreads else _by_clock(waiting)
     leaves = expression(f"{at} <= {of_waiting_rows(call['grace']).last_to_close}")
@@ -111,8 +111,8 @@ def _both(waiting: _Waiting) -> DataFrame:
         return frame.df.select("*", *one).unionAll(chosen(frame, waiting.lets_go).df.select(*nothing, *other))
     turns = F.array_compact(F.array(F.struct(*one), F.when(waiting.lets_go, F.struct(*other))))
     rows = frame.df.withColumn(BOTH, F.explode(turns))
-    is_row = ~named(BOTH).getField(WAITS)
-    columns = [named(n) if n in waiting.clocks else F.when(is_row, named(n)).alias(n) for n in frame.df.columns]
+    is_row, kinds = ~named(BOTH).getField(WAITS), frame.df.schema
+    columns = [named(n) if n in waiting.clocks else F.when(is_row, named(n)).alias(n, metadata=kinds[n].metadata) for n in kinds.names]
     return rows.select(*columns, f"{BOTH}.*")
 
 

@@ -130,6 +130,6 @@ def _starts(ranged: DataFrame, moves: Column, ascending: bool, reverse: bool, co
     extreme = F.min if reverse else F.max
     own = ranged.groupBy(named(RANGE).alias("r")).agg(extreme(moves).alias("m"))
     before = "own.r < turn" if ascending else f"own.r > {count - 1} - turn"
-    seen = f"array_{'min' if reverse else 'max'}(transform(filter(all, own -> {before}), own -> own.m))"
-    together = own.agg(F.collect_list(F.struct("r", "m")).alias("all"))
+    seen = f"array_{'min' if reverse else 'max'}(transform(filter(every, own -> {before}), own -> own.m))"
+    together = own.agg(F.collect_list(F.struct("r", "m")).alias("every"))
     return together.select(expression(f"transform(sequence(0, {count}), turn -> {seen})").alias("starts")).scalar()

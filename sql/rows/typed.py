@@ -61,7 +61,8 @@ def field_names(kind: T.DataType) -> list[str]:
 def microseconds(time: str, kind: T.DataType) -> str:
     """SQL text for the microseconds since 1970 of a time: of a TIMESTAMP_NTZ or DATE, those of the moment that it names in UTC."""
     if isinstance(kind, T.DateType):
-        return f"(least(greatest(unix_date({time}), -{LAST_DAY}), {LAST_DAY}) * 86400000000L)"
+        day = f"unix_date({time})"  # of null, `greatest` would take the other
+        return f"if({day} IS NULL, NULL, least(greatest({day}, -{LAST_DAY}), {LAST_DAY}) * 86400000000L)"
     if isinstance(kind, T.TimestampNTZType):  # whatever the session's time zone, which unix_micros would ask for
         day = f"unix_date(CAST({time} AS DATE))"
         of_day = f"(hour({time}) * 3600L + minute({time}) * 60) * 1000000 + CAST(extract(SECOND FROM {time}) * 1000000 AS BIGINT)"

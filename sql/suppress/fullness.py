@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.frame import PREFIX
@@ -67,17 +68,26 @@ def counts(changelog: Changelog, decided: DataFrame, clocks: Sequence[str], at: 
 def unless_full(call: Bound, made: DataFrame, counted: DataFrame) -> DataFrame:
     """The result; an error where the buffer held more than it may (rule S6). `counted` is one row, of `counts`.
 
-    The error stands first in a union. So it is raised though nothing comes out; and what asks for a few rows alone asks for it, too.
+    The error stands before the rows in a union. So it is raised though nothing comes out; and what asks for a few rows alone asks for it,
+    too. It stands in each column: of a row of nulls, a condition on the result would leave nothing, the error included. What the columns
+    are is said first, by a part without rows, since a union takes that from its first.
     """
-    over = named("count_max") < 0  # never: but a literal could be taken out of its place behind the bounds
-    for option, held, unit in (("max_bytes", "size_max", "bytes"), ("max_records", "count_max", "rows")):
+    errors: list[tuple[Column, Column]] = []
+    for option, held, unit in (("max_records", "count_max", "rows"), ("max_bytes", "size_max", "bytes")):
         if (bound := call[option]) is not None:
             problem = f"{call.spec.name}, `{option}`: the buffer is full: expected at most {bound} {unit}, got "
             fix = f". Raise {option}, or let the buffer go on otherwise: when_full => 'spill'."
-            error = F.raise_error(F.concat(F.lit(problem), named(held).cast("string"), F.lit(fix))).cast("boolean")
-            over = F.when(named(held) > bound, error).otherwise(over)
-    none = [F.lit(None).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in made.schema.fields]
-    return counted.where(over).select(*none).union(made)
+            error = F.raise_error(F.concat(F.lit(problem), named(held).cast("string"), F.lit(fix)))
+            errors.append((named(held) > bound, error))
+
+    def error_or(value: Column, kind: T.DataType) -> Column:
+        for over, error in reversed(errors):
+            value = F.when(over, error.cast(kind)).otherwise(value)
+        return value
+
+    never = named("count_max") < 0  # a literal could be taken out of its place behind the bounds
+    columns = [error_or(F.lit(None).cast(f.dataType), f.dataType).alias(f.name) for f in made.schema.fields]
+    return made.where(F.lit(False)).union(counted.where(error_or(never, T.BooleanType())).select(*columns)).union(made)
 
 
 def _after(moment: Column, other: Column) -> Column:

@@ -130,8 +130,8 @@ def _cut(both: DataFrame, clocks: DataFrame, kernels: bool) -> tuple[DataFrame, 
         return df.withColumn(SPAN, span).withColumn(RANGE, in_range).drop(SPAN)
 
     lowest = ranged(clocks).groupBy(named(RANGE).alias("r")).agg(F.min(named(MOMENT)).alias("m"))
-    above = "array_min(transform(filter(all, one -> one.r > turn), one -> one.m))"
-    together = lowest.agg(F.collect_list(F.struct("r", "m")).alias("all"))
+    above = "array_min(transform(filter(every, one -> one.r > turn), one -> one.m))"
+    together = lowest.agg(F.collect_list(F.struct("r", "m")).alias("every"))
     by_range = together.select(expression(f"transform(sequence(0, {ranges.count - 1}), turn -> {above})").alias("above")).scalar()
     never = named(RANGE) == ranges.count - 1  # nothing is looked up for these, which are many where windows stay open long
     anywhere = ranges.aside(hash_of_all(both.select(f"{quoted(ROW)}.*").schema, quoted(ROW)))

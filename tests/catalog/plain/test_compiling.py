@@ -453,6 +453,17 @@ def test_parameters_of_a_table_argument_pass_through(spark: SparkSession, inside
     assert spark.sql(made, args=args).count() > 3
 
 
+def test_each_question_mark_has_its_own_value(spark: SparkSession) -> None:
+    """Also where two TABLE arguments have one text."""
+    nasty.view(spark, nasty.scenarios(3, 9))
+    sides = ", ".join(["TABLE(SELECT * FROM nasty WHERE id % ? = 0) PARTITION BY k ORDER BY t"] * 2)
+    text = f"SELECT ? AS first, count(*) AS n FROM AS_OF_JOIN({sides}) HAVING count(*) > ?"
+    made, args = streamtime.compile(spark, text), ["x", 2, 3, 1]
+    assert re.sub(r"/\*.*?\*/", "", made, flags=re.DOTALL).count("?") == len(args)
+    assert said(spark.sql(made, args=args)) == said(spark.sql(text, args=args))
+    assert said(spark.sql(made, args=args)) != said(spark.sql(text, args=["x", 3, 2, 1]))
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [

@@ -113,6 +113,24 @@ def test_what_sql_has_no_words_for_is_refused(spark: SparkSession, condition: st
         streamtime.compile(spark, f"SELECT * FROM {_call(condition)}")
 
 
+def test_a_function_of_the_session_is_what_it_says(spark: SparkSession) -> None:
+    """Its parameter has the name of a column, which is not its argument."""
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION other(k INT) RETURNS INT RETURN k * 2 + length('k')")
+    text = f"SELECT * FROM {_call('other(x_1) > 4')}"
+    made = streamtime.compile(spark, text)
+    called = sorted(map(str, spark.sql(text).collect()))
+    spark.sql("DROP TEMPORARY FUNCTION other")
+    assert sorted(map(str, spark.sql(made).collect())) == called
+    assert called
+
+
+def test_a_variable_within_an_expression_is_refused(spark: SparkSession) -> None:
+    spark.sql("DECLARE OR REPLACE VARIABLE least INT DEFAULT 1")
+    with pytest.raises(AnalysisException, match="it needs a session variable in an expression; write its value there"):
+        streamtime.compile(spark, f"SELECT * FROM {_call('x_1 > least')}")
+    spark.sql("DROP TEMPORARY VARIABLE least")
+
+
 def test_a_function_with_options_that_nobody_prints_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(expressions.EXPRESSIONS, "StructsToJson")  # as a function of a later Spark
     call = _call("to_json(struct(k), map('pretty', 'true')) = body")

@@ -217,15 +217,19 @@ FULL = [
 @pytest.mark.parametrize(("function", "bound", "options"), FULL)
 def test_a_buffer_that_is_full_is_an_error_of_plain_sql_too(spark: SparkSession, function: str, bound: str, options: str) -> None:
     """At one less than the most that it held, and not at that; whatever comes out, and though few rows are asked for."""
-    nasty.view(spark, nasty.scenarios(23, 40))
-    call = f"{function}(TABLE(nasty) PARTITION BY (s, k) ORDER BY off, time => 't', {options})"
+    nasty.view(spark, nasty.scenarios(23, 40)).withMetadata("v", {"comment": "a value"}).createOrReplaceTempView("told")
+    call = f"{function}(TABLE(told) PARTITION BY (s, k) ORDER BY off, time => 't', {options})"
     metrics = spark.sql("SELECT * FROM " + re.sub(r"output => '\w+'", "output => 'metrics'", call)).collect()
     name = f"suppression_buffer_{'count' if bound == 'max_records' else 'size'}_max"
     (most,) = {int(row.value) for row in metrics if row.metric == name}
     assert most > 1
     enough, less = (f"SELECT * FROM {call[:-1]}, {bound} => {at}, when_full => 'fail')" for at in (most, most - 1))
-    texts = [streamtime.compile(spark, text) for text in (enough, less, f"{less} LIMIT 1")]
-    assert said(spark.sql(texts[0]))[:2] == said(spark.sql(enough))[:2]
+    few = ("LIMIT 1", "WHERE k = 'nobody'", "JOIN (SELECT 'nobody' AS k) USING (k)")
+    nested = [f"SELECT * FROM DEDUPLICATE(TABLE({less}) PARTITION BY k ORDER BY t)"]
+    texts = [streamtime.compile(spark, text) for text in (enough, less, *(f"{less} {more}" for more in few), *nested)]
+    plain, called = (spark.sql(text) for text in (texts[0], enough))
+    assert said(plain) == said(called)
+    assert [f.metadata for f in plain.schema] == [f.metadata for f in called.schema]
     for text in (*texts[1:], less):
         with pytest.raises(Exception, match=f"{function}, `{bound}`: the buffer is full: expected at most {most - 1} .*, got \\d+"):
             spark.sql(text).collect()

@@ -230,3 +230,20 @@ def test_a_stream_writes_each_micro_batch_once(spark: SparkSession, schema: str,
     spark.sql(f"INSERT INTO {source} VALUES ('b', timestamp_micros(6), 'next', 3)")
     run(write)
     assert contents(spark, table) == [("a", 5, "since", False), ("b", 6, "next", False)]
+
+
+def test_a_table_of_days_keeps_what_is_current(spark: SparkSession, schema: str) -> None:
+    """A DATE that is null, as the end of what is current, was the smallest number once: all current versions were removed."""
+    month = datetime.timedelta(days=30)
+    table = VersionedTable.create(spark, f"{schema}.days", "k STRING, t DATE, v STRING", key="k", time="t", retention=month)
+    days = [datetime.date(2024, m, 1) for m in (1, 3, 6)]
+    table.put([{"k": "a", "t": day, "v": str(day)} for day in days] + [{"k": "b", "t": days[2], "v": "b"}])
+    for _ in range(2):
+        assert [r and (r.v, r.valid_to) for r in (table.get("a"), table.get("a", datetime.date(2024, 7, 1)), table.get("b"))] == [
+            ("2024-06-01", None),
+            ("2024-06-01", None),
+            ("b", None),
+        ]
+        assert table.history("a")[0].v == "2024-06-01"
+        table.maintain()
+    assert sorted(r.v for r in spark.table(table.table).collect() if r.t == days[2]) == ["2024-06-01", "b"]

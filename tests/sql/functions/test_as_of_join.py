@@ -270,6 +270,39 @@ def test_keys_are_equal_as_in_sql(spark: SparkSession, left: str, right: str, ex
     assert len(rows) == expected
 
 
+def test_a_day_without_a_match_is_far_from_none(spark: SparkSession) -> None:
+    left, right = "VALUES ('a', DATE '2024-01-05', 1), ('b', DATE '2024-01-01', 2)", "VALUES ('a', DATE '2024-01-02', 0)"
+    sides = ", ".join(f"TABLE(SELECT * FROM {side} AS t(k, t, o)) PARTITION BY k ORDER BY t" for side in (left, right))
+    for more in ("", ", arrival => 'o'"):
+        rows = spark.sql(f"SELECT * FROM AS_OF_JOIN({sides}, join_type => 'left', tolerance => INTERVAL 7 DAYS{more})").collect()
+        assert sorted((r[0], any(v is not None for v in r[3:])) for r in rows) == [("a", True), ("b", False)]
+
+
+@pytest.mark.parametrize(("match", "keys"), [("l.t >= r.t", "ab"), ("r.t <= l.t", "ab"), ("l.t > r.t", "a"), ("r.t < l.t", "a")])
+def test_what_is_known_then_is_matched_as_the_condition_says(spark: SparkSession, match: str, keys: str) -> None:
+    for name, rows in (
+        ("lefts", "('a', DATE '2024-01-01', 5), ('b', DATE '2024-01-01', 5)"),
+        ("rights", "('a', DATE '2023-12-01', 1), ('b', DATE '2024-01-01', 1)"),
+    ):
+        spark.sql(f"SELECT * FROM VALUES {rows} AS t(k, t, o)").createOrReplaceTempView(name)
+    on = match.replace("l.", "lefts.").replace("r.", "rights.")
+    text = f"SELECT * FROM AS_OF_JOIN(TABLE(lefts), TABLE(rights), on => 'lefts.k = rights.k', match => '{on}', arrival => 'o')"
+    assert "".join(sorted(row[0] for row in spark.sql(text).collect())) == keys
+
+
+@pytest.mark.parametrize("key", ["CAST(k AS DOUBLE)", "struct(k)", "array(CAST(k AS FLOAT))"])
+@pytest.mark.parametrize("more", ["", ", retention => INTERVAL 1 HOUR"])
+def test_a_clock_may_be_any_key(spark: SparkSession, key: str, more: str) -> None:
+    rows = "(1, TIMESTAMP '2024-01-01 10:00:00', 1), (2, TIMESTAMP '2024-01-01 10:00:00', 2), (1, TIMESTAMP '2024-01-01 10:05:00', 4)"
+    left, right = (spark.sql(f"SELECT {key} AS k, t, o + {o} AS o, 'x' AS v FROM VALUES {rows} AS t(k, t, o)") for o in (1, 0))
+    left.withMetadata("v", {"comment": "of the left side"}).createOrReplaceTempView("lefts")
+    right.createOrReplaceTempView("rights")
+    sides = ", ".join(f"TABLE({side}) PARTITION BY k ORDER BY t" for side in ("lefts", "rights"))
+    found = spark.sql(f"SELECT * FROM AS_OF_JOIN({sides}, arrival => 'o', grace => INTERVAL 1 MINUTE, clock_by => ARRAY('k'){more})")
+    assert found.count() == 3
+    assert found.schema[3].metadata == {"comment": "of the left side"}
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -302,6 +335,10 @@ def test_keys_are_equal_as_in_sql(spark: SparkSession, left: str, right: str, ex
         ("TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t = r.t'", "expected a comparison of the two times with >=, >, <= or <"),
         ("TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t >= r.t', direction => 'forward'", "`match`: given beside `direction`"),
         ("TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t >= r.t', order_by => ARRAY('t')", "`match`: given beside `order_by`"),
+        (
+            "TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t <= r.t', arrival => 'n'",
+            "`match`: looks ahead, which does not go with `arrival`",
+        ),
         (
             "TABLE(l) PARTITION BY k ORDER BY t, TABLE(r) PARTITION BY k ORDER BY t, arrival => 'n', ties => 'first'",
             "the later arrival wins",
