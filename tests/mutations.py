@@ -717,6 +717,30 @@ MUTATIONS = [
     # servers and Python UDTFs
     Mutation("serve: beyond this machine, Connect needs a token", "catalog/server/options.py", "if options.connect_port is not None and not token(options):", "if False:", SERVED),
     Mutation("serve: beyond this machine, passwords travel by TLS", "catalog/server/options.py", "if options.thrift_port is not None and not options.keystore:", "if False:", SERVED),
+    Mutation(
+        "C2: a day that is null is no time", "sql/rows/typed.py",
+        'return f"if({day} IS NULL, NULL, least(', 'return f"if({day} IS NULL, -9000000000000000000L, least(', "tests/sql/functions/test_versions.py -k days",
+    ),
+    Mutation(
+        "J5: `match` is heeded beside `arrival`", "sql/as_of/known_as_of.py",
+        "direction, exact = meaning(call, sides)", "direction, exact = meaning(call, sides)[0], True", "tests/sql/functions/test_as_of_join.py -k known_then",
+    ),
+    Mutation(
+        "J5: clocks run by keys of any type", "sql/as_of/waiting.py",
+        'call["grace"]), left.df.columns', 'call["grace"]), frame.df.columns', "tests/sql/functions/test_as_of_join.py -k any_key",
+    ),
+    Mutation(
+        "S6: the error of a full buffer is not lost to a condition on its rows", "sql/suppress/fullness.py",
+        "columns = [error_or(F.lit(None).cast(f.dataType), f.dataType)", "columns = [F.lit(None).cast(f.dataType)", "tests/catalog/plain/test_whole_texts.py -k full",
+    ),
+    Mutation(
+        "plain: two `?` of one text have two values", "catalog/plain/printer.py",
+        'if any(token.text == "?" for token in Source(text).tokens):', "if False:", "tests/catalog/plain/test_compiling.py -k question",
+    ),
+    Mutation(
+        "plain: a function of the session is its body", "catalog/plain/expressions.py",
+        '"NormalizeNaNAndZero", "SQLScalarFunction")', '"NormalizeNaNAndZero")', "tests/catalog/plain/test_expressions.py -k session_is",
+    ),
 ]  # fmt: skip
 
 
