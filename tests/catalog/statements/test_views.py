@@ -118,7 +118,9 @@ def test_which_views_last(words: str, lasts: bool) -> None:
 
 
 def test_what_cannot_be_stored_is_said_at_its_place(spark: SparkSession, clicks: str, run: Callable[[str], object]) -> None:
-    bounded = f"SUPPRESS_UNTIL_TIME_LIMIT(TABLE({clicks}.clicks) PARTITION BY user_id ORDER BY ts, max_records => 9, when_full => 'emit_early')"
+    bounded = (
+        f"SUPPRESS_UNTIL_TIME_LIMIT(TABLE({clicks}.clicks) PARTITION BY user_id ORDER BY ts, max_records => 9, when_full => 'emit_early')"
+    )
     with pytest.raises(AnalysisException) as refused:
         run(f"CREATE VIEW {clicks}.v AS SELECT *\nFROM {bounded}")
     assert "this call has no plain SQL: it needs a kernel, which runs in Python." in str(refused.value)
