@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import streamtime
-from streamtime.plain import expressions
+from streamtime.plain import databricks, expressions
 
 ROWS = r"""SELECT * FROM VALUES
     (1, 'deleted', TIMESTAMP '2024-01-01 10:00:00', TIMESTAMP '2024-01-01 09:30:00', array(1, 2), '{"at":"2024-01-01 00:00:00","n":3}', 5),
@@ -203,3 +203,13 @@ def test_totals_of_structs_whose_fields_have_odd_names(spark: SparkSession) -> N
     text = f"SELECT * FROM SESSION_UPDATES({rows}, gap => INTERVAL 1 DAY, aggregates => 'first(s) AS one, min(s) AS least, max(s) AS most')"
     called, plain = (sorted(map(str, spark.sql(one).collect())) for one in (text, streamtime.compile(spark, text)))
     assert plain == called != []
+
+
+def test_a_field_called_as_a_type_keeps_its_name_where_types_are_said_with_their_zone() -> None:
+    kinds = "STRUCT<TIMESTAMP: INT, `TIMESTAMP`: DATE, at: TIMESTAMP, also: ARRAY<TIMESTAMP>, n: TIMESTAMP_NTZ>"
+    told = "STRUCT<TIMESTAMP: INT, `TIMESTAMP`: DATE, at: TIMESTAMP_LTZ, also: ARRAY<TIMESTAMP_LTZ>, n: TIMESTAMP_NTZ>"
+    assert expressions.ANY_ZONE.sub("TIMESTAMP_LTZ", kinds) == told
+
+
+def test_functions_with_a_page_in_the_manual_are_not_missed() -> None:
+    assert databricks.missing("SELECT log(2, x), try_parse_json(body), nobody_has(1)") == ["nobody_has"]
