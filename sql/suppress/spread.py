@@ -136,7 +136,7 @@ def _placed(call: Bound, changelog: Changelog, until: Until, rows: DataFrame, cl
     if until.close is not None:
         close = microseconds(quoted(until.close), rows.schema[until.close].dataType)
         return rows.withColumns({NEXT: following, DUE: expression(plus(close, until.after))})
-    limited = plus(quoted(AT), until.wait) if until.wait else f"if({quoted(AT)} IS NULL, NULL, least({quoted(AT)}, {HIGHEST - 1}L))"
+    limited = plus(quoted(AT), until.wait) if until.wait else f"least({quoted(AT)}, {HIGHEST - 1}L)"
     own = limited if until.limited else f"if({quoted(AT)} IS NULL, NULL, {HIGHEST}L)"
     rows = rows.withColumns({NEXT: following, OWN: expression(own)})
     if not frame.kernels:

@@ -35,13 +35,8 @@ def ways(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> dict[str, 
         read += len(answer["log"])
         return answer
 
-    with (
-        log.open("w") as out,
-        talking(client, str(folder), *names, *(["more"] if thorough else []), cwd=folder, env=environment, stdout=out, stderr=out) as (
-            _,
-            answers,
-        ),
-    ):
+    asked = (str(folder), *names, *(["more"] if thorough else []))
+    with log.open("w") as out, talking(client, *asked, cwd=folder, env=environment, stdout=out, stderr=out) as (_, answers):
         return {way: heard(answers) for way in names}
 
 

@@ -271,11 +271,14 @@ def test_keys_are_equal_as_in_sql(spark: SparkSession, left: str, right: str, ex
 
 
 def test_a_day_without_a_match_is_far_from_none(spark: SparkSession) -> None:
-    left, right = "VALUES ('a', DATE '2024-01-05', 1), ('b', DATE '2024-01-01', 2)", "VALUES ('a', DATE '2024-01-02', 0)"
+    left = "VALUES ('a', DATE '2024-01-05', 1), ('b', DATE '2024-01-01', 2), ('c', NULL, 3), ('d', DATE '9999-12-31', 4), ('e', DATE '0001-01-01', 5)"
+    right = "VALUES ('a', DATE '2024-01-02', 0), ('c', NULL, 0), (NULL, DATE '2024-01-02', 0), ('e', DATE '9999-12-31', 0)"
     sides = ", ".join(f"TABLE(SELECT * FROM {side} AS t(k, t, o)) PARTITION BY k ORDER BY t" for side in (left, right))
     for more in ("", ", arrival => 'o'"):
         rows = spark.sql(f"SELECT * FROM AS_OF_JOIN({sides}, join_type => 'left', tolerance => INTERVAL 7 DAYS{more})").collect()
-        assert sorted((r[0], any(v is not None for v in r[3:])) for r in rows) == [("a", True), ("b", False)]
+        found = {r[0]: any(v is not None for v in r[3:]) for r in rows}
+        assert found == {"a": True, "b": False, "c": False, "d": False, "e": False}
+        assert len(rows) == len(found)
 
 
 @pytest.mark.parametrize(("match", "keys"), [("l.t >= r.t", "ab"), ("r.t <= l.t", "ab"), ("l.t > r.t", "a"), ("r.t < l.t", "a")])

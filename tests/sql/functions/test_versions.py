@@ -206,12 +206,14 @@ def test_dates_and_timestamps_without_a_zone(spark: SparkSession, kind: str) -> 
 
 
 def test_the_current_version_of_days_never_expires(spark: SparkSession) -> None:
-    days = "SELECT * FROM VALUES ('a', DATE '2024-01-01'), ('a', DATE '2024-03-01'), ('a', DATE '2024-06-01'), ('b', DATE '1960-01-01') AS t(k, day)"
+    days = "('a', '2024-01-01'), ('a', '2024-03-01'), ('a', '2024-06-01'), ('b', '1960-01-01'), ('c', '0001-01-01'), ('c', NULL), (NULL, '2024-06-01')"
+    days = f"SELECT k, CAST(day AS DATE) AS day FROM VALUES {days} AS t(k, day)"
     rows = spark.sql(f"SELECT * FROM VERSIONS(TABLE({days}) PARTITION BY k ORDER BY day, retention => INTERVAL 30 DAYS)").collect()
     assert sorted((r.k, str(r.day), r.valid_to and str(r.valid_to)) for r in rows) == [
         ("a", "2024-03-01", "2024-06-01"),  # has just ended
         ("a", "2024-06-01", None),
         ("b", "1960-01-01", None),
+        ("c", "0001-01-01", None),
     ]
 
 
