@@ -676,6 +676,18 @@ MUTATIONS = [
         "F.when(never, anywhere).otherwise(ranges.apart)", "ranges.apart", "tests/sql/windows/test_final_windows.py",
     ),
     Mutation(
+        "W6: a stream time right below a close does not release it", "udfs/release.py",
+        "(at >= 0) & (stream[at] < groups.as_ints(closes))", "at < -1", "tests/udfs/test_release.py",
+    ),
+    Mutation(
+        "W6: a window leaves at its close, not after it", "sql/windows/release.py", "-{HIGHEST}L) - 1L)", "-{HIGHEST}L))",
+        "tests/sql/windows/test_grouped.py -k adds_up",
+    ),
+    Mutation(
+        "W6: where a range has no stream time above a close, the next one's smallest holds", "sql/windows/release.py",
+        "F.least(reached, above)", "F.coalesce(reached, above)", "tests/sql/windows -k several_ranges",
+    ),
+    Mutation(
         "maintain: any(x) is no key", "catalog/maintained/reading.py", "exp.AggFunc, exp.Any, exp.Window", "exp.AggFunc, exp.Window",
         f"{MAINTAINED}::test_what_looks_like_a_key_and_is_none",
     ),

@@ -101,7 +101,8 @@ event times in it. Final rows add up a window once, or a few times.
 
 Final rows in batch are joined with the stream times that let them out. That computes the input twice, as does stream time where `time` is
 not what `ORDER BY` begins with. Columns of Parquet or ORC files, behind nothing but views and comparisons, are read once more where that
-is less work. Where the input is a relation of 1 MB at most, one task finds stream time, and computes it once.
+is less work: in event-time order the times, for when windows close. Where the input is a relation of 1 MB at most, one task finds stream
+time, and computes it once.
 
 Final rows of tumbling windows are a plain GROUP BY where that gives the same to the last digit; in event-time order, that computes its
 input once ([what it costs](../speed.md#final-windows)). For that, `ORDER BY` must be one column of fixed width (no text, no DOUBLE),

@@ -8,7 +8,7 @@ last row's ORDER BY column is the largest one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -61,19 +61,28 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
     def grouped(more: dict[str, Column]) -> DataFrame:
         return groups.agg(*[column.alias(name) for name, column in (made | more).items()])
 
-    clocks = frame.df.where(takes_part).select(instant(frame, frame.time.column).alias(MOMENT))
     if frame.in_time_order:
-        firsts = _firsts(frame, size, closing)
-        df = whole(grouped({name: F.min(first) for name, first in firsts.items()}), once=frame.kernels).withColumn(LATEST, named(LAST))
-        told = [instant(frame, named(n)) for n in (*firsts, *([LATEST] if call["at_end"] == "emit" else []))]
-        clocks = df.select((F.explode(F.array(*told)) if len(told) > 1 else told[0]).alias(MOMENT))
+        df, clocks = _with_clocks(call, frame, grouped, size, closing)
         return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps)
     df = grouped({RELEASE: F.max(named(RELEASE))})  # all rows of a window have the same
     if call["at_end"] == "emit":
         df = whole(df, once=frame.kernels)
-        clocks = df.select(instant(frame, named(LATEST)).alias(MOMENT))  # the largest time of all is never late
+    clocks = df.select(instant(frame, named(LATEST)).alias(MOMENT))  # the largest time of all is never late
     finals = _laid_out(call, frame, df, closing, fields)
     return as_they_leave(call, finals, [f.name for f in fields], clocks, {})
+
+
+def _with_clocks(
+    call: Bound, frame: Frame, grouped: Callable[[dict[str, Column]], DataFrame], size: int, closing: Closing
+) -> tuple[DataFrame, DataFrame]:
+    """Groups in event-time order, with the stream times at which windows close: of all rows, read once more, or of what groups know."""
+    if straight_from_files(frame) or not (frame.kernels or call["at_end"] == "emit"):  # which asks for the last one, too
+        times = frame.df.where(frame.has_time & frame.has_key).select(instant(frame, frame.time.column).alias(MOMENT))
+        return grouped({}).withColumn(LATEST, named(LAST)), times
+    firsts = _firsts(frame, size, closing)
+    df = whole(grouped({name: F.min(first) for name, first in firsts.items()}), once=frame.kernels).withColumn(LATEST, named(LAST))
+    told = [instant(frame, named(n)) for n in (*firsts, *([LATEST] if call["at_end"] == "emit" else []))]
+    return df, df.select((F.explode(F.array(*told)) if len(told) > 1 else told[0]).alias(MOMENT))
 
 
 def _fits(call: Bound, frame: Frame) -> bool:

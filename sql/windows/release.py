@@ -15,14 +15,16 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, hash_of_all, named, together
 from streamtime.sql.rows.frame import HERE, PREFIX
 from streamtime.sql.rows.ranges import FEWEST, RANGE, Ranges
-from streamtime.sql.rows.scans import straight_from_files
+from streamtime.sql.rows.scans import is_few, straight_from_files
 from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, floor_div, quoted
 from streamtime.sql.windows.first_reach import FIRST, MOST_STEPS, REACHED, RELEASE, STEP, filled, newest_closed
 from streamtime.sql.windows.membership import instant
+from streamtime.udfs.release import NextStreamTime
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,6 +36,8 @@ EMIT_TIME, EMIT_REASON = "emit_time", "emit_reason"
 WORTH_CUTTING = 100_000  # stream times; fewer are sorted by one task
 SPAN, APART = f"{PREFIX}span", f"{PREFIX}apart"
 MOMENT, ROW, LAST, CLOCK, TIMES = (f"{PREFIX}{name}" for name in ("moment", "row", "last", "clock", "times"))
+NUMBER = f"{PREFIX}number"
+GRAIN = 5  # of two times, counted in so many powers of two of microseconds, the distance is a BIGINT
 MINUTE = 60_000_000  # steps this far apart are few enough for any task to hold those of decades
 
 
@@ -48,7 +52,7 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, ste
     clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at)
     if steps is None and not clock_by and frame.kernels and not (frame.in_time_order and straight_from_files(frame)):
         clocks = whole(clocks.groupBy(named(MOMENT)).agg(F.count(F.lit(1)).alias(TIMES)))  # they are asked for several times
-    return released_by(call, rows, clocks, clock_by, steps)
+    return released_by(call, rows, clocks, clock_by, steps, few=is_few(frame.source))
 
 
 def whole(df: DataFrame, *, once: bool = True) -> DataFrame:
@@ -62,10 +66,17 @@ def whole(df: DataFrame, *, once: bool = True) -> DataFrame:
     return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
 
 
-def released_by(call: Bound, rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], steps: tuple[int, int] | None) -> DataFrame:
-    """The same; `clocks` are the stream times as `MOMENT`, at least those at which windows close, and the last."""
+def released_by(
+    call: Bound, rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], steps: tuple[int, int] | None, *, few: bool = False
+) -> DataFrame:
+    """The same; `clocks` are the stream times as `MOMENT`, at least those at which windows close, and the last. Of few, Spark sorts all."""
     even = steps is not None and -(-steps[1] // steps[0]) <= MOST_STEPS
-    made = _joined_to(rows, clocks, clock_by, *steps) if steps is not None and even else _sorted_in(rows, clocks, clock_by, call.kernels)
+    if steps is None or not even:
+        if not clock_by:
+            return _from_ranges(call, rows, clocks, call.kernels and not few)
+        made = _sorted_by_clock(rows, clocks, clock_by)
+    else:
+        made = _joined_to(rows, clocks, clock_by, *steps)
     return as_they_leave(call, made, rows.columns, clocks, clock_by)
 
 
@@ -77,6 +88,10 @@ def as_they_leave(call: Bound, made: DataFrame, columns: Sequence[str], clocks: 
         emit, reason = F.coalesce(named(RELEASE), named(LAST)), F.when(named(RELEASE).isNull(), "end").otherwise("close")
     else:
         made, emit, reason = made.where(named(RELEASE).isNotNull()), named(RELEASE), F.lit("close")
+    return _left(made, columns, emit, reason)
+
+
+def _left(made: DataFrame, columns: Sequence[str], emit: Column, reason: Column) -> DataFrame:
     return made.select(*map(named, columns), emit.alias(EMIT_TIME), reason.alias(EMIT_REASON))
 
 
@@ -94,34 +109,80 @@ def _joined_to(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], sli
     return made.drop(*clock_by)
 
 
-def _sorted_in(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], kernels: bool) -> DataFrame:
-    """Windows with the smallest stream time at or above their close, from both sorted together."""
+def _sorted_by_clock(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str]) -> DataFrame:
+    """Windows with the smallest stream time at or above their close, where clocks run apart."""
     its = [named(name).alias(clock) for clock, name in clock_by.items()]
+    both = _together(rows, clocks, its)
+    made = both.withColumn(RELEASE, F.when(_closes(both), _next_stream_time([named(c) for c in clock_by])))
+    return _windows(made, rows.columns)
+
+
+def _from_ranges(call: Bound, rows: DataFrame, clocks: DataFrame, by_kernel: bool) -> DataFrame:
+    """Final rows as they leave, where one clock runs over all rows and windows close anywhere."""
+    at = microseconds(quoted(MOMENT), rows.schema["window_close"].dataType)
+    span = _span(clocks, f"shiftright({at}, {GRAIN})")
+    rows = rows.withColumn(SPAN, span).withColumn(MOMENT, named("window_close"))
+    closed = _closes(rows) & (named(MOMENT) <= named(SPAN).getField("last"))
+    held = call["at_end"] != "emit"  # what never closes is then not even sorted, and nothing is where nobody asks for `emit_time`
+    rows = (rows.where(closed) if held else rows).drop(SPAN, MOMENT)
+    ranges = Ranges.of(rows.sparkSession) if call.kernels else Ranges(FEWEST, FEWEST)
+    ranges = replace(ranges, count=ranges.count + 1)  # the last is of what lies above all stream times
+    both, above = _cut(_together(rows, clocks, []), clocks, span, ranges)
+    if by_kernel:
+        number = f"if({quoted(ROW)} IS NULL, {at}, greatest({at}, -{HIGHEST}L) - 1L)"
+        both = both.withColumn(NUMBER, expression(number)).repartition(named(APART)).sortWithinPartitions(named(NUMBER).desc())
+        is_time = named(ROW).isNull()
+        columns = [F.when(is_time, named(NUMBER)), F.when(~is_time, named(NUMBER) + 1)]
+        both = kernels.with_column(both, RELEASE, NextStreamTime(), columns, T.LongType()).drop(NUMBER)
+        reached = expression(moment(quoted(RELEASE), rows.schema["window_close"].dataType))
+    else:
+        reached = _next_stream_time([named(APART)])
+    earliest = F.least(reached, above)  # both skip nulls; in a task, what comes before may be of a range farther up than the next
+    if held:
+        made = _windows(both.withColumn(RELEASE, earliest), rows.columns)
+        return _left(made, rows.columns, named(RELEASE), F.lit("close"))
+    both = both.withColumn(SPAN, span).withColumn(RELEASE, F.when(closed, earliest))
+    return as_they_leave(call, _windows(both, rows.columns), rows.columns, clocks, {})
+
+
+def _together(rows: DataFrame, clocks: DataFrame, its: Sequence[Column]) -> DataFrame:
+    """Stream times, and windows with their close as `MOMENT` and with all that they have as `ROW`."""
     finals = rows.select(*its, named("window_close").alias(MOMENT), F.struct(*map(named, rows.columns)).alias(ROW))
-    both = clocks.drop(TIMES).withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).unionByName(finals)
-    is_clock, apart, above = named(ROW).isNull(), [named(c) for c in clock_by], F.lit(None)
-    if not clock_by:
-        both, above = _cut(both, clocks, kernels)
-        apart = [named(APART)]
-    falling = Window.partitionBy(*apart).orderBy(named(MOMENT).desc(), named(ROW).isNull().desc()).rowsBetween(Window.unboundedPreceding, 0)
-    latest = F.last(F.when(is_clock, named(MOMENT)), ignorenulls=True).over(falling)
-    closes = expression(f"{quoted(MOMENT)} < {moment(f'{HIGHEST}L', rows.schema['window_close'].dataType)}")  # else after all times
-    made = both.withColumn(RELEASE, F.when(closes, F.coalesce(latest, above))).where(~is_clock)
-    return made.select(*[named(ROW).getField(c).alias(c) for c in rows.columns], named(RELEASE))
+    return clocks.drop(TIMES).withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).unionByName(finals)
 
 
-def _cut(both: DataFrame, clocks: DataFrame, kernels: bool) -> tuple[DataFrame, Column]:
+def _windows(both: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Of these, the windows."""
+    windows = both.where(named(ROW).isNotNull())
+    return windows.select(*[named(ROW).getField(c).alias(c) for c in columns], named(RELEASE))
+
+
+def _closes(df: DataFrame) -> Column:
+    """Whether a window closes at `MOMENT`: else it does so after all times."""
+    return expression(f"{quoted(MOMENT)} < {moment(f'{HIGHEST}L', df.schema[MOMENT].dataType)}")
+
+
+def _next_stream_time(apart: Sequence[Column]) -> Column:
+    """The smallest stream time at or above a moment, of those with the same values, by Spark's own operators."""
+    is_time = named(ROW).isNull()
+    falling = Window.partitionBy(*apart).orderBy(named(MOMENT).desc(), is_time.desc()).rowsBetween(Window.unboundedPreceding, 0)
+    return F.last(F.when(is_time, named(MOMENT)), ignorenulls=True).over(falling)
+
+
+def _span(clocks: DataFrame, number: str) -> Column:
+    """The smallest and the largest stream time by number, the largest as it is, and how many rows have one."""
+    count = F.sum(named(TIMES)) if TIMES in clocks.columns else F.count(named(MOMENT))  # so many windows may there be
+    made = {"low": F.min(expression(number)), "high": F.max(expression(number)), "last": F.max(named(MOMENT)), "count": count}
+    return clocks.agg(F.struct(*[column.alias(name) for name, column in made.items()]).alias("span")).scalar()
+
+
+def _cut(both: DataFrame, clocks: DataFrame, span: Column, ranges: Ranges) -> tuple[DataFrame, Column]:
     """All moments with their range, and for each range the smallest stream time in all ranges above it.
 
     The cut is used twice, so it must come out the same: it is even, between the smallest and the largest stream time. Both may lie at the
     ends of BIGINT, so it counts in 32 microseconds, of which any two are a BIGINT apart.
     """
-    number = f"shiftright({microseconds(quoted(MOMENT), both.schema[MOMENT].dataType)}, 5)"
-    low, high = F.min(expression(number)), F.max(expression(number))
-    count = F.sum(named(TIMES)) if TIMES in clocks.columns else F.count(expression(number))  # of rows: so many windows may there be
-    span = clocks.agg(F.struct(low.alias("low"), high.alias("high"), count.alias("count")).alias("span")).scalar()
-    ranges = Ranges.of(both.sparkSession) if kernels else Ranges(FEWEST, FEWEST)
-    ranges = replace(ranges, count=ranges.count + 1)  # the last is of what lies above all stream times
+    number = f"shiftright({microseconds(quoted(MOMENT), both.schema[MOMENT].dataType)}, {GRAIN})"
     width = f"(({SPAN}.high - {SPAN}.low) DIV {ranges.count - 1} + 1)"
     cut = expression(f"least(greatest(({number} - {SPAN}.low) DIV {width}, 0), {ranges.count - 1})")
     in_range = F.when(named(SPAN).getField("count") >= WORTH_CUTTING, cut.cast("int")).otherwise(F.lit(0))

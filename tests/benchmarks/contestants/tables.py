@@ -357,6 +357,26 @@ def streaming(stored: Stored) -> str:
     return table([f"medians of {rounds} rounds, {dates}", *shapes], *lines)
 
 
+FINAL = {  # what `sessions.py` calls a contestant: what the page does, and Spark's own with the same aggregates
+    "WINDOW_UPDATES, final, exact sums": ("`WINDOW_UPDATES` in event-time order", "window, exact sums"),
+    "WINDOW_UPDATES, final, exact sums, late rows": ("`WINDOW_UPDATES` in arrival order, with late rows", "window, exact sums"),
+    "WINDOW_UPDATES, final": ("`WINDOW_UPDATES` with a sum of DOUBLE, in event-time order: a kernel", "window, aggregated"),
+    "SESSION_UPDATES, final, exact sums": ("`SESSION_UPDATES` in event-time order", "session_window, exact sums"),
+}
+
+
+def final_windows(stored: Stored) -> str:
+    """What `sessions.py` found of final rows: times, as multiples of Spark's own aggregate."""
+    shapes = stored["median_seconds"]
+    how = f"`emit => 'final'`, {stored['rows']:,} rows, medians of {stored['rounds']} rounds, {stored['date']}"
+    lines = [[what, *(f"{by[name] / by[own]:.2f}" for by in shapes.values())] for name, (what, own) in FINAL.items()]
+    owns = {
+        own: "Spark's own `GROUP BY k, window(..)`" if own.startswith("window") else "its `session_window(..)`" for _, own in FINAL.values()
+    }
+    lines += [[what, *(f"1 ({by[own]:.1f} s)" for by in shapes.values())] for own, what in owns.items() if own.endswith("exact sums")]
+    return table([how, *shapes], *lines)
+
+
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "peers": ("speed", peers),
     "spread": ("scale", spread),
@@ -364,6 +384,7 @@ PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "changes": ("changelogs", changes),
     "streaming": ("speed", streaming),
     "streaming_windows": ("speed", streaming),
+    "final_windows": ("speed", final_windows),
     "plain": ("plain", plain),
     "plain_one_key": ("plain", plain_one_key),
     "cluster": ("scale", cluster),

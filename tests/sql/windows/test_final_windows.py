@@ -124,6 +124,35 @@ def test_windows_that_stay_open_lie_in_all_tasks(spark: SparkSession, bounds: st
     assert max(by_task) < 4000 * 3 / tasks.PARTITIONS
 
 
+def test_a_task_with_several_ranges_of_closes_takes_the_nearest_stream_time(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where that is in a range of another task: of a range's last rows, the next stream time is in the range above."""
+    monkeypatch.setattr(release, "WORTH_CUTTING", 2)
+    monkeypatch.setattr(scans, "SMALL", 0)
+    call = (
+        "SESSION_UPDATES(TABLE(SELECT id AS k, timestamp_seconds(id * 10) AS ts FROM range(400)) PARTITION BY k ORDER BY ts, "
+        "gap => INTERVAL 1 SECOND, aggregates => 'count(*) AS c', emit => 'final')"
+    )
+    with tasks.apart(spark):
+        got = spark.sql(f"SELECT k, unix_seconds(emit_time) AS at FROM {call}").collect()
+    assert Counter(map(tuple, got)) == Counter((k, k * 10 + 10) for k in range(399))
+
+
+@pytest.mark.parametrize("bounds", ["SESSION_UPDATES gap", "WINDOW_UPDATES difference"])
+def test_where_nobody_asks_for_emit_time_nothing_is_looked_up(spark: SparkSession, bounds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the rows are the same: those whose close has been reached, which is the last second's for none."""
+    monkeypatch.setattr(scans, "SMALL", 0)
+    function, length = bounds.split()
+    call = (
+        f"{function}(TABLE(SELECT id % 7 AS k, timestamp_seconds(id) AS ts FROM range(100)) PARTITION BY k ORDER BY ts, "
+        f"{length} => INTERVAL 2 SECONDS, aggregates => 'count(*) AS c', emit => 'final')"
+    )
+    every, some = spark.sql(f"SELECT * FROM {call}"), spark.sql(f"SELECT k, c, window_close FROM {call}")
+    plans = [str(df._jdf.queryExecution().executedPlan().toString()) for df in (every, some)]
+    assert ["nextstreamtime" in plan for plan in plans] == [True, False]
+    assert Counter(map(tuple, some.collect())) == Counter((r.k, r.c, r.window_close) for r in every.collect())
+    assert 90 < some.count() < 100
+
+
 @pytest.mark.parametrize("null", ["NULL", "CAST(NULL AS STRING)"])
 def test_a_null_clock_is_a_clock_of_its_own(spark: SparkSession, null: str) -> None:
     spark.sql(
