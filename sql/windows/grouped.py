@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import SUMMED_AS_BIGINT, expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.scans import chosen, straight_from_files
+from streamtime.sql.rows.scans import chosen, is_few, straight_from_files
 from streamtime.sql.rows.typed import collated, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, literal, minus, quoted
 from streamtime.sql.windows.first_reach import RELEASE, STEP, in_time, stepped
@@ -63,7 +63,7 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
 
     if frame.in_time_order:
         df, clocks = _with_clocks(call, frame, grouped, size, closing)
-        return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps)
+        return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps, few=is_few(frame.source))
     df = grouped({RELEASE: F.max(named(RELEASE))})  # all rows of a window have the same
     if call["at_end"] == "emit":
         df = whole(df, once=frame.kernels)

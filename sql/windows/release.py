@@ -50,7 +50,7 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, ste
     clock_by = {f"{CLOCK}_{i}": name for i, name in enumerate(dict.fromkeys(known))}
     at = instant(frame, stream_time).alias(MOMENT)
     clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at)
-    if steps is None and not clock_by and frame.kernels and not (frame.in_time_order and straight_from_files(frame)):
+    if not _even(steps) and not clock_by and frame.kernels and not (frame.in_time_order and straight_from_files(frame)):
         clocks = whole(clocks.groupBy(named(MOMENT)).agg(F.count(F.lit(1)).alias(TIMES)))  # they are asked for several times
     return released_by(call, rows, clocks, clock_by, steps, few=is_few(frame.source))
 
@@ -69,15 +69,22 @@ def whole(df: DataFrame, *, once: bool = True) -> DataFrame:
 def released_by(
     call: Bound, rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], steps: tuple[int, int] | None, *, few: bool = False
 ) -> DataFrame:
-    """The same; `clocks` are the stream times as `MOMENT`, at least those at which windows close, and the last. Of few, Spark sorts all."""
-    even = steps is not None and -(-steps[1] // steps[0]) <= MOST_STEPS
-    if steps is None or not even:
+    """The same; `clocks` are the stream times as `MOMENT`, at least those at which windows close; with `at_end => 'emit'` the last.
+
+    Of few rows, Spark sorts all: a worker would take longer to start.
+    """
+    if steps is None or not _even(steps):
         if not clock_by:
             return _from_ranges(call, rows, clocks, call.kernels and not few)
         made = _sorted_by_clock(rows, clocks, clock_by)
     else:
         made = _joined_to(rows, clocks, clock_by, *steps)
     return as_they_leave(call, made, rows.columns, clocks, clock_by)
+
+
+def _even(steps: tuple[int, int] | None) -> bool:
+    """Whether windows close at even steps, and few of these lie between a window's start and its close."""
+    return steps is not None and -(-steps[1] // steps[0]) <= MOST_STEPS
 
 
 def as_they_leave(call: Bound, made: DataFrame, columns: Sequence[str], clocks: DataFrame, clock_by: dict[str, str]) -> DataFrame:
@@ -123,7 +130,7 @@ def _from_ranges(call: Bound, rows: DataFrame, clocks: DataFrame, by_kernel: boo
     span = _span(clocks, f"shiftright({at}, {GRAIN})")
     rows = rows.withColumn(SPAN, span).withColumn(MOMENT, named("window_close"))
     closed = _closes(rows) & (named(MOMENT) <= named(SPAN).getField("last"))
-    held = call["at_end"] != "emit"  # what never closes is then not even sorted, and nothing is where nobody asks for `emit_time`
+    held = call["at_end"] != "emit"  # what never closes is then not even sorted, nor are stream times where nobody asks for `emit_time`
     rows = (rows.where(closed) if held else rows).drop(SPAN, MOMENT)
     ranges = Ranges.of(rows.sparkSession) if call.kernels else Ranges(FEWEST, FEWEST)
     ranges = replace(ranges, count=ranges.count + 1)  # the last is of what lies above all stream times

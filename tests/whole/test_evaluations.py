@@ -58,6 +58,7 @@ CALLS = {
     f"WINDOW_UPDATES({EVENT}, difference => INTERVAL 1 MINUTE, {COUNTS})": 1,
     f"WINDOW_UPDATES({EVENT}, difference => INTERVAL 1 MINUTE, {COUNTS}, emit => 'final', at_end => 'emit')": 2,
     f"WINDOW_UPDATES({ARRIVAL}, difference => INTERVAL 1 MINUTE, {COUNTS}, emit => 'final', at_end => 'emit')": 2,
+    f"WINDOW_UPDATES({EVENT}, size => INTERVAL 1 SECOND, grace => INTERVAL 3 HOURS, aggregates => 'sum(v / 2) AS s', emit => 'final')": 2,
     f"WINDOW_UPDATES({ARRIVAL}, {WINDOW}, emit => 'final', at_end => 'emit')": 2,
     f"WINDOW_UPDATES({EVENT}, {WINDOW}, emit => 'final')": 1,
     f"WINDOW_UPDATES({EVENT}, {WINDOW}, emit => 'final', at_end => 'emit', grace => INTERVAL 10 MINUTES)": 1,
