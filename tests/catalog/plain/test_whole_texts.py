@@ -231,7 +231,7 @@ def test_a_buffer_that_is_full_is_an_error_of_plain_sql_too(
     (most,) = {int(row.value) for row in metrics if row.metric == name}
     assert most > 1
     enough, less = (f"SELECT * FROM {call[:-1]}, {bound} => {at}, when_full => 'fail')" for at in (most, most - 1))
-    few = ("LIMIT 1", "WHERE k = 'nobody'", *(["", "JOIN (SELECT 'nobody' AS k) USING (k)"] if thorough else []))
+    few = ("WHERE k = 'nobody'", *(["", "LIMIT 1", "JOIN (SELECT 'nobody' AS k) USING (k)"] if thorough else []))
     nested = [f"SELECT * FROM DEDUPLICATE(TABLE({less}) PARTITION BY k ORDER BY t)"]
     texts = [streamtime.compile(spark, text) for text in (enough, *(f"{less} {more}" for more in few), *nested)]
     plain, called = (spark.sql(text) for text in (texts[0], enough))

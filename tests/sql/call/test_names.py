@@ -309,8 +309,9 @@ def tame(spark: SparkSession, views: None) -> Tame:
     return Tame(asked, frames, found)
 
 
-def test_in_sql_any_name_gives_the_rows_of_tame_ones(spark: SparkSession, tame: Tame) -> None:
-    assert tame.differences([(case, spark.sql(case.sql(tables(case, "worst")))) for case in cases(WORST)]) == []
+def test_in_sql_any_name_gives_the_rows_of_tame_ones(spark: SparkSession, tame: Tame, thorough: bool) -> None:
+    asked = [case for number, case in enumerate(cases(WORST)) if thorough or number % 2 == 0]
+    assert tame.differences([(case, spark.sql(case.sql(tables(case, "worst")))) for case in asked]) == []
 
 
 def test_any_name_may_have_any_role(spark: SparkSession, tame: Tame) -> None:
