@@ -48,6 +48,11 @@ def test_what_the_state_was_made_with_is_named_letter_by_letter(changed: dict[st
         run(pinned(**changed), run(pinned()))
 
 
+def test_small_letters_that_became_large_ones_are_another_option() -> None:
+    with pytest.raises(StateError, match="other options: condition was grade = 'a' and is grade = 'A'"):
+        run(pinned(), run(pinned(condition="grade = 'a'")))
+
+
 def test_an_older_version_wrote_small_letters_and_neither_types_nor_output_and_its_checkpoint_goes_on() -> None:
     first = run(pinned(), run(OLD))
     with pytest.raises(StateError, match="other options: condition was grade = 'A' and is grade = 'a'"):
