@@ -127,17 +127,18 @@ def _sorted_by_clock(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str
 def _from_ranges(call: Bound, rows: DataFrame, clocks: DataFrame, by_kernel: bool) -> DataFrame:
     """Final rows as they leave, where one clock runs over all rows and windows close anywhere."""
     at = microseconds(quoted(MOMENT), rows.schema["window_close"].dataType)
-    span = _span(clocks, f"shiftright({at}, {GRAIN})")
+    number = f"shiftright({at}, {GRAIN})"
+    span = _span(clocks, number)
     rows = rows.withColumn(SPAN, span).withColumn(MOMENT, named("window_close"))
     closed = _closes(rows) & (named(MOMENT) <= named(SPAN).getField("last"))
     held = call["at_end"] != "emit"  # what never closes is then not even sorted, nor are stream times where nobody asks for `emit_time`
     rows = (rows.where(closed) if held else rows).drop(SPAN, MOMENT)
     ranges = Ranges.of(rows.sparkSession) if call.kernels else Ranges(FEWEST, FEWEST)
     ranges = replace(ranges, count=ranges.count + 1)  # the last is of what lies above all stream times
-    both, above = _cut(_together(rows, clocks, []), clocks, span, ranges)
+    both, above = _cut(_together(rows, clocks, []), clocks, number, span, ranges)
     if by_kernel:
-        number = f"if({quoted(ROW)} IS NULL, {at}, greatest({at}, -{HIGHEST}L) - 1L)"
-        both = both.withColumn(NUMBER, expression(number)).repartition(named(APART)).sortWithinPartitions(named(NUMBER).desc())
+        falling = f"if({quoted(ROW)} IS NULL, {at}, greatest({at}, -{HIGHEST}L) - 1L)"
+        both = both.withColumn(NUMBER, expression(falling)).repartition(named(APART)).sortWithinPartitions(named(NUMBER).desc())
         is_time = named(ROW).isNull()
         columns = [F.when(is_time, named(NUMBER)), F.when(~is_time, named(NUMBER) + 1)]
         both = kernels.with_column(both, RELEASE, NextStreamTime(), columns, T.LongType()).drop(NUMBER)
@@ -183,13 +184,12 @@ def _span(clocks: DataFrame, number: str) -> Column:
     return clocks.agg(F.struct(*[column.alias(name) for name, column in made.items()]).alias("span")).scalar()
 
 
-def _cut(both: DataFrame, clocks: DataFrame, span: Column, ranges: Ranges) -> tuple[DataFrame, Column]:
+def _cut(both: DataFrame, clocks: DataFrame, number: str, span: Column, ranges: Ranges) -> tuple[DataFrame, Column]:
     """All moments with their range, and for each range the smallest stream time in all ranges above it.
 
     The cut is used twice, so it must come out the same: it is even, between the smallest and the largest stream time. Both may lie at the
     ends of BIGINT, so it counts in 32 microseconds, of which any two are a BIGINT apart.
     """
-    number = f"shiftright({microseconds(quoted(MOMENT), both.schema[MOMENT].dataType)}, {GRAIN})"
     width = f"(({SPAN}.high - {SPAN}.low) DIV {ranges.count - 1} + 1)"
     cut = expression(f"least(greatest(({number} - {SPAN}.low) DIV {width}, 0), {ranges.count - 1})")
     in_range = F.when(named(SPAN).getField("count") >= WORTH_CUTTING, cut.cast("int")).otherwise(F.lit(0))

@@ -230,7 +230,6 @@ def ask_as_tests_do(spark: SparkSession, schema: str) -> None:
     spark.sql("SELECT count(*) FROM kept")
 
 
-@pytest.mark.long("tests/catalog/plain/test_compiling.py::test_plain_sql_gives_what_the_call_gives_where_the_pack_is_not")
 def test_what_tests_ask_is_kept_and_runs_in_a_process_without_the_pack(
     spark: SparkSession, tools: types.SimpleNamespace, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,7 +139,7 @@ def test_a_task_with_several_ranges_of_closes_takes_the_nearest_stream_time(spar
 
 @pytest.mark.parametrize("bounds", ["SESSION_UPDATES gap", "WINDOW_UPDATES difference"])
 def test_where_nobody_asks_for_emit_time_nothing_is_looked_up(spark: SparkSession, bounds: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the rows are the same: those whose close has been reached, which is the last second's for none."""
+    """And the rows are the same: only those are there whose close has been reached."""
     monkeypatch.setattr(scans, "SMALL", 0)
     function, length = bounds.split()
     call = (
