@@ -84,6 +84,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
             # as it is; but where nobody says so, code that is interpreted asks the environment for each value of each row
             "spark.sql.types.framework.enabled": "false",
             "spark.databricks.delta.snapshotPartitions": "1",
+            "spark.sql.ui.explainMode": "simple",  # plans are described for a UI that is not there, each time they change
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder),
             # a micro-batch changes a few rows, and keeping these takes less than keeping all of RocksDB, or than counting them anew

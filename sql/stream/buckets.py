@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamtime.sql.stream.checkpoint import StateError, agreed, fitting
-from streamtime.sql.stream.packing import ASIDE, KEY_HASH, NO_KEYS, SETTING, TAKES_PART, blob, unblobbed
+from streamtime.sql.stream.packing import ASIDE, KEY_HASH, NO_KEYS, SETTING, TAKES_PART, blob, leaves, unblobbed
 from streamtime.udfs import keys
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import encoded, only
 from streamtime.udfs.arrays.ordering import By, one, sorted_rows
 from streamtime.udfs.arrays.worker import spare_the_collector
 from streamtime.udfs.state import KEY, LIVES_BY, Counting, Entries, Holder, HoldingRows, Index, Matrix, Seconds, Slices, Transition, grouped
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 REASON, STREAM_TIME = "__streamtime_reason", "__streamtime_stream_time"
 HALVES = "__streamtime_first_half", "__streamtime_second_half"
@@ -219,7 +221,7 @@ class Judge(Bucket):
             table = table.append_column(name, result)
         if self.plan.output != "all":
             table = table.filter(pa.array((reasons > 0) == (self.plan.output == "dropped")))
-        return pd.DataFrame({"data": [encoded(only(table))], "counts": [counts]}, dtype=object)
+        return leaves(encoded(only(table)), counts)
 
 
 @dataclass(frozen=True)

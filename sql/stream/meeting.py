@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from streamtime.sql.stream.buckets import Bucket, counted, first_due, numbers, totals
 from streamtime.sql.stream.packing import blob, unblobbed
 from streamtime.udfs.arrays.ordering import one
 from streamtime.udfs.state import KEY, Entries, Matrix, Meeter, Slices, grouped
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import types as T
@@ -22,6 +22,9 @@ from pyspark.sql import types as T
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.blobs import Packer, encoded, in_one_form, only
 from streamtime.udfs.arrays.ordering import one
+
+if TYPE_CHECKING:
+    import pandas as pd  # to import it takes a second, and Spark starts a process for each query that only asks what state there is
 
 KEY_HASH = "__streamtime_key_hash"  # a hash of the key, for nothing but its bucket
 ASIDE = "__streamtime_aside"  # -1: the row takes part; 0: it passes aside; above: it is dropped, for that reason
@@ -114,4 +117,11 @@ def blob(tables: list[pa.Table], counts: dict[str, float], names: Sequence[str])
     """What leaves a bucket."""
     filled = [t for t in tables if t.num_rows]
     data = encoded(only(pa.concat_tables(filled))) if filled else None
-    return pd.DataFrame({"data": [data], "counts": [[float(counts.get(c, 0)) for c in names]]}, dtype=object)
+    return leaves(data, [float(counts.get(c, 0)) for c in names])
+
+
+def leaves(data: bytes | None, counts: Sequence[float]) -> pd.DataFrame:
+    """One row for Spark: a blob and its counts."""
+    import pandas as pd
+
+    return pd.DataFrame({"data": [data], "counts": [counts]}, dtype=object)

@@ -124,6 +124,18 @@ def test_a_function_of_the_session_is_what_it_says(spark: SparkSession) -> None:
     assert called
 
 
+def test_a_function_of_the_session_may_name_its_parameter_as_a_variable_is_called(spark: SparkSession) -> None:
+    """The parameter becomes a column, which nothing in the statement mentions."""
+    spark.sql("SELECT k, ts, xs, x_1 - 1 AS least FROM told").createOrReplaceTempView("fewer")
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION beyond(a ARRAY<INT>, x_1 INT) RETURNS BOOLEAN RETURN exists(a, x -> x > x_1)")
+    text = "SELECT * FROM FILTER_CHANGES(TABLE(fewer) PARTITION BY k ORDER BY ts, condition => 'beyond(xs, least)')"
+    made = streamtime.compile(spark, text)
+    called = sorted(map(str, spark.sql(text).collect()))
+    spark.sql("DROP TEMPORARY FUNCTION beyond")
+    assert sorted(map(str, spark.sql(made).collect())) == called
+    assert called
+
+
 def test_a_variable_within_an_expression_is_refused(spark: SparkSession) -> None:
     spark.sql("DECLARE OR REPLACE VARIABLE least INT DEFAULT 1")
     with pytest.raises(AnalysisException, match="it needs a session variable in an expression; write its value there"):

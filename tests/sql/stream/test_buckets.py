@@ -155,20 +155,21 @@ def test_each_row_is_in_the_bucket_of_its_keys_upper_bits_and_the_first_blob_say
     assert [row["buckets"] for row in packed] == [str(number).encode(), *[None] * (len(packed) - 1)]
 
 
-def test_what_runs_on_workers_needs_no_package_of_ours() -> None:
-    """A blob of rows is made where `streamtime` cannot be imported."""
+def test_what_runs_on_workers_needs_no_package_of_ours_and_is_there_soon() -> None:
+    """A blob of rows is made where `streamtime` cannot be imported; pandas, which takes a second, is not until rows leave."""
     kernels.ship_by_value(packing, checkpoint, buckets, meeting)
     judge = buckets.Judge(plan(Deduplicate(within=10 * STEP), results=("kept",)))
-    blobs = [cloudpickle.dumps(made) for made in (packing.packer(16), packing.unpack, judge)]
+    blobs = [cloudpickle.dumps(made) for made in (packing.packer(16), packing.unpack, judge, buckets.Hold, meeting.Meet)]
     script = (
         "import pickle, sys; sys.modules['streamtime'] = None\n"
         "import pyarrow as pa\n"
-        "packer, unpack, judge = map(pickle.loads, pickle.load(sys.stdin.buffer))\n"
+        "packer, unpack, judge, *_ = map(pickle.loads, pickle.load(sys.stdin.buffer))\n"
+        "print('pandas' in sys.modules, end=' ')\n"
         f"(batch,) = packer.pack(iter(pa.table({{{KEY_HASH!r}: [1, 2, 3]}}).to_batches()))\n"
         "print(sum(rows.num_rows for rows in unpack(iter([batch]))), type(judge).__name__)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], input=pickle.dumps(blobs), capture_output=True, check=False)
-    assert done.stdout.decode() == "3 Judge\n", done.stderr.decode()
+    assert done.stdout.decode() == "False 3 Judge\n", done.stderr.decode()
 
 
 def test_a_checkpoint_of_another_form_is_refused_though_the_number_of_buckets_is_the_same() -> None:
