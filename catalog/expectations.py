@@ -29,7 +29,7 @@ from streamtime.sql.call.kinds import MICROSECOND
 from streamtime.sql.call.names import parts
 from streamtime.sql.call.values import Sort
 from streamtime.sql.rows.columns import orderable, resolves
-from streamtime.sql.syntax.text import in_words, quoted
+from streamtime.sql.syntax.text import duration_in_words, quoted
 from streamtime.statements import constants
 from streamtime.statements.calls import Call, Malformed, Statement, TableArgument
 from streamtime.statements.query import VOLATILE, query
@@ -97,7 +97,7 @@ def of_call(spark: SparkSession, text: str) -> list[UnexpectedRowsExpectation]:
         fix = "Write SELECT * FROM DEDUPLICATE(..), say, with nothing around it; give the rest of a query a view of its own."
         raise CallError(NAME, None, "expected one call of the pack", fix)
     call = calls[0]
-    with _in_words():
+    with _refusals_in_words():
         values = constants.values(statement, call, lambda sql, _: spark.sql(sql))
     python = {(name or "").lower(): value.python for name, value in values}
     given = {name: value.lower() if name in WORDS and isinstance(value, str) else value for name, value in python.items()}
@@ -131,7 +131,7 @@ def _of(spark: SparkSession, statement: Statement, call: Call, given: Mapping[st
     first = given.get("keep", "first") == "first" and not {"time", "offset"} & set(given)
     if function == "DEDUPLICATE" and first and order[0][1] and (time := _column(made, order[0][0])):
         within = given.get("within")
-        expected.append(no_duplicates_within(keys, time, None if within is None else in_words(within // MICROSECOND)))
+        expected.append(no_duplicates_within(keys, time, None if within is None else duration_in_words(within // MICROSECOND)))
     passes = function in PASSES_ROWS and given.get("slide") is None  # a row is in several windows that overlap
     if passes and not _differs(statement, rows):
         inside = statement.text[slice(*rows.inside)]
@@ -143,12 +143,12 @@ def _of(spark: SparkSession, statement: Statement, call: Call, given: Mapping[st
 
 
 def _asked(spark: SparkSession, text: str) -> DataFrame:
-    with _in_words():
+    with _refusals_in_words():
         return query(spark, text)
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _refusals_in_words() -> Iterator[None]:
     try:
         yield
     except AnalysisException as error:

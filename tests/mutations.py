@@ -93,7 +93,7 @@ MUTATIONS = [
     Mutation("D10: one by one, too, `at_most` counts from the row that passed", "udfs/deduplicate.py", "t - since[where] <= longest", "t - k <= longest", KERNELS),
     Mutation("D10: on a stream, `at_most` counts from the row that passed in a micro-batch before", "udfs/deduplicate.py", "stays.append(passed[at[last]])", "stays.append(stays[0])", "tests/sql/stream/test_buckets.py"),
     Mutation("D8: 'unique' drops the row that caused a drop", "udfs/deduplicate.py", "batch.dropped |= caused\n", "batch.dropped |= False\n", KERNELS),
-    Mutation("C4: where a kernel sorts, both zeros of ORDER BY are told apart", "sql/rows/frame.py", ", *(By(n, zeros=True) for n in self._with_zeros())", "", "tests/sql/rows/test_ties.py -k shuffling"),
+    Mutation("C4: where a kernel sorts, both zeros of ORDER BY are told apart", "sql/rows/frame.py", "By(n, zeros=True)", "By(n)", "tests/sql/rows/test_ties.py -k shuffling"),
     # clocks
     Mutation("C12: a null time does not move stream time", "udfs/stream_time.py", "moves = groups.valid([times], length)", "moves = np.ones(length, bool)", KERNELS),
     Mutation("C3: stream time goes on from batch to batch", "udfs/stream_time.py", "values[0] = max(int(values[0]), carried)", "values[0] = int(values[0])", KERNELS),
@@ -782,7 +782,7 @@ def caught(mutation: Mutation, seconds: float = LIMIT) -> str | None:
     """The first test that fails; None where the broken rule passes them all."""
     with tempfile.TemporaryDirectory() as folder:
         broken(mutation, Path(folder) / "streamtime")
-        return failing(mutation, folder, "not long", seconds) or failing(mutation, folder, "long", seconds)
+        return failing(mutation, folder, "not long", seconds) or failing(mutation, folder, "long or not long", seconds)
 
 
 def failing(mutation: Mutation, folder: str, which: str, seconds: float) -> str | None:

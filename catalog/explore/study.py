@@ -12,7 +12,7 @@ from streamtime.pictures.meanings import DROPPED
 from streamtime.pictures.picture import DAY, HOUR, MINUTE, SECOND, moment
 from streamtime.pictures.plotting import told
 from streamtime.pictures.seeing import Limits
-from streamtime.sql.syntax.text import in_words
+from streamtime.sql.syntax.text import duration_in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,7 +111,7 @@ def as_sql(statement: Statement, call: Call, durations: Durations) -> str:
 
 def interval(micros: int) -> str:
     """A duration as SQL has it."""
-    return f"INTERVAL {in_words(micros).replace(',', '').upper()}"
+    return f"INTERVAL {duration_in_words(micros).replace(',', '').upper()}"
 
 
 def _slider(setting: Setting, span: int) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _slider(setting: Setting, span: int) -> dict[str, Any]:
     most = max(span, setting.value or 0)
     last = next((stop for stop in STOPS if stop >= most), STOPS[-1])
     times = {stop for stop in STOPS if stop <= last and (stop or not setting.positive)} | {setting.value}
-    stops = [{"micros": micros, "words": in_words(micros)} for micros in sorted(t for t in times if t is not None)]
+    stops = [{"micros": micros, "words": duration_in_words(micros)} for micros in sorted(t for t in times if t is not None)]
     if setting.without or setting.value is None:
         stops.insert(0, {"micros": None, "words": f"left out: {setting.without or 'none'}"})
     place = next(n for n, stop in enumerate(stops) if stop["micros"] == setting.value)

@@ -22,7 +22,7 @@ from streamtime.sql.rows.changelog import deletions
 from streamtime.sql.rows.columns import direct, resolves
 from streamtime.sql.rows.outcome import REPORT
 from streamtime.sql.rows.typed import microseconds, type_text
-from streamtime.sql.syntax.text import in_words, literal, quoted
+from streamtime.sql.syntax.text import duration_in_words, literal, quoted
 from streamtime.sql.tables.declaration import declared
 from streamtime.statements.calls import Call, Malformed, Statement, spoken
 from streamtime.statements.query import Args, Run, is_named, query, with_calls
@@ -176,11 +176,11 @@ def _output(call: Bound) -> str | None:
 
 
 def _duration(micros: int) -> Value:
-    return Value(datetime.timedelta(microseconds=micros), "INTERVAL DAY TO SECOND", in_words(micros))
+    return Value(datetime.timedelta(microseconds=micros), "INTERVAL DAY TO SECOND", duration_in_words(micros))
 
 
 def _durations(call: Bound) -> str:
-    given = [f"{s.name} {in_words(s.value)}" for s in settings(call) if s.value is not None]
+    given = [f"{s.name} {duration_in_words(s.value)}" for s in settings(call) if s.value is not None]
     return f": {', '.join(given)}" if given else ""
 
 

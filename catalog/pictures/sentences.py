@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamtime.pictures.meanings import DROPPED, Drawing, DrawnRow, bounds_of, written
-from streamtime.sql.syntax.text import in_words
+from streamtime.sql.syntax.text import duration_in_words
 
 
 def said(rows: Sequence[DrawnRow], given: Drawing) -> list[str]:
@@ -25,17 +25,15 @@ def _sentence(row: DrawnRow, given: Drawing) -> str:
 
 def _of_kept(row: DrawnRow, given: Drawing) -> str:
     kept, within = row.times["kept_time"], given.options.get("within")
-    limit = "`within` has no end" if within is None else f"`within` is {in_words(within)}"
-    limit += f", `at_most` {in_words(given.options['at_most'])}" if given.options.get("at_most") is not None else ""
+    limit = "`within` has no end" if within is None else f"`within` is {duration_in_words(within)}"
+    limit += f", `at_most` {duration_in_words(given.options['at_most'])}" if given.options.get("at_most") is not None else ""
     if row.at is None:
         return "Dropped: it has no time."
     if kept is not None and kept == row.at:
         return f"Dropped as a duplicate: the kept row has the very same time, and {limit}."
     if kept is not None:
-        side = "after" if row.at > kept else "before"
-        return (
-            f"Dropped as a duplicate: it lies {in_words(abs(row.at - kept))} {side} the kept row of {written(given, kept)[0]}, and {limit}."
-        )
+        apart = f"{duration_in_words(abs(row.at - kept))} {'after' if row.at > kept else 'before'}"
+        return f"Dropped as a duplicate: it lies {apart} the kept row of {written(given, kept)[0]}, and {limit}."
     if not row.has_key:
         return "Passes: a null in its key makes it nobody's duplicate."
     return f"Passes: it lies within no kept row's reach; {limit}."
@@ -61,7 +59,7 @@ def _of_lookup(row: DrawnRow, given: Drawing) -> str:
     if version is None or row.at is None:
         return "Passes, without a match."
     side = "before it" if version < row.at else "after it"
-    apart = "of the very same time" if version == row.at else f"{in_words(abs(row.at - version))} {side}"
+    apart = "of the very same time" if version == row.at else f"{duration_in_words(abs(row.at - version))} {side}"
     return f"Finds the version of {written(given, version)[0]}, {apart}."
 
 

@@ -27,7 +27,7 @@ from streamtime.sql.call.kinds import MICROSECOND
 from streamtime.sql.call.values import Sort
 from streamtime.sql.rows.columns import direct, less, named, orderable
 from streamtime.sql.rows.typed import char_type, ddl, microseconds, needs_mapping
-from streamtime.sql.syntax.text import in_words, literal, quoted
+from streamtime.sql.syntax.text import duration_in_words, literal, quoted
 from streamtime.sql.syntax.tokens import Source
 from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read
 from streamtime.statements.query import refuse_remote
@@ -93,7 +93,7 @@ class VersionedTable:
         properties = {"key": ", ".join(map(as_name, keys)), "time": as_name(time), "deleted": DELETED}
         for name, length in (("retention", retention), ("grace", grace)):
             if length is not None:
-                properties[name] = length if isinstance(length, str) else in_words(length // MICROSECOND)
+                properties[name] = length if isinstance(length, str) else duration_in_words(length // MICROSECOND)
         name, properties = qualified(spark, table), {PREFIX + p: value for p, value in properties.items()}
         read(name, properties, columns, NAME)
         if needs_mapping(columns):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Extras = dict[str, tuple[Expression, ...]]
 LEFT, RIGHT = "left", "right"
+NULL_TOO = "named_struct('of', {})"  # a key that a null matches: structs are never null, and equal where their fields are, nulls included
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,13 @@ def _past(call: Bound, keys: list[KeyPair], others: list[Conjunct]) -> Past | No
 
 def clock_keys(call: Bound, left: Frame) -> tuple[int, ...]:
     """The numbers of the keys that `clock_by` names (rule J5)."""
-    places = []
+    places, (before, after) = [], NULL_TOO.split("{}")
+    written = [k.text.removeprefix(before).removesuffix(after) if k.text.startswith(before) else k.text for k in left.keys]
+    names = [plain(text) or text for text in written]
     for text in call["clock_by"] or ():
-        names = [plain(k.text) or k.text for k in left.keys]
         among = call.names.among(plain(text) or text, names)
         if not among:
-            fix = f"The keys of the left side are {listed(k.text for k in left.keys)}." if names else "Add PARTITION BY."
+            fix = f"The keys of the left side are {listed(names)}." if names else "Add PARTITION BY."
             raise call.refuse("`clock_by`", f"`{text}` is not among the left side's keys (J5)", fix)
         places.append(among[0])
     return tuple(places)
@@ -211,8 +213,8 @@ def _of_condition(call: Bound, frames: tuple[DataFrame, DataFrame], conjuncts: l
             rest.append(conjunct)
         else:
             left, right = _plain(call, frames[0], turned.left), _plain(call, frames[1], turned.right)
-            if conjunct.operator == "<=>":  # structs are never null, and equal where their fields are, nulls included
-                left, right = (Expression.parse(f"named_struct('of', {text})") for text in (turned.left, turned.right))
+            if conjunct.operator == "<=>":
+                left, right = (Expression.parse(NULL_TOO.format(key.text)) for key in (left, right))
             pairs.append(KeyPair(left, right, conjunct))
     if not pairs:
         _refuse_unknown(call, frames, rest)

@@ -32,7 +32,7 @@ from streamtime.sql.changes.foreign_stream import (
     names_and_apart,
     streams_by_key,
 )
-from streamtime.sql.changes.foreign_told import MANY, MET, in_words
+from streamtime.sql.changes.foreign_told import MANY, MET, explained_rows
 from streamtime.sql.changes.given import ALIVE, REASONS
 from streamtime.sql.changes.join import OF_ROW, SIDE, SIDES
 from streamtime.sql.changes.join import TIME as TAKES_PART
@@ -143,7 +143,7 @@ def _explained(call: Bound, told: ToldChanges, frame: Frame, reason: Column) -> 
     by_left = F.when(named(HAS_ROW) & named(MATCH), "joined").when(named(HAS_ROW), "alone").when(named(HAD_ROW), "withdrew")
     did = F.when(right, F.when(named(MANY) > 0, by_right)).otherwise(by_left)
     aside = F.when(named(WHY).isin(*AS_THEY_ARE), named(WHY))
-    return in_words(call, told.one, frame.with_df(rows), aside, F.when(aside.isNull(), named(WHY)), did)
+    return explained_rows(call, told.one, frame.with_df(rows), aside, F.when(aside.isNull(), named(WHY)), did)
 
 
 def _parts(told: ToldChanges, df: DataFrame) -> DataFrame:

@@ -29,10 +29,10 @@ def told(call: Bound, both: Both, left_out: Column, ignored: Column) -> DataFram
     pairs = {name: f"{name}_of" for name in (SIDE, *both.keys[0], *both.keys[1], PLACE)}
     renamed = did.select(*(named(n).alias(other) for n, other in pairs.items()), *map(named, (DID, MET, MANY)))
     df = frame.df.join(renamed, together(pairs), "left")
-    return in_words(call, both, frame.with_df(df), left_out, ignored, named(DID))
+    return explained_rows(call, both, frame.with_df(df), left_out, ignored, named(DID))
 
 
-def in_words(call: Bound, both: Both, frame: Frame, left_out: Column, ignored: Column, did: Column) -> DataFrame:
+def explained_rows(call: Bound, both: Both, frame: Frame, left_out: Column, ignored: Column, did: Column) -> DataFrame:
     """Changes with what each of them `did` to rows of the join, if it did anything: to how many (`MANY`), and what it met (`MET`)."""
     no_row = F.when(named(ALIVE), "waits").otherwise("nothing")
     return explained(call, frame, named(CLOCK), left_out, F.coalesce(ignored, did, no_row), {}, _sentences(both))

@@ -55,14 +55,14 @@ def fitting(function: str, held: Entries, columns: Sequence[str], rows: pa.Schem
     if held.payload is None or not columns:
         return held
     schema = held.payload.schema
-    here = {} if rows is None else {f.name: in_words(f.type) for f in rows}
-    was = {f.name: in_words(f.type) for f in schema}
+    here = {} if rows is None else {f.name: type_in_words(f.type) for f in rows}
+    was = {f.name: type_in_words(f.type) for f in schema}
     now = {n: here.get(n, was.get(n, "there")) for n in columns}
     refuse_changed(function, "columns", differences(was, now))
     return replace(held, payload=held.payload.select(list(columns))) if list(columns) != schema.names else held
 
 
-def in_words(kind: pa.DataType) -> str:
+def type_in_words(kind: pa.DataType) -> str:
     """An Arrow type as Spark calls it; several are one to Spark."""
     try:
         return from_arrow_type(kind).simpleString()

@@ -291,13 +291,13 @@ def _marked(call: Bound, frame: Frame, field: T.StructField) -> T.StructField:
 
 def _pinned(frame: Frame, options: dict[str, Any]) -> dict[str, str]:
     """What the state depends on, in words."""
-    shown = {name: _in_words(value) for name, value in options.items() if value is not None}
+    shown = {name: _option_in_words(value) for name, value in options.items() if value is not None}
     keys = ", ".join(f"{k.text} {k.type.simpleString()}" for k in frame.keys)
     time = f"{frame.time.text} {frame.time.type.simpleString()}"
     return {STATE: STATE_FORM, LETTERS: AS_WRITTEN, "PARTITION BY": keys, "event time": time, **shown}
 
 
-def _in_words(value: Any) -> str:
+def _option_in_words(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(datetime.timedelta(microseconds=value)) if isinstance(value, int) else str(value)

@@ -74,7 +74,7 @@ def one_to_one(values: Sequence[str]) -> str:
     return f"concat({', '.join(parts)})"
 
 
-def in_words(micros: int) -> str:
+def duration_in_words(micros: int) -> str:
     """A duration for people: `1 hour 30 minutes`."""
     parts = []
     for unit, size in UNITS:

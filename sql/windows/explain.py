@@ -18,7 +18,7 @@ from streamtime.sql.rows.outcome import explained, lateness
 from streamtime.sql.rows.typed import event_time, microseconds, moment
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME
 from streamtime.sql.stream.plan import KeyState, Needs, judged
-from streamtime.sql.syntax.text import HIGHEST, floor_div, in_words, plus, quoted
+from streamtime.sql.syntax.text import HIGHEST, duration_in_words, floor_div, plus, quoted
 from streamtime.sql.windows.membership import END, START, close, moments
 from streamtime.udfs.closing import of_sessions
 from streamtime.udfs.sessions.steps import EDGES, SessionSteps
@@ -84,7 +84,7 @@ def _in_sentences(call: Bound, frame: Frame, stream_time: Column, apart: Column,
     )
     closes = expression(moment(of_sessions(gap, grace).last(microseconds(quoted(END_THEN), kind), plus), kind))
     sentences: dict[str, list[Column | str]] = {
-        "opened": [f"opened a session: no live session of its key lay within {in_words(gap)} of it"],
+        "opened": [f"opened a session: no live session of its key lay within {duration_in_words(gap)} of it"],
         "joined": ["joined the session that began at ", was_start, moved],
         "merged": ["merged two sessions into one: that which ended at ", was_end, " and that which began at ", was_start],
     }

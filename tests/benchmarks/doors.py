@@ -2,16 +2,19 @@
 
 Analysis of small calls by `spark.sql` where the pack is registered, and by `streamtime.query`; a statement that is none of ours with and without
 the pack; what it takes to parse an AS OF join; then 100,000 rows through each door, to the noop sink. One process, interleaved, medians. Writes
-doors.json beside this file; `python3 run.py benchmark doors parser` measures the parser alone.
+doors.json beside this file; `python3 run.py benchmark doors parser` measures the parser alone, and writes nothing.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -102,13 +105,14 @@ def whole(spark: SparkSession, rounds: int = 5, rows: int = 100_000, keys: int =
 
 def main() -> None:
     spark = streamtime.session(cores=2)
-    results: dict[str, dict[str, float]] = json.loads((HERE / "doors.json").read_text())
-    results["parser"] = parser(spark)
+    results = {"parser": parser(spark)}
     for name, seconds in results["parser"].items():
         print(f"{name:28} {seconds * 1000:6.2f} ms")
     if "parser" not in sys.argv[1:]:
         doors(spark, results)
-    (HERE / "doors.json").write_text(json.dumps(results, indent=1) + "\n")
+        machine = {"cores": 2, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+        written = {"date": datetime.now(UTC).date().isoformat(), "machine": machine, "median_seconds": results}
+        (HERE / "doors.json").write_text(json.dumps(written, indent=1) + "\n")
     spark.stop()
 
 

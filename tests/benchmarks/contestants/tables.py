@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from .growth import IDLE, LIMITS, beyond, growth
+from .headlines import deduplicate, doors, sessions, suppress
 from .in_spark import FLOOR, OURS
+from .markdown import table
 
 Stored = dict[str, Any]
 PLAIN, SQL = ", plain", "plain SQL"
@@ -25,11 +27,6 @@ SUITES = {
     "batch": "In batch, time as a multiple of the bare shuffle + sort",
     "stream": "On a stream, rows a second, with start and end of the query",
 }
-
-
-def table(*lines: list[str]) -> str:
-    head, *rows = ["| " + " | ".join(line) + " |" for line in lines]
-    return "\n".join([head, "|" + "---|" * len(lines[0]), *rows]).replace("|  ", "| ")
 
 
 def peers(stored: Stored) -> str:
@@ -236,10 +233,10 @@ def maintained(stored: Stored) -> str:
 def swept(stored: Stored) -> str:
     """What `tests/sweep.py` did."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in stored["of"].items())
-    each = sorted(table["compared"] for table in stored["tables"].values())
+    each = sorted(one["compared"] for one in stored["tables"].values())
     ways: Counter[str] = Counter()
-    for table in stored["tables"].values():
-        ways.update(table["ways"])
+    for one in stored["tables"].values():
+        ways.update(one["ways"])
     followed = f"{ways['incremental']} times by following changes, {sum(t['row by row'] for t in stored['tables'].values())} of them by adding what came and went"
     return (
         f"{stored['date']}: {stored['commits']} random commits ({kinds}) of {stored['asked']['commits']} that were asked for, and "
@@ -378,6 +375,10 @@ def final_windows(stored: Stored) -> str:
 
 
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
+    "results": ("speed", deduplicate),
+    "sessions": ("speed", sessions),
+    "suppress": ("speed", suppress),
+    "doors": ("speed", doors),
     "peers": ("speed", peers),
     "spread": ("scale", spread),
     "spread_outputs": ("scale", spread_outputs),

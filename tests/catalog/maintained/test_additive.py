@@ -70,7 +70,7 @@ def test_what_changes_are_added_to_is_what_all_rows_give(spark: SparkSession, sc
     )
     spark.sql(f"INSERT INTO {schema}.d VALUES (1, 'one'), (2, 'two'), (2, 'two'), (3, 'three'), (4, 'four'), (NULL, 'none')")
     streamtime.maintain(spark, f"{schema}.m", JOINED.format(s=schema))
-    for texts, doubts in COMMITS if thorough else COMMITS[:2]:
+    for texts, doubts in COMMITS if thorough else COMMITS[::3]:
         for text in texts:
             spark.sql(text.format(s=schema))
         done = streamtime.maintain(spark, f"{schema}.m", JOINED.format(s=schema), policy="incremental", shadow=True)

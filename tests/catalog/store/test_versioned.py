@@ -168,6 +168,16 @@ def test_many_writers_at_once_lose_nothing_and_double_nothing(spark: SparkSessio
     assert contents(spark, table) == of_store(store)
 
 
+def test_what_another_process_put_counts_though_a_writer_remembers_less(spark: SparkSession, schema: str) -> None:
+    from streamtime.store.puts import Writer
+
+    table_of(spark, schema, grace=length(2))
+    mine, other = VersionedTable(spark, f"{schema}.t"), VersionedTable(spark, f"{schema}.t")
+    mine._writer, other._writer = Writer(spark), Writer(spark)
+    puts = [(mine, "first", 1), (other, "far", 900), (mine, "too old", 2)]
+    assert [table.put([row_of("k", value, at)]).counts for table, value, at in puts] == [{}, {}, {"too_old": 1}]
+
+
 @pytest.mark.long("tests/udfs/test_versioned_store.py")
 def test_writers_that_do_not_know_of_each_other_judge_by_one_stream_time(spark: SparkSession, schema: str) -> None:
     """As from several processes: each has a turn and a memory of its own. The commits, one after the other, are puts under the rule."""

@@ -199,6 +199,20 @@ def test_keys_that_are_null_match_where_the_condition_says_so(spark: SparkSessio
     assert [tuple(r) for r in spark.sql(f"SELECT l.k, p FROM {call}").collect()] == [(None, 20)]
 
 
+def test_a_key_that_null_matches_may_have_a_clock_of_its_own(spark: SparkSession) -> None:
+    left = "SELECT * FROM VALUES ('a', TIMESTAMP '2024-01-09', 2), (CAST(NULL AS STRING), TIMESTAMP '2024-01-02', 3) AS l(k, t, o)"
+    right = "SELECT * FROM VALUES (CAST(NULL AS STRING), TIMESTAMP '2024-01-01', 1, 20) AS r(k, t, o, p)"
+    call = (
+        f"SELECT l.k, p FROM AS_OF_JOIN(TABLE({left}), TABLE({right}), order_by => ARRAY('t'), on => 'l.k <=> r.k', arrival => 'o', "
+        "grace => INTERVAL 1 DAY, clock_by => ARRAY('{}'))"
+    )
+    assert [tuple(r) for r in spark.sql(call.format("k")).collect()] == [(None, 20)]
+    with pytest.raises(
+        AnalysisException, match=r"`clock_by`: `o` is not among the left side's keys \(J5\)\. The keys of the left side are `k`\."
+    ):
+        spark.sql(call.format("o"))
+
+
 def test_keys_and_arrivals_that_have_parts_are_equal_whatever_these_are_called_and_may_be_null(spark: SparkSession) -> None:
     left = "VALUES (1, 'u', TIMESTAMP '2024-01-02', 2), (CAST(NULL AS INT), 'u', TIMESTAMP '2024-01-02', 2) AS l(i, s, t, o)"
     right = "VALUES (1L, 'u', TIMESTAMP '2024-01-01', 1L, 10), (NULL, 'u', TIMESTAMP '2024-01-01', 1L, 20) AS r(b, s, t, o, p)"

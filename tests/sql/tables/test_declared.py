@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 import streamtime
-from streamtime.sql.syntax.text import in_words
+from streamtime.sql.syntax.text import duration_in_words
 from streamtime.sql.tables.declaration import (
     Declaration,
     columns,
@@ -42,7 +42,7 @@ SCHEMA = T.StructType().add("k", "string").add("a, b", "integer").add("ts", "tim
 )
 def test_a_length_is_read_as_it_is_written(text: str, seconds: float) -> None:
     assert duration(text) == round(seconds * 1e6)
-    assert duration(in_words(duration(text))) == duration(text)
+    assert duration(duration_in_words(duration(text))) == duration(text)
 
 
 @pytest.mark.parametrize("text", ["", "1 month", "INTERVAL 2 YEARS", "7", "days", "-1 day", "7 dayz", "1 day and 2 hours"])
