@@ -84,11 +84,11 @@ class Memory:
     def _watch(self) -> None:
         while not self.stop.wait(0.2):
             parents, sizes = self._processes()
-            jvms = {p for p, parent in parents.items() if parent == os.getpid() and self._is_jvm(p)}
+            jvms = {p for p, parent in parents.items() if parent == os.getpid() and self._runs(p, "org.apache.spark.deploy.SparkSubmit")}
             workers: set[int] = set()
             below = jvms
             while below := {p for p, parent in parents.items() if parent in below}:
-                workers |= below
+                workers |= {p for p in below if self._runs(p, "-m\0pyspark.")}  # a JVM that starts a program is for a moment two of itself
             self.jvm = max([self.jvm, *(sizes[p] for p in jvms)])
             self.worker = max([self.worker, *(sizes[p] for p in workers)])
             self.total = max(self.total, sum(sizes[p] for p in jvms | workers))
@@ -107,9 +107,9 @@ class Memory:
         return parents, sizes
 
     @staticmethod
-    def _is_jvm(pid: int) -> bool:
+    def _runs(pid: int, what: str) -> bool:
         try:
-            return "org.apache.spark.deploy.SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_text()
+            return what in Path(f"/proc/{pid}/cmdline").read_text()
         except OSError:
             return False
 
@@ -167,6 +167,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--growth", default="1,5,20", help="millions of rows, for the growth of cost")
     parser.add_argument("--only-ten-rows", action="store_true", help="measure the ten-row queries alone, and keep the other results")
+    parser.add_argument("--shapes", help="measure these data sets alone, such as 'one hot key', and keep the other results")
     options = parser.parse_args()
     spark = streamtime.session(cores=options.cores, memory="6g")
     if options.only_ten_rows:
@@ -180,6 +181,8 @@ def main() -> None:
         folder = Path(name)
         shapes = {"500k keys": (500_000, False), "50 keys": (50, False), "one hot key": (500_000, True)}
         for shape, (keys, hot) in shapes.items():
+            if options.shapes and shape not in options.shapes.split(","):
+                continue
             view = shape.replace(" ", "_")
             print(f"[{shape}: {options.rows:,} rows, {options.rounds} rounds ..]", flush=True)
             data(spark, folder, view, options.rows, keys, hot)
@@ -189,16 +192,19 @@ def main() -> None:
             if shape == "50 keys":
                 runs.pop("SQL fold")  # 100,000 rows in one array, copied at each kept row
             results[shape] = interleaved(runs, options.rounds)
-        print("[growth ..]", flush=True)
         growth: dict[str, list[float]] = {}
-        for millions in map(int, options.growth.split(",")):
+        for millions in [] if options.shapes else map(int, options.growth.split(",")):
+            print(f"[growth: {millions}M rows ..]", flush=True)
             data(spark, folder, f"g{millions}", millions * MILLION, 100_000 * millions)
             sized = {n: m for n, m in contestants(spark, f"g{millions}").items() if n in ("shuffle + sort", "DEDUPLICATE within")}
             for contestant, times in interleaved(sized, options.rounds).items():
                 growth[f"{contestant}, {millions}M"] = times
-        results["growth"] = growth
-        print("[ten rows ..]", flush=True)
-        results["ten rows"] = small(spark)
+        if options.shapes:
+            results = json.loads((HERE / "results.json").read_text())["seconds"] | results
+        else:
+            results["growth"] = growth
+            print("[ten rows ..]", flush=True)
+            results["ten rows"] = small(spark)
     memory.stop.set()
     report(results, {"jvm_mb": round(memory.jvm), "python_worker_mb": round(memory.worker)}, options)
     spark.stop()

@@ -3,7 +3,8 @@
 UNTIL_CLOSE is asked over rows with a day, which the query computes; its floor is shuffle + sort of those rows, by key and day.
 
 Every contestant reads the same Parquet file and writes to the noop sink. Rounds are interleaved, the first is not counted, medians are
-compared. Prints a table of ratios; writes suppress.json beside this file.
+compared. Prints a table of ratios; writes suppress.json beside this file. With `--spread` it compares many tasks with one buffer instead, and
+writes suppress_spread.json.
 """
 
 from __future__ import annotations
@@ -64,6 +65,31 @@ def bounded(spark: SparkSession, view: str) -> dict[str, Callable[[], DataFrame]
     return floors(spark, view) | {name: (lambda text=text: spark.sql(text)) for name, text in queries.items()}
 
 
+def spread(spark: SparkSession, folder: Path, rows: int, rounds: int) -> None:
+    """What it costs to spread, where there are not the cores for it."""
+    data(spark, folder, "spread", rows, rows // 10)
+    kept = ("UNTIL_CLOSE, days", "UNTIL_TIME_LIMIT 6 hours")
+    runs: dict[str, Callable[[], DataFrame]] = {}
+    for name, partitions in (("one buffer", "4"), ("spread", "16")):
+        for contestant, make in contestants(spark, "spread").items():
+            if contestant in (FLOOR, DAYS_FLOOR, *kept):
+                runs[f"{contestant}: {name}"] = lambda make=make, partitions=partitions: set_to(spark, partitions, make)  # type: ignore[misc]
+    found = interleaved(runs, rounds)
+    medians = {name: statistics.median(times) for name, times in found.items()}
+    for name, took in medians.items():
+        print(f"  {name:40} {took:8.3f} s")
+    written = {
+        "date": datetime.now(UTC).date().isoformat(), "machine": {"cores": 2, "cpus": os.cpu_count()}, "rows": rows, "rounds": rounds,
+        "load_average": os.getloadavg()[0], "median_seconds": medians, "seconds": found,
+    }  # fmt: skip
+    (HERE / "suppress_spread.json").write_text(json.dumps(written, indent=1) + "\n")
+
+
+def set_to(spark: SparkSession, partitions: str, make: Callable[[], DataFrame]) -> DataFrame:
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    return make()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5 * MILLION)
@@ -71,8 +97,14 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--growth", default="1,5,20", help="millions of rows, for the growth of cost")
     parser.add_argument("--only-500k-keys", action="store_true", help="measure one data set, write nothing")
+    parser.add_argument("--spread", action="store_true", help="many tasks beside one buffer, over 2 million rows")
     options = parser.parse_args()
     spark = streamtime.session(cores=options.cores, memory="6g")
+    if options.spread:
+        with tempfile.TemporaryDirectory() as name:
+            spread(spark, Path(name), min(options.rows, 2 * MILLION), options.rounds)
+        spark.stop()
+        return
     memory, results = Memory(), dict[str, dict[str, list[float]]]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

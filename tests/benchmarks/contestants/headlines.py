@@ -34,6 +34,7 @@ SUPPRESSING = {
     "UNTIL_TIME_LIMIT, spill": ("the same with a bound and `spill`", FLOOR),
     "UNTIL_TIME_LIMIT, emit_early": ("the same with a bound and `emit_early`, row by row", FLOOR),
 }
+SKEWS = ("40k keys", "50 keys", "one hot key")
 BOUNDS = "bounds and outputs, 500k keys"
 
 
@@ -119,3 +120,45 @@ def doors(stored: Stored) -> str:
         f"{own['SELECT 1, without the pack']} without; to rewrite and parse an AS OF join takes {own['parse an AS OF join']}."
     )
     return table(head, *lines) + f"\n\n{said}"
+
+
+def as_of(stored: Stored) -> str:
+    """What `as_of.py` found, data set by data set: how many times the floor, of another Spark how many times its own."""
+    shapes = {name: stored[name] for columns in (1, 30) for name in (f"{keys}, {columns} columns" for keys in SKEWS) if name in stored}
+    floor = f"{FLOOR} of both sides"
+    names = dict.fromkeys(
+        name for one in shapes.values() for name in (*one["median_seconds"], *one.get("left_out", {})) if not name.startswith(floor)
+    )
+    lines = []
+    for name in names:
+        own = f"{floor},{name.partition(',')[2]}" if name.startswith("native") else floor
+        cells = [
+            one.get("left_out", {}).get(name, "").removeprefix("TimeoutError: ") or ratio(one["median_seconds"], name, own)
+            for one in shapes.values()
+        ]
+        lines.append([f"**`{name}`**" if name == "AS_OF_JOIN" else f"{name}, by its own" if own != floor else name, *cells])
+    runs = [one["rounds"] for one in shapes.values()]
+    first = next(iter(shapes.values()))
+    head = f"{first['rows']:,} rows a side, medians of {min(runs)} to {max(runs)} rounds, {first['date']}, {first['machine']['cpus']} cores"
+    floors_of = [f"1 ({one['median_seconds'][floor]:.1f} s)" for one in shapes.values()]
+    alone = next((one["contestants"] for name, one in stored.items() if name.startswith("one key alone")), {})
+    took = {name: f"{one['seconds']:.0f} s with at most {one['peak_mb'] / 1000:.1f} GB" for name, one in alone.items()}
+    said = (
+        f"100 million rows of one single key, half on each side, in a driver of 2 GB (`--hot 100e6`): {took['AS_OF_JOIN']}; the bare shuffle + "
+        f"sort {took[floor]}."
+    )
+    return (
+        table(
+            [head, *(name.replace(" 1 columns", " 1 column") for name in shapes)], ["bare shuffle + sort of both sides", *floors_of], *lines
+        )
+        + f"\n\n{said}"
+    )
+
+
+def suppress_spread(stored: Stored) -> str:
+    """What `suppress.py --spread` found."""
+    by, lines = stored["median_seconds"], []
+    for name, what in (("UNTIL_TIME_LIMIT 6 hours", "SUPPRESS_UNTIL_TIME_LIMIT"), ("UNTIL_CLOSE, days", "SUPPRESS_UNTIL_CLOSE")):
+        floor = SUPPRESSING[name][1]
+        lines.append([what, *(f"{by[f'{name}: {way}'] / by[f'{floor}: one buffer']:.1f}" for way in ("spread", "one buffer"))])
+    return table([how(stored), "spread", "one buffer"], *lines)

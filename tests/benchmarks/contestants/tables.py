@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .growth import IDLE, LIMITS, beyond, growth
-from .headlines import deduplicate, doors, sessions, suppress
+from .headlines import as_of, deduplicate, doors, sessions, suppress, suppress_spread
 from .in_spark import FLOOR, OURS
 from .markdown import table
 
@@ -379,6 +379,8 @@ PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "sessions": ("speed", sessions),
     "suppress": ("speed", suppress),
     "doors": ("speed", doors),
+    "as_of": ("speed", as_of),
+    "suppress_spread": ("scale", suppress_spread),
     "peers": ("speed", peers),
     "spread": ("scale", spread),
     "spread_outputs": ("scale", spread_outputs),
