@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 Extras = dict[str, tuple[Expression, ...]]
 LEFT, RIGHT = "left", "right"
-NULL_TOO = "named_struct('of', {})"  # a key that a null matches: structs are never null, and equal where their fields are, nulls included
+# a key that a null matches: structs are never null, and equal where their fields are, nulls included
+NULL_TOO = f"named_struct('{PREFIX}of', {{}})"
 
 
 @dataclass(frozen=True)

@@ -77,10 +77,9 @@ def sessions(stored: Stored) -> str:
 def suppress(stored: Stored) -> str:
     """What `suppress.py` found: rows with a day are measured by the floor of those."""
     shapes = {name: by for name, by in stored["median_seconds"].items() if name not in (BOUNDS, "growth")}
+    bounded, first = stored["median_seconds"][BOUNDS], next(iter(shapes))
     lines = []
     for name, (what, floor) in SUPPRESSING.items():
-        bounded = stored["median_seconds"][BOUNDS]
-        first = next(iter(shapes))
         lines.append([what, *(ratio(bounded if name in bounded and shape == first else by, name, floor) for shape, by in shapes.items())])
     memory = f"One Python worker had up to {stored['peak_memory']['python_worker_mb'] / 1000:.1f} GB, with millions of rows held."
     said = f"{grown(stored, 'UNTIL_CLOSE, days')} {memory}"
@@ -140,7 +139,7 @@ def as_of(stored: Stored) -> str:
     runs = [one["rounds"] for one in shapes.values()]
     first = next(iter(shapes.values()))
     head = f"{first['rows']:,} rows a side, medians of {min(runs)} to {max(runs)} rounds, {first['date']}, {first['machine']['cpus']} cores"
-    floors_of = [f"1 ({one['median_seconds'][floor]:.1f} s)" for one in shapes.values()]
+    floors_of = floors({name: one["median_seconds"] for name, one in shapes.items()}, floor)
     alone = next((one["contestants"] for name, one in stored.items() if name.startswith("one key alone")), {})
     took = {name: f"{one['seconds']:.0f} s with at most {one['peak_mb'] / 1000:.1f} GB" for name, one in alone.items()}
     said = (

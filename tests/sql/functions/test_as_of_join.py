@@ -211,6 +211,10 @@ def test_a_key_that_null_matches_may_have_a_clock_of_its_own(spark: SparkSession
         AnalysisException, match=r"`clock_by`: `o` is not among the left side's keys \(J5\)\. The keys of the left side are `k`\."
     ):
         spark.sql(call.format("o"))
+    sides = f"TABLE({left}) PARTITION BY named_struct('of', k) ORDER BY t, TABLE({right}) PARTITION BY named_struct('of', k) ORDER BY t"
+    by = "\"named_struct('of', k)\""  # a struct of the user's is called as it was written
+    text = f"SELECT l.k, p FROM AS_OF_JOIN({sides}, arrival => 'o', grace => INTERVAL 1 DAY, clock_by => ARRAY({by}))"
+    assert [tuple(r) for r in spark.sql(text).collect()] == [(None, 20)]
 
 
 def test_keys_and_arrivals_that_have_parts_are_equal_whatever_these_are_called_and_may_be_null(spark: SparkSession) -> None:
