@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import TIMES, expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.ranges import FEWEST, RANGE, Ranges
+from streamtime.sql.rows.ranges import EACH, FEWEST, RANGE, Ranges
 from streamtime.sql.rows.scans import is_few
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import quoted
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from streamtime.sql.rows.frame import Frame, Ref
 
-STREAM_TIME, BEFORE, SPAN = f"{PREFIX}stream_time", f"{PREFIX}before", f"{PREFIX}span"
+STREAM_TIME, BEFORE, SPAN, MOVES, DRAWN = (f"{PREFIX}{name}" for name in ("stream_time", "before", "span", "moves", "drawn"))
+PRIME = 2**31 - 1
 
 
 def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], reverse: bool = False) -> Frame:
@@ -99,6 +100,11 @@ def with_time_before(frame: Frame, moves: Column) -> tuple[DataFrame, Ranges, Co
 def _in_ranges(frame: Frame, moves: Column, reverse: bool) -> Clocked:
     """For a kernel as many ranges as tasks, sorted; else a few even ones, which a window sorts."""
     ranges = Ranges.of(frame.df.sparkSession) if frame.kernels else Ranges(FEWEST, FEWEST)
+    if frame.in_time_order and not frame.kernels:
+        starts = _times(frame, moves, ranges.count)
+        own = microseconds(quoted(frame.time.name), frame.time.type)
+        ranged = ranges.cut(frame.df, own, F.slice(starts, 2, ranges.count - 1), above=True)
+        return Clocked(ranged, ranges, starts, F.get(starts, named(RANGE)))
     ranged = ranges.ordered(frame) if frame.kernels else _even(frame, ranges.count)
     ascending = frame.order[0].ascending != reverse
     starts = _starts(ranged, moves, ascending, reverse, ranges.count)
@@ -123,6 +129,22 @@ def _even(frame: Frame, count: int) -> DataFrame:
     at = f"({half} - {low}) DIV (({high} - {low}) DIV {count} + 1)"
     df = frame.df.withColumn(SPAN, frame.df.agg(ends.alias("span")).scalar())
     return df.withColumn(RANGE, expression(f"CAST(coalesce({at}, 0) AS INT)")).drop(SPAN)
+
+
+def _times(frame: Frame, moves: Column, count: int) -> Column:
+    """The same array as of `_starts` where rows come in the order of time: if a range begins behind a time, stream time stands at that one.
+
+    So one look at the input tells both. Of the times that move the clock some are picked, by chance but the same each time: in each of so
+    many heaps the one with the smallest number, of numbers that look drawn.
+    """
+    times = frame.df.select(moves.alias(MOVES))  # of null, too, in a heap that no list takes: a filter would compute it once more
+    times = times.withColumn(DRAWN, expression(f"pmod(pmod({quoted(MOVES)}, {PRIME}) * 48271, {PRIME})"))
+    one = F.min(F.struct(named(DRAWN).alias("drawn"), named(MOVES).alias("at"))).alias("one")
+    heaps = times.groupBy((named(DRAWN) % (EACH * count)).alias("heap")).agg(one, F.max(named(MOVES)).alias("last"))
+    places = heaps.agg(F.sort_array(F.collect_list("one.at")).alias("places"), F.max("last").alias("last"))
+    place = f"get(places, turn * size(places) DIV {count})"
+    each = f"transform(sequence(0, {count}), turn -> CASE turn WHEN 0 THEN NULL WHEN {count} THEN last ELSE {place} END)"
+    return places.select(expression(each).alias("starts")).scalar()
 
 
 def _starts(ranged: DataFrame, moves: Column, ascending: bool, reverse: bool, count: int) -> Column:

@@ -15,6 +15,7 @@ from streamtime.sql.call.binding import refuse_reserved
 from streamtime.sql.call.errors import EVENT_TIME, TOO_DEEP, CallError, did_you_mean, gist, listed, of_other_type, too_deep, unlogged
 from streamtime.sql.call.names import RESERVED, parts, plain
 from streamtime.sql.call.values import Expression
+from streamtime.sql.rows import unread
 from streamtime.sql.rows.columns import (
     TIMES,
     direct,
@@ -22,6 +23,7 @@ from streamtime.sql.rows.columns import (
     expression,
     has_collation,
     has_floating,
+    hash_of_all,
     named,
     orderable,
     sign_text,
@@ -62,6 +64,17 @@ def refs_of(df: DataFrame, names: Iterable[str]) -> list[Ref]:
     """Columns of a DataFrame, as it names them."""
     schema = df.schema
     return [Ref(name, schema[name].dataType, name) for name in names]
+
+
+def whole(df: DataFrame, *, once: bool = True) -> DataFrame:
+    """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns.
+
+    Not `once`: in a text, Spark shuffles all that is not deterministic and stands in two places, to keep it. There it sees for itself that
+    what is below the last shuffle is the same, and what is above that is computed twice.
+    """
+    hashed = hash_of_all(df.schema)
+    either = expression(f"spark_partition_id() >= 0 OR {hashed} = 0" if once else f"{hashed} >= {-(2**31)}")
+    return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
 
 
 @dataclass(frozen=True)
@@ -212,6 +225,8 @@ def prepare(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
     for role, given in extras.items():
         wanted += [(f"`{role}`", e) for e in given]
     df, refs = _resolve(call, names, wanted)
+    if call.kernels and unread.takes_any(call.tables[0].source):  # the parts of a plan that read it must see the same rows
+        df = whole(df.repartition(1))
     columns = tuple(Ref(f.name, f.dataType, f.name) for f in df.schema.fields[: len(originals)])
     return _roles(call, df, columns, originals, refs)
 

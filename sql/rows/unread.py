@@ -5,7 +5,10 @@ A DataFrame of a door that is not analysed yet says both itself, as `plan_text` 
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+ANY = re.compile(r"^[ :+-]*(GlobalLimit|Offset) ", re.MULTILINE)
 
 
 def plan_text(df: Any) -> str | None:
@@ -17,6 +20,11 @@ def plan_text(df: Any) -> str | None:
         explained: str = df._explain_string(mode="extended")
         return explained.partition("== Analyzed Logical Plan ==\n")[2].partition("\n")[2].partition("\n\n==")[0]
     return str(df._jdf.queryExecution().analyzed().toString()) if hasattr(df, "_jdf") else None
+
+
+def takes_any(df: Any) -> bool:
+    """Whether a plan takes some rows of many by LIMIT or OFFSET, so that it may have others each time it runs."""
+    return ANY.search(plan_text(df) or "") is not None
 
 
 def source_text(df: Any) -> str | None:

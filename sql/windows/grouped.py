@@ -16,13 +16,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import SUMMED_AS_BIGINT, expression, named
-from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.frame import PREFIX, whole
 from streamtime.sql.rows.scans import chosen, is_few, straight_from_files
 from streamtime.sql.rows.typed import collated, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, literal, minus, quoted
 from streamtime.sql.windows.first_reach import RELEASE, STEP, in_time, stepped
 from streamtime.sql.windows.membership import AT, END, START, close, instant
-from streamtime.sql.windows.release import MOMENT, as_they_leave, emitted, released_by, whole
+from streamtime.sql.windows.release import MOMENT, as_they_leave, emitted, released_by
 from streamtime.udfs.closing import of_sessions, of_time_windows
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def _with_clocks(
 ) -> tuple[DataFrame, DataFrame]:
     """Groups in event-time order, with the stream times at which windows close: of all rows, read once more, or of what groups know."""
     if straight_from_files(frame) or not (frame.kernels or call["at_end"] == "emit"):  # which asks for the last one, too
-        times = frame.df.where(frame.has_time & frame.has_key).select(instant(frame, frame.time.column).alias(MOMENT))
+        takes_part, at = frame.has_time & frame.has_key, instant(frame, frame.time.column)  # no filter: it would compute the time once more
+        times = frame.df.select(F.when(takes_part, at).alias(MOMENT))
         return grouped({}).withColumn(LATEST, named(LAST)), times
     firsts = _firsts(frame, size, closing)
     df = whole(grouped({name: F.min(first) for name, first in firsts.items()}), once=frame.kernels).withColumn(LATEST, named(LAST))

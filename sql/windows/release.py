@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import expression, hash_of_all, named, together
-from streamtime.sql.rows.frame import HERE, PREFIX
+from streamtime.sql.rows.frame import PREFIX, whole
 from streamtime.sql.rows.ranges import FEWEST, RANGE, Ranges
 from streamtime.sql.rows.scans import is_few, straight_from_files
 from streamtime.sql.rows.typed import microseconds, moment
@@ -53,17 +53,6 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, ste
     if not _even(steps) and not clock_by and frame.kernels and not (frame.in_time_order and straight_from_files(frame)):
         clocks = whole(clocks.groupBy(named(MOMENT)).agg(F.count(F.lit(1)).alias(TIMES)))  # they are asked for several times
     return released_by(call, rows, clocks, clock_by, steps, few=is_few(frame.source))
-
-
-def whole(df: DataFrame, *, once: bool = True) -> DataFrame:
-    """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns.
-
-    Not `once`: in a text, Spark shuffles all that is not deterministic and stands in two places, to keep it. There it sees for itself that
-    what is below the last shuffle is the same, and what is above that is computed twice.
-    """
-    hashed = hash_of_all(df.schema)
-    either = expression(f"spark_partition_id() >= 0 OR {hashed} = 0" if once else f"{hashed} >= {-(2**31)}")
-    return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
 
 
 def released_by(
@@ -109,7 +98,10 @@ def _joined_to(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], sli
     """
     kind, its = rows.schema["window_close"].dataType, [named(clock) for clock in clock_by]
     reached = newest_closed(microseconds(quoted(MOMENT), kind), slide, after)
-    by_step = clocks.groupBy(*its, reached.alias(STEP)).agg(F.min(named(MOMENT)).alias(FIRST)).where(named(STEP).isNotNull())
+    by_step = clocks.groupBy(*its, reached.alias(STEP)).agg(F.min(named(MOMENT)).alias(FIRST))
+    by_step = by_step.where(
+        F.when(named(FIRST).isNotNull(), named(STEP)).isNotNull()
+    )  # behind the aggregate, which `STEP` alone would pass
     table = filled(by_step, its, slide, after).withColumnRenamed(FIRST, RELEASE)
     stepped = rows.withColumn(STEP, expression(floor_div(microseconds("window_start", kind), slide)))
     made = stepped.join(F.broadcast(table) if slide >= MINUTE else table, together(clock_by | {REACHED: STEP}), "left")

@@ -16,17 +16,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from contestants.measured_on import today
 from contestants.own_process import Child, Run, pip, python_with
 from contestants.plain import FLOOR, SETTINGS, checksum, floor, noop, sides
 from deduplicate import SPAN, Memory
@@ -224,9 +223,8 @@ def merged(shape: str, found: Any) -> None:
     """Into as_of.json."""
     file = HERE / "as_of.json"
     written = json.loads(file.read_text()) if file.exists() else {}
-    machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    written[shape] = {"date": datetime.now(UTC).date().isoformat(), "machine": machine, "load_average": load} | found
+    written[shape] = today() | {"load_average": load} | found
     file.write_text(json.dumps(written, indent=1) + "\n")
 
 

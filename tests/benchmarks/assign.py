@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import networkx
 import numpy
+from contestants.measured_on import today
 from pyspark.sql import SparkSession
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
@@ -56,8 +54,7 @@ def main() -> None:
         else []
     )
     written = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
+        **today(options.cores),
         "rounds": options.rounds,
         "lines": sorted(others + lines, key=lambda line: line["tasks"]),
     }

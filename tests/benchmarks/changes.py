@@ -11,16 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import statistics
 import tempfile
 import time
 from collections import defaultdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from contestants.measured_on import today
 from pyspark.sql import SparkSession
 from tabulate import tabulate
 
@@ -109,8 +108,7 @@ def main() -> None:
     results = HERE / "changes.json"
     others = [line for line in json.loads(results.read_text())["lines"] if line["rows"] != rows] if results.exists() else []
     written = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
+        **today(options.cores),
         "rounds": options.rounds,
         "lines": sorted([*others, *lines], key=lambda line: line["rows"]),
     }

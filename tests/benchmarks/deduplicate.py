@@ -10,15 +10,14 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
+from contestants.measured_on import today
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -220,9 +219,8 @@ def report(results: dict[str, dict[str, list[float]]], memory: dict[str, int], o
             ratio = f"{took / base:8.2f}x" if base else f"{took / float(name.rpartition(' ')[2][:-1]):8.3f} s per million rows"
             print(f"  {name:32} {took:8.3f} s {ratio}")
     print(f"peak memory: {memory}")
-    machine = {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
     written = {
-        "date": datetime.now(UTC).date().isoformat(), "machine": machine, "rows": options.rows, "rounds": options.rounds,
+        **today(options.cores), "rows": options.rows, "rounds": options.rounds,
         "peak_memory": memory, "median_seconds": medians, "seconds": results,
     }  # fmt: skip
     (HERE / "results.json").write_text(json.dumps(written, indent=1) + "\n")

@@ -8,15 +8,13 @@ doors.json beside this file; `python3 run.py benchmark doors parser` measures th
 from __future__ import annotations
 
 import json
-import os
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
+from contestants.measured_on import today
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udtf as make_udtf
 
@@ -110,8 +108,7 @@ def main() -> None:
         print(f"{name:28} {seconds * 1000:6.2f} ms")
     if "parser" not in sys.argv[1:]:
         doors(spark, results)
-        machine = {"cores": 2, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
-        written = {"date": datetime.now(UTC).date().isoformat(), "machine": machine, "median_seconds": results}
+        written = today(2) | {"median_seconds": results}
         (HERE / "doors.json").write_text(json.dumps(written, indent=1) + "\n")
     spark.stop()
 

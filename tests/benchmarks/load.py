@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -23,11 +22,11 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyspark
+from contestants.measured_on import today
 from pyhive import hive
 from pyspark.sql import SparkSession
 from tabulate import tabulate
@@ -235,8 +234,7 @@ def main() -> int:
     over = beyond(lines)
     print(*clients.wrong[:20], *over, sep="\n")
     written = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
+        **today(options.cores),
         "clients": {door.__name__: doors.count(door) for door in dict.fromkeys(doors)},
         "seconds": round(seconds),
         "rounds": clients.rounds,

@@ -24,14 +24,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +37,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark
 from contestants import in_spark, questions
+from contestants.measured_on import today
 from contestants.own_process import Child, python_with
 from contestants.plain import SETTINGS
 from deduplicate import data
@@ -238,15 +237,9 @@ def turns(racing: Runs, rounds: int, left_out: dict[str, str]) -> Iterator[tuple
 def merged(suite: str, keys: int, rows: int, options: argparse.Namespace, load: float | None, found: dict[str, Any]) -> None:
     """Into peers.json."""
     written = json.loads(STORED.read_text()) if STORED.exists() else {}
-    machine = {
-        "cpus": os.cpu_count(),
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "shared": bool(load and load > BUSY),
-    }
     written["cannot"] = CANNOT
     written.setdefault(suite, {})[f"{keys} keys"] = {
-        "date": datetime.now(UTC).date().isoformat(), "machine": machine, "load_average_before": load, "pyspark": pyspark.__version__,
+        **today(shared=bool(load and load > BUSY)), "load_average_before": load, "pyspark": pyspark.__version__,
         "rows": rows, "rounds": options.rounds, "cores": options.cores, "memory": options.memory, "questions": found,
     }  # fmt: skip
     STORED.write_text(json.dumps(written, indent=1) + "\n")

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import statistics
 import subprocess
@@ -24,10 +23,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from contestants.measured_on import today
 from contestants.tables import PLAIN, plain, plain_one_key
 from deduplicate import MILLION, WITHIN, Memory, data, seconds
 from pyspark.sql import DataFrame, SparkSession
@@ -156,11 +155,9 @@ class Processor:
         self.known |= {(process, found[process][1]): found[process][2] for process in tree if process in found}
 
 
-def today(options: argparse.Namespace) -> dict[str, Any]:
-    """Where and when something was measured."""
-    machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
-    about = {"rows": options.rows, "cores": options.cores, "load_average": round(os.getloadavg()[1]), "machine": machine}
-    return {"date": datetime.now(UTC).date().isoformat()} | about
+def about_now(options: argparse.Namespace) -> dict[str, Any]:
+    """Where and when something is measured."""
+    return today() | {"rows": options.rows, "cores": options.cores, "load_average": round(os.getloadavg()[1])}
 
 
 def before(stored: Path) -> dict[str, Any]:
@@ -174,7 +171,7 @@ def store(options: argparse.Namespace, shape: str, cpu: Times, clock: Times, com
     about.setdefault("compile_seconds", {}).update(compiling)
     for call in compiling:
         of_each = [{"call": times[call], "plain": times[call + PLAIN], FLOOR: times[FLOOR]} for times in (cpu, clock)]
-        found = today(options) | {"cpu_seconds": of_each[0], "seconds": of_each[1]}
+        found = about_now(options) | {"cpu_seconds": of_each[0], "seconds": of_each[1]}
         about.setdefault("shapes", {}).setdefault(shape, {})[call] = found
     STORED.write_text(json.dumps(about, indent=1) + "\n")
 
@@ -191,7 +188,7 @@ def of_one_key(options: argparse.Namespace) -> None:
             said = ended.stdout.strip().rpartition("\n")[2]
             found = json.loads(said) if ended.returncode == 0 else {"failed": why(ended.stderr)}
             about = before(ONE_STORED) | {"heap": HEAP}
-            about.setdefault("plain SQL", {})[call] = today(options) | found
+            about.setdefault("plain SQL", {})[call] = about_now(options) | found
             ONE_STORED.write_text(json.dumps(about, indent=1) + "\n")
             print(f"{call:44} {found}", flush=True)
     print(plain_one_key(json.loads(ONE_STORED.read_text())))

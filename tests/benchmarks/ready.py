@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import socket
 import statistics
 import subprocess
@@ -18,9 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
+from contestants.measured_on import today
 from tabulate import tabulate
 
 HERE = Path(__file__).parent
@@ -58,8 +57,7 @@ def written(times: dict[str, dict[str, list[Taken]]], rounds: int, cores: int, l
         for kind in bare
     ]
     print(tabulate(lines, headers="keys", floatfmt=".2f"), flush=True)
-    machine = {"cores": cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
-    found = {"date": datetime.now(UTC).date().isoformat(), "machine": machine, "load_average_before": round(load, 1), "rounds": rounds}
+    found = today(cores) | {"load_average_before": round(load, 1), "rounds": rounds}
     (HERE / "ready.json").write_text(json.dumps(found | {"lines": lines, "seconds": times}, indent=1) + "\n")
 
 

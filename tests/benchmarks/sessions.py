@@ -9,13 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
+from contestants.measured_on import today
 from deduplicate import MILLION, Memory, data, interleaved
 from pyspark.sql import DataFrame, SparkSession
 
@@ -156,9 +155,8 @@ def main() -> None:
     memory.stop.set()
     peak = {"jvm_mb": round(memory.jvm), "python_worker_mb": round(memory.worker)}
     print(f"peak memory: {peak}")
-    machine = {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
     written = {
-        "date": datetime.now(UTC).date().isoformat(), "machine": machine, "rows": options.rows, "rounds": options.rounds,
+        **today(options.cores), "rows": options.rows, "rounds": options.rounds,
         "peak_memory": peak, "median_seconds": {s: {n: statistics.median(t) for n, t in found.items()} for s, found in results.items()},
         "median_cpu_seconds": {s: {n: statistics.median(t) for n, t in found.items()} for s, found in cpu.items()}, "seconds": results,
         "cpu_seconds": cpu, "load_average": os.getloadavg()[0],

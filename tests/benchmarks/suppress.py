@@ -12,13 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
+from contestants.measured_on import today
 from deduplicate import MILLION, Memory, data, interleaved
 from pyspark.sql import DataFrame, SparkSession
 
@@ -79,7 +78,7 @@ def spread(spark: SparkSession, folder: Path, rows: int, rounds: int) -> None:
     for name, took in medians.items():
         print(f"  {name:40} {took:8.3f} s")
     written = {
-        "date": datetime.now(UTC).date().isoformat(), "machine": {"cores": 2, "cpus": os.cpu_count()}, "rows": rows, "rounds": rounds,
+        **today(2), "rows": rows, "rounds": rounds,
         "load_average": os.getloadavg()[0], "median_seconds": medians, "seconds": found,
     }  # fmt: skip
     (HERE / "suppress_spread.json").write_text(json.dumps(written, indent=1) + "\n")
@@ -135,9 +134,8 @@ def main() -> None:
     peak = {"jvm_mb": round(memory.jvm), "python_worker_mb": round(memory.worker)}
     print(f"peak memory: {peak}")
     if not options.only_500k_keys:
-        machine = {"cores": options.cores, "cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
         written = {
-            "date": datetime.now(UTC).date().isoformat(), "machine": machine, "rows": options.rows, "rounds": options.rounds,
+            **today(options.cores), "rows": options.rows, "rounds": options.rounds,
             "peak_memory": peak, "median_seconds": medians, "seconds": results,
         }  # fmt: skip
         (HERE / "suppress.json").write_text(json.dumps(written, indent=1) + "\n")

@@ -105,9 +105,10 @@ def plain(stored: Stored) -> str:
     calls = list(dict.fromkeys(call for of in shapes.values() for call in of))
     cpus, rounds = between(one["machine"]["cpus"] for one in found), between(len(one["cpu_seconds"]["call"]) for one in found)
     rows, cores, date, load = (between(one[what] for one in found) for what in ABOUT)
+    busy = " and other work" if max(one["load_average"] - one["cores"] for one in found) > 2 else ""
     how = (
         f"CPU of plain SQL over CPU of the call: {rows} rows, {cores} cores, medians of {rounds} interleaved rounds, {date}, on a machine with "
-        f"{cpus} cores and other work (load {load}); in parentheses, of single rounds"
+        f"{cpus} cores{busy} (load {load}); in parentheses, of single rounds"
     )
     ratios = [[call, *[of_call(of.get(call), call) for of in shapes.values()], f"{bar(call):.1f}"] for call in calls]
     clock = [[call, *[by_the_clock(of.get(call)) for of in shapes.values()]] for call in calls]

@@ -97,7 +97,6 @@ def test_a_view_is_read_where_the_pack_is_not_and_follows_its_table_when_it_is_m
 
 READ_MORE = {  # what a call has in it that reads its input more often, and how often; docs/plain.md says why
     ("AS_OF_JOIN", "arrival =>", "retention =>"): 4,
-    ("SUPPRESS", EVENT): 3,
 }
 
 
