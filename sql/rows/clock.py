@@ -88,7 +88,8 @@ def with_time_before(frame: Frame, moves: Column) -> tuple[DataFrame, Ranges, Co
 
     `moves` is a BIGINT, and so is that. With the ranges, and stream time at the start of each in processing order, then after all.
     """
-    clocked = _in_ranges(frame, moves, reverse=False)
+    by_time = frame.in_time_order and not frame.kernels
+    clocked = _in_ranges_of_time(frame, moves) if by_time else _in_ranges(frame, moves, reverse=False)
     if frame.kernels:
         rows = kernels.with_column(clocked.rows, BEFORE, TimeBefore(), [moves, clocked.at_start], T.LongType())
     else:
@@ -100,11 +101,6 @@ def with_time_before(frame: Frame, moves: Column) -> tuple[DataFrame, Ranges, Co
 def _in_ranges(frame: Frame, moves: Column, reverse: bool) -> Clocked:
     """For a kernel as many ranges as tasks, sorted; else a few even ones, which a window sorts."""
     ranges = Ranges.of(frame.df.sparkSession) if frame.kernels else Ranges(FEWEST, FEWEST)
-    if frame.in_time_order and not frame.kernels:
-        starts = _times(frame, moves, ranges.count)
-        own = microseconds(quoted(frame.time.name), frame.time.type)
-        ranged = ranges.cut(frame.df, own, F.slice(starts, 2, ranges.count - 1), above=True)
-        return Clocked(ranged, ranges, starts, F.get(starts, named(RANGE)))
     ranged = ranges.ordered(frame) if frame.kernels else _even(frame, ranges.count)
     ascending = frame.order[0].ascending != reverse
     starts = _starts(ranged, moves, ascending, reverse, ranges.count)
@@ -131,20 +127,24 @@ def _even(frame: Frame, count: int) -> DataFrame:
     return df.withColumn(RANGE, expression(f"CAST(coalesce({at}, 0) AS INT)")).drop(SPAN)
 
 
-def _times(frame: Frame, moves: Column, count: int) -> Column:
-    """The same array as of `_starts` where rows come in the order of time: if a range begins behind a time, stream time stands at that one.
+def _in_ranges_of_time(frame: Frame, moves: Column) -> Clocked:
+    """A few ranges of rows in the order of time. One look at the input cuts them: where one begins behind a time, stream time stands there.
 
-    So one look at the input tells both. Of the times that move the clock some are picked, by chance but the same each time: in each of so
-    many heaps the one with the smallest number, of numbers that look drawn.
+    Of the times that move the clock some are picked, by chance but the same each time: in each of so many heaps the one with the smallest
+    number, of numbers that look drawn.
     """
+    ranges = Ranges(FEWEST, FEWEST)
     times = frame.df.select(moves.alias(MOVES))  # of null, too, in a heap that no list takes: a filter would compute it once more
     times = times.withColumn(DRAWN, expression(f"pmod(pmod({quoted(MOVES)}, {PRIME}) * 48271, {PRIME})"))
     one = F.min(F.struct(named(DRAWN).alias("drawn"), named(MOVES).alias("at"))).alias("one")
-    heaps = times.groupBy((named(DRAWN) % (EACH * count)).alias("heap")).agg(one, F.max(named(MOVES)).alias("last"))
+    heaps = times.groupBy((named(DRAWN) % (EACH * ranges.count)).alias("heap")).agg(one, F.max(named(MOVES)).alias("last"))
     places = heaps.agg(F.sort_array(F.collect_list("one.at")).alias("places"), F.max("last").alias("last"))
-    place = f"get(places, turn * size(places) DIV {count})"
-    each = f"transform(sequence(0, {count}), turn -> CASE turn WHEN 0 THEN NULL WHEN {count} THEN last ELSE {place} END)"
-    return places.select(expression(each).alias("starts")).scalar()
+    place = f"get(places, turn * size(places) DIV {ranges.count})"
+    each = f"CASE turn WHEN 0 THEN NULL WHEN {ranges.count} THEN last ELSE {place} END"
+    starts = places.select(expression(f"transform(sequence(0, {ranges.count}), turn -> {each})").alias("starts")).scalar()
+    own = microseconds(quoted(frame.time.name), frame.time.type)
+    ranged = ranges.cut(frame.df, own, F.slice(starts, 2, ranges.count - 1), above=True)
+    return Clocked(ranged, ranges, starts, F.get(starts, named(RANGE)))
 
 
 def _starts(ranged: DataFrame, moves: Column, ascending: bool, reverse: bool, count: int) -> Column:

@@ -35,6 +35,12 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"closes": 0, "keys": ["k", "d"], "order": ["d", "off"], "until": "end", "at_end": "emit"},
     {"closes": 0, "keys": [], "order": ["off DESC"], "until": "end"},
 )
+IN_TIME: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("TIMESTAMP", {"closes": SECOND, "keys": ["k"], "order": ["t"]}),
+    ("TIMESTAMP_NTZ", {"wait": 2 * SECOND, "keys": ["k", "d"], "order": ["t", "off"]}),
+    ("DATE", {"closes": 0, "keys": ["v"], "order": ["t"], "until": "end", "at_end": "emit"}),
+    ("TIMESTAMP", {"wait": 0, "keys": [], "order": ["t"]}),
+)
 DAY = 86_400 * SECOND
 KINDS = {12: "TIMESTAMP_NTZ", 1: "TIMESTAMP_NTZ", 2: "DATE", 5: "DATE", 6: "TIMESTAMP_NTZ"}  # of event time, by place in OPTIONS
 
@@ -112,6 +118,22 @@ def test_the_same_rows_come_out_at_the_same_stream_time_for_the_same_reason(spar
         elif reason is not None and "dropped" in outputs:
             wanted["dropped", f.row["id"], reason, None, None, f.stream_time] += 1
     nasty.compare(got, wanted, rows, text)
+
+
+@pytest.mark.parametrize("number", range(len(IN_TIME)))
+def test_plain_ranges_in_event_order_begin_where_stream_time_stands(spark: SparkSession, number: int) -> None:
+    kind, options = IN_TIME[number]
+    rows, _, names = nasty.drifted(spark, number, 400, kind, number == 1)
+    if kind == "DATE":
+        options = options | {n: options[n] // SECOND * DAY for n in ("wait", "closes") if options.get(n, 0) >= SECOND}
+    times = ", ".join(nasty.micros(name, kind) for name in ("emit_time", "stream_time"))
+    query = f"SELECT 'all', {names.sql('{id}')}, reason, emit_reason, {times} FROM {text_of(options, names).replace('OUT', 'all')}"
+    got = Counter(tuple(r) for r in spark.sql(streamtime.compile(spark, query)).collect())
+    fates = fates_of(rows, options)
+    wanted = Counter(
+        ("all", f.row["id"], None if f.outcome == "released" else f.outcome, f.emit_reason, f.emit_time, f.stream_time) for f in fates
+    )
+    nasty.compare(got, wanted, rows, query)
 
 
 TIME = re.compile(r"([+-]?\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{6})Z")
