@@ -20,11 +20,12 @@ class SparkVersion:
     full_function_names: bool = True  # built-in functions are registered under names with a catalog and a schema
     recursion_limits: bool = True  # the nodes of a CTE carry limits for recursion
     python_sockets: bool = True  # a Unix domain socket may connect a task with its Python worker
+    errors_end: bool = False  # an error of the parser says where its place ends, too
     early_parameters: bool = True  # the parser binds `:name` parameters, so that a parser which wraps it has to pass them on
 
 
 SPARKS = (
-    SparkVersion("4.0", full_function_names=False, recursion_limits=False, python_sockets=False, early_parameters=False),
+    SparkVersion("4.0", full_function_names=False, recursion_limits=False, python_sockets=False, errors_end=True, early_parameters=False),
     SparkVersion("4.1", full_function_names=False),
     SparkVersion("4.2"),
 )

@@ -143,7 +143,7 @@ class AnalyzerDoor:
     """Registers functions with Spark's registries: of the session at hand, and of every later session of this driver."""
 
     def __init__(self, spark: SparkSession) -> None:
-        version = spark_version(spark.version)
+        self.version = version = spark_version(spark.version)
         self.spark = spark
         context = spark.sparkContext
         self.gateway: Any = context._gateway

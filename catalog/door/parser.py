@@ -142,7 +142,7 @@ class AsOfParser implements InvocationHandler {
             return method.invoke(this.inner, arguments);
         } catch (InvocationTargetException failed) {
             Throwable error = failed.getTargetException();
-            if (this.parsers.rewrite == null || !isOurs(method, arguments)) throw error;
+            if (this.parsers.rewrite == null || !isOurs(method, arguments)) throw thrown(method, error);
             Object made = isSyntax(error) ? asked(this.parsers.rewrite, arguments[0], arguments.length > 1 ? arguments[1] : null) : null;
             if (made instanceof Throwable) throw (Throwable) made;
             if (made != null) {
@@ -153,8 +153,17 @@ class AsOfParser implements InvocationHandler {
                 }
             }
             Object explained = isSyntax(error) || isOther(error) ? asked(this.parsers.explain, arguments[0], error) : null;
-            throw explained == null ? error : (Throwable) explained;
+            throw thrown(method, explained == null ? error : (Throwable) explained);
         }
+    }
+
+    private static Throwable thrown(Method method, Throwable error) {  // what a script is refused by is not declared, and a proxy may not throw it
+        if (error instanceof RuntimeException || error instanceof Error) return error;
+        Class[] declared = method.getExceptionTypes();
+        for (int i = 0; i < declared.length; i++) {
+            if (declared[i].isInstance(error)) return error;
+        }
+        return new IllegalArgumentException(error.getMessage(), error);
     }
 
     private boolean isOurs(Method method, Object[] arguments) {
@@ -272,7 +281,8 @@ class Explain(TextFunction):
         for name, value in dict(error.getMessageParameters()).items():
             parameters = parameters.updated(name, f"{value.rstrip('.')}. {hint}" if name == last else value)
         made = self.door.jvm.org.apache.spark.sql.catalyst.parser.ParseException
-        return made(error.command(), start, condition, parameters, error.getQueryContext())
+        place = (start, error.stop()) if self.door.version.errors_end else (start,)
+        return made(error.command(), *place, condition, parameters, error.getQueryContext())
 
 
 class PlainView(TextFunction):

@@ -145,6 +145,11 @@ class ExpressionPrinter:
             raise Unprintable("window() of a time without a time zone")
         return f"{PRECISE[kinds]}({self._expression(e.children[0])})"
 
+    def _item(self, e: Node) -> str:
+        """Spark 4.0 prints both as the operator, which fails where there is no such item."""
+        items, place = map(self._expression, e.children)
+        return e.sql(items, place) if e.jvm.failOnError() else f"get({items}, {place})"
+
     def _variant_get(self, e: Node) -> str:
         texts = [*map(self._expression, e.children), literal(self._zoned(str(e.jvm.targetType().sql())))]
         return f"{'' if e.jvm.failOnError() else 'try_'}variant_get({', '.join(texts)})"
@@ -246,6 +251,7 @@ EXPRESSIONS: dict[str, Callable[[ExpressionPrinter, Node], str]] = {
     "With": ExpressionPrinter._with,
     "CommonExpressionRef": ExpressionPrinter._reference,
     "PreciseTimestampConversion": ExpressionPrinter._precise,
+    "GetArrayItem": ExpressionPrinter._item,
     "VariantGet": ExpressionPrinter._variant_get,
     "ILike": ExpressionPrinter._ilike,
     **dict.fromkeys(WITH_OPTIONS, ExpressionPrinter._with_options),

@@ -225,8 +225,8 @@ def prepare(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
     for role, given in extras.items():
         wanted += [(f"`{role}`", e) for e in given]
     df, refs = _resolve(call, names, wanted)
-    if call.kernels and unread.takes_any(call.tables[0].source):  # the parts of a plan that read it must see the same rows
-        df = whole(df.repartition(1))
+    if call.kernels and (limited := unread.limited(call.tables[0].source)):  # the parts of a plan that read it must see the same rows
+        df = whole(df.repartition(1) if limited == "in all" else df.repartition(expression(hash_of_all(df.schema))))
     columns = tuple(Ref(f.name, f.dataType, f.name) for f in df.schema.fields[: len(originals)])
     return _roles(call, df, columns, originals, refs)
 

@@ -6,9 +6,10 @@ A DataFrame of a door that is not analysed yet says both itself, as `plan_text` 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
-ANY = re.compile(r"^[ :+-]*(GlobalLimit|Offset) ", re.MULTILINE)
+LIMIT = re.compile(r"^[ :+-]*(GlobalLimit|Offset) ", re.MULTILINE)
+ABOVE = re.compile(r"[ :+-]*(SubqueryAlias|View|Project|Filter)\b")
 
 
 def plan_text(df: Any) -> str | None:
@@ -22,9 +23,16 @@ def plan_text(df: Any) -> str | None:
     return str(df._jdf.queryExecution().analyzed().toString()) if hasattr(df, "_jdf") else None
 
 
-def takes_any(df: Any) -> bool:
-    """Whether a plan takes some rows of many by LIMIT or OFFSET, so that it may have others each time it runs."""
-    return ANY.search(plan_text(df) or "") is not None
+def limited(df: Any) -> Literal["in all", "in part", ""]:
+    """Whether a plan takes some rows of many by LIMIT or OFFSET, so that it may have others each time it runs.
+
+    Where that is all it does, one task has them.
+    """
+    text = plan_text(df) or ""
+    if not LIMIT.search(text):
+        return ""
+    first = next(line for line in text.splitlines() if not ABOVE.match(line))
+    return "in all" if LIMIT.match(first) else "in part"
 
 
 def source_text(df: Any) -> str | None:

@@ -9,7 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import SparkSession
 from support.doors import CALL, STANDS
 
@@ -206,3 +206,10 @@ def test_the_input_is_computed_once_where_it_is_not_deterministic(spark: SparkSe
     got = spark.sql(f"{text} time => 'ts', output => 'all')").collect()
     assert len(got) == 30
     assert sum(r.reason is None for r in got) == 3
+
+
+def test_a_script_that_spark_refuses_is_refused_in_sparks_words(spark: SparkSession) -> None:
+    """That is a checked exception, which nobody may throw through the interface of a parser, if it is a proxy."""
+    for told in ("", "DECLARE y INT DEFAULT (SELECT count(*) FROM DEDUPLICATE(TABLE(t) ORDER BY ts)); "):
+        with pytest.raises(IllegalArgumentException, match=r"INVALID_VARIABLE_DECLARATION|SQL_SCRIPTING"):
+            spark.sql(f"BEGIN {told}SELECT 1; DECLARE x INT; END")

@@ -198,6 +198,8 @@ def test_where_backslashes_are_read_as_they_stand_a_text_that_has_some_is_refuse
 
 
 def test_a_field_of_a_variant_is_no_parameter(spark: SparkSession) -> None:
+    if spark.version < "4.1":  # which has no such syntax
+        return
     rows = "TABLE(SELECT k, ts, v:n::INT AS n FROM (SELECT *, try_parse_json(body) AS v FROM told)) PARTITION BY k ORDER BY ts"
     text = f"SELECT * FROM FILTER_CHANGES({rows}, condition => 'n > 3')"
     called, plain = (sorted(map(str, spark.sql(one).collect())) for one in (text, streamtime.compile(spark, text)))
