@@ -157,7 +157,7 @@ class AsOfParser implements InvocationHandler {
         }
     }
 
-    private static Throwable thrown(Method method, Throwable error) {  // what a script is refused by is not declared, and a proxy may not throw it
+    private static Throwable thrown(Method method, Throwable error) {  // a proxy may not throw what is not declared, as what refuses a script
         if (error instanceof RuntimeException || error instanceof Error) return error;
         Class[] declared = method.getExceptionTypes();
         for (int i = 0; i < declared.length; i++) {

@@ -139,7 +139,7 @@ def _in_ranges_of_time(frame: Frame, moves: Column) -> Clocked:
     one = F.min(F.struct(named(DRAWN).alias("drawn"), named(MOVES).alias("at"))).alias("one")
     heaps = times.groupBy((named(DRAWN) % (EACH * ranges.count)).alias("heap")).agg(one, F.max(named(MOVES)).alias("last"))
     places = heaps.agg(F.sort_array(F.collect_list("one.at")).alias("places"), F.max("last").alias("last"))
-    place = f"get(places, turn * size(places) DIV {ranges.count})"
+    place = f"get(places, CAST(turn * size(places) DIV {ranges.count} AS INT))"
     each = f"CASE turn WHEN 0 THEN NULL WHEN {ranges.count} THEN last ELSE {place} END"
     starts = places.select(expression(f"transform(sequence(0, {ranges.count}), turn -> {each})").alias("starts")).scalar()
     own = microseconds(quoted(frame.time.name), frame.time.type)

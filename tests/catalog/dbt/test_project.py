@@ -114,7 +114,7 @@ def test_what_cannot_be_compiled_is_named_with_the_names_of_the_warehouse(spark:
     assert "data_type" in done.refused["models/unknown.sql"]
     assert "AS_OF_JOIN" in done.refused["models/kernel.sql"]
     assert "a call cannot stand in a snapshot's file" in done.refused["models/snap.sql"]
-    assert "`main`.`web`.`nowhere`" in done.refused["models/gone.sql"]
+    assert ("`main`.`web`" if spark.version < "4.1" else "`main`.`web`.`nowhere`") in done.refused["models/gone.sql"]  # in Spark's words
     assert "streamtime_ref" not in "".join(done.refused.values())
 
 

@@ -93,6 +93,7 @@ def test_a_cell_shows_what_its_statements_give_and_a_variable_takes_the_last(not
     assert isinstance(once, DataFrame)
     assert once.count() == 1
     assert notebook.displayed() == []
+    notebook.run("%sql SET spark.sql.scripting.enabled = true")  # as it is, but on Spark 4.0
     assert notebook.rows("%%sql\nBEGIN SELECT 1; SELECT 'a\u2028b\x0b'; END;\n")[-1] == ("a\u2028b\x0b",)
     assert notebook.run("one = %sql SELECT 1 AS a WHERE false").success
     assert repr(notebook.shell.user_ns["one"]) == "a\n---\n0 rows"
