@@ -157,7 +157,7 @@ class AsOfParser implements InvocationHandler {
         }
     }
 
-    private static Throwable thrown(Method method, Throwable error) {  // a proxy may not throw what is not declared, as what refuses a script
+    private static Throwable thrown(Method method, Throwable error) {  // a proxy may not throw what is not declared: of a script
         if (error instanceof RuntimeException || error instanceof Error) return error;
         Class[] declared = method.getExceptionTypes();
         for (int i = 0; i < declared.length; i++) {
