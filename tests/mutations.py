@@ -135,6 +135,7 @@ MUTATIONS = [
     Mutation("S2: in plain SQL, stream time before a row leaves the row out", "sql/rows/clock.py", "[named(RANGE)], reverse=False, last=-1)", "[named(RANGE)], reverse=False, last=0)", "tests/catalog/plain -k ends_of"),
     Mutation("S2: in plain SQL in event order, a range ends with the rows of its last time", "sql/rows/clock.py", "ranges.count - 1), above=True)", "ranges.count - 1))", "tests/sql/suppress -k plain_ranges"),
     Mutation("S2: in plain SQL in event order, stream time stands where the range before ended", "sql/rows/clock.py", "starts, F.get(starts, named(RANGE)))", "starts, F.lit(None).cast('BIGINT'))", "tests/sql/suppress -k plain_ranges"),
+    Mutation("where LIMIT takes a part of the rows, many tasks keep them", "sql/rows/unread.py", '"in all" if LAST.match(first) else "in part"', '"in all"', "tests/whole/test_evaluations.py -k limit_takes"),
     Mutation("what LIMIT takes is taken once", "sql/rows/unread.py", 'if not LIMIT.search(text):', "if text:", "tests/whole/test_evaluations.py -k limit_takes"),
     Mutation("W1: in plain SQL, too, a window that is closed takes no row", "sql/windows/window_updates.py", ".where(~closed(rows, stream_time, changing.updates.closing))", "", "tests/catalog/plain -k late_rows"),
     Mutation("S3: in plain SQL, too, what is due at the end of time is never due", "sql/plain/places.py", " AND so_far.due < {HIGHEST}L", "", "tests/catalog/plain -k ends_of"),

@@ -9,7 +9,9 @@ import re
 from typing import Any, Literal
 
 LIMIT = re.compile(r"^[ :+-]*(GlobalLimit|Offset) ", re.MULTILINE)
-ABOVE = re.compile(r"[ :+-]*(SubqueryAlias|View|Project|Filter)\b")
+WORD = re.compile(r"\b(limit|offset)\b", re.IGNORECASE)
+LAST = re.compile(r"[ +-]*(GlobalLimit|Offset) ")  # with a colon before it, it is a subquery's, or one side's of a join
+ABOVE = re.compile(r"[ +-]*(SubqueryAlias|View|Project|Filter)\b")
 
 
 def plan_text(df: Any) -> str | None:
@@ -17,7 +19,7 @@ def plan_text(df: Any) -> str | None:
     if hasattr(type(df), "plan_text"):
         own: str | None = df.plan_text
         return own
-    if hasattr(type(df), "_explain_string") and not hasattr(df, "_jdf"):  # of Spark Connect
+    if _is_of_client(df):
         explained: str = df._explain_string(mode="extended")
         return explained.partition("== Analyzed Logical Plan ==\n")[2].partition("\n")[2].partition("\n\n==")[0]
     return str(df._jdf.queryExecution().analyzed().toString()) if hasattr(df, "_jdf") else None
@@ -26,13 +28,26 @@ def plan_text(df: Any) -> str | None:
 def limited(df: Any) -> Literal["in all", "in part", ""]:
     """Whether a plan takes some rows of many by LIMIT or OFFSET, so that it may have others each time it runs.
 
-    Where that is all it does, one task has them.
+    Where that is all it does, one task has them. Over Spark Connect the server is asked only where the client's own words say so: of a view
+    there, nobody knows what it does.
     """
+    told = _to_server(df)
+    if told is not None and not WORD.search(told):
+        return ""
     text = plan_text(df) or ""
     if not LIMIT.search(text):
         return ""
     first = next(line for line in text.splitlines() if not ABOVE.match(line))
-    return "in all" if LIMIT.match(first) else "in part"
+    return "in all" if LAST.match(first) else "in part"
+
+
+def _to_server(df: Any) -> str | None:
+    """What a client of Spark Connect says to its server of a DataFrame."""
+    return str(df._plan.to_proto(df.sparkSession.client)) if _is_of_client(df) else None
+
+
+def _is_of_client(df: Any) -> bool:
+    return hasattr(type(df), "_explain_string") and not hasattr(df, "_jdf")
 
 
 def source_text(df: Any) -> str | None:
