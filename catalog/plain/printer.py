@@ -312,7 +312,9 @@ class Printer(ExpressionPrinter):
         made = self._trees.expressions(plan.jvm.generatorOutput())
         columns = self._fresh([(e.id, e.name) for e in made], self._columns(child))
         outer, each = "OUTER " if plan.jvm.outer() else "", self._nameless("each")
-        body = f"SELECT * FROM {source} LATERAL VIEW {outer}{text} {each} AS {', '.join(map(quoted, columns))}"
+        own = "`" in "".join(columns) and columns == list(plan.jvm.generator().elementSchema().fieldNames())
+        called = "" if own else f" AS {', '.join(map(quoted, columns))}"  # there, Sparks before 4.2 keep both backticks that stand for one
+        body = f"SELECT * FROM {source} LATERAL VIEW {outer}{text} {each}{called}"
         return body, names.rows_for_each(columns)
 
 
