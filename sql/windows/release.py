@@ -99,9 +99,8 @@ def _joined_to(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str], sli
     kind, its = rows.schema["window_close"].dataType, [named(clock) for clock in clock_by]
     reached = newest_closed(microseconds(quoted(MOMENT), kind), slide, after)
     by_step = clocks.groupBy(*its, reached.alias(STEP)).agg(F.min(named(MOMENT)).alias(FIRST))
-    by_step = by_step.where(
-        F.when(named(FIRST).isNotNull(), named(STEP)).isNotNull()
-    )  # behind the aggregate, which `STEP` alone would pass
+    # a condition of `STEP` alone would pass the aggregate, and compute the time once more
+    by_step = by_step.where(F.when(named(FIRST).isNotNull(), named(STEP)).isNotNull())
     table = filled(by_step, its, slide, after).withColumnRenamed(FIRST, RELEASE)
     stepped = rows.withColumn(STEP, expression(floor_div(microseconds("window_start", kind), slide)))
     made = stepped.join(F.broadcast(table) if slide >= MINUTE else table, together(clock_by | {REACHED: STEP}), "left")

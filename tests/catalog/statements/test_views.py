@@ -82,9 +82,10 @@ def test_what_is_no_view_that_lasts_is_left_alone(spark: SparkSession, clicks: s
 
 
 def test_a_view_that_a_script_makes_is_refused_where_it_would_store_a_call(
-    spark: SparkSession, clicks: str, run: Callable[[str], object]
+    spark: SparkSession, clicks: str, run: Callable[[str], object], request: pytest.FixtureRequest
 ) -> None:
     spark.conf.set("spark.sql.scripting.enabled", "true")  # as it is, but on Spark 4.0
+    request.addfinalizer(lambda: spark.conf.unset("spark.sql.scripting.enabled"))
     joined = f"{clicks}.clicks o ASOF JOIN {clicks}.clicks p MATCH_CONDITION (o.ts > p.ts) ON o.user_id = p.user_id"
     for what in (first(clicks), joined):
         with pytest.raises(

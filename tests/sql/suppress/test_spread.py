@@ -136,6 +136,13 @@ def test_plain_ranges_in_event_order_begin_where_stream_time_stands(spark: Spark
     nasty.compare(got, wanted, rows, query)
 
 
+def test_plain_ranges_of_no_rows_are_empty(spark: SparkSession) -> None:
+    nasty.view(spark, [])
+    for _, options in IN_TIME:
+        query = f"SELECT * FROM {text_of(options, nasty.Names({})).replace('OUT', 'all')}"
+        assert spark.sql(streamtime.compile(spark, query)).collect() == []
+
+
 TIME = re.compile(r"([+-]?\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{6})Z")
 
 
