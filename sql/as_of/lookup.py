@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 from streamtime.sql.rows.columns import direct, expression, has_collation, named, orderable, sorted_by, tie_text
 from streamtime.sql.rows.frame import PREFIX, Frame, Order, Ref
 from streamtime.sql.rows.scans import chosen
-from streamtime.sql.rows.sorting import sorted_runs
+from streamtime.sql.rows.sorting import coarse, sorted_runs
 from streamtime.sql.rows.typed import microseconds
 from streamtime.sql.syntax.text import quoted
 
@@ -137,8 +137,8 @@ def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
     payload = [name for name in frame.df.columns if name not in at_hand]
     wide = bool(payload) and len(payload) + len(right.columns) > MOST_NARROW
     frame = _packed(frame, payload) if wide else frame
-    df = sorted_runs(frame.df, identity, rising, frame.time.type, HASH)
-    each = Window.partitionBy(*map(named, [HASH, *identity] if identity else []))
+    df, by = sorted_runs(frame.df, identity, coarse(rising, frame.time.type), HASH)
+    each = Window.partitionBy(*map(named, by))
     if direction != FORWARD:
         df = df.withColumn(BEFORE, next_right("lag", each.orderBy(*order)))
     if direction != BACKWARD:

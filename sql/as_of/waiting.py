@@ -97,18 +97,13 @@ def _first_above(apart: list[str]) -> Column:
 
 def _both(waiting: _Waiting) -> DataFrame:
     """Each row as one that waits, with the time that lets it go as `LIMIT`; and once more, if it lets others go, with its own time as that
-    and when it came. Those have no other columns, and `WAITS` for a mark.
-
-    Rows are computed once for both. Where no kernel may run, Spark reads them twice rather.
+    and when it came. Those have no other columns, and `WAITS` for a mark. Rows are computed once for both.
     """
     frame = waiting.frame
     limit = expression(of_waiting_rows(waiting.grace).close(waiting.at, plus))
     came = F.lit(None).cast(frame.extras["arrival"][0].type)
     one = [limit.alias(LIMIT), came.alias(RELEASE), F.lit(False).alias(WAITS)]
     other = [expression(waiting.at).alias(LIMIT), waiting.arrival.alias(RELEASE), F.lit(True).alias(WAITS)]
-    if not frame.kernels:
-        nothing = [F.lit(None).cast(f.dataType).alias(f.name) if f.name not in waiting.clocks else named(f.name) for f in frame.df.schema]
-        return frame.df.select("*", *one).unionAll(chosen(frame, waiting.lets_go).df.select(*nothing, *other))
     turns = F.array_compact(F.array(F.struct(*one), F.when(waiting.lets_go, F.struct(*other))))
     rows = frame.df.withColumn(BOTH, F.explode(turns))
     is_row, kinds = ~named(BOTH).getField(WAITS), frame.df.schema

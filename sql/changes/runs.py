@@ -14,7 +14,7 @@ from pyspark.sql import Window
 
 from streamtime.sql.rows.columns import direct, expression, named
 from streamtime.sql.rows.frame import PREFIX, Order, Ref
-from streamtime.sql.rows.sorting import sorted_runs
+from streamtime.sql.rows.sorting import rising, sorted_runs
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
@@ -31,9 +31,9 @@ class Runs:
     order: tuple[Order, ...]
     ties: tuple[Column, ...]
 
-    def each(self) -> WindowSpec:
-        """The changes of each key, in order."""
-        return Window.partitionBy(*map(named, self.within)).orderBy(*(o.sort() for o in self.order), *self.ties)
+    def each(self, *apart: str) -> WindowSpec:
+        """The changes of each key, in order; those that differ in the columns `apart` do not see each other."""
+        return Window.partitionBy(*map(named, (*self.within, *apart))).orderBy(*(o.sort() for o in self.order), *self.ties)
 
     def each_place(self, places: Collection[str]) -> WindowSpec:
         """Those of them that are equal in these columns of the order, in order."""
@@ -66,6 +66,5 @@ def in_runs(df: DataFrame, keys: Sequence[Ref], order: Sequence[Order], ties: Se
     names = tuple(dict.fromkeys(k.name for k in keys))
     if not all(direct(k.type) for k in keys):
         return Runs(df, names, tuple(order), tuple(ties))
-    first = order[0]
-    rising = first.ref.name if first.ascending and first.nulls_first else None
-    return Runs(sorted_runs(df, names, rising, first.ref.type, HASH), (HASH, *names), tuple(order), tuple(ties))
+    df, within = sorted_runs(df, names, rising(order[0]), HASH)
+    return Runs(df, tuple(within), tuple(order), tuple(ties))

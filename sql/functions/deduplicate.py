@@ -232,7 +232,7 @@ def _plainly(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     frame, offset = frame.comparable(frame.extras.get("offset", ()))
     within = HIGHEST if call["within"] is None else call["within"]
     key, refresh = [*dict.fromkeys(identity)], bool(call["refresh"])
-    asked = arrivals.Intervals(key, offset, within, call["keep"], refresh, falls, call["at_most"])
+    asked = arrivals.Intervals(key, offset, within, call["keep"], refresh, falls, call["at_most"], tells=not rows_only)
     frame = arrivals.with_kept(frame, stream_time, asked, KEPT)
     if rows_only and frame.in_time_order:  # behind the windows: before them, it would compute the event time once more
         frame = frame.with_df(frame.df.where(frame.has_time))

@@ -179,7 +179,7 @@ def _plainly(call: Bound, frame: Frame, identity: Sequence[str], time: Column, r
     """The same of Spark's own operators."""
     identity = list(dict.fromkeys(identity))
     if not replayed:
-        return islands.with_bounds(frame, identity, time, call["gap"], (START, END))
+        return islands.with_bounds(frame, identity, None if call["output"] == "rows" else time, call["gap"], (START, END))
     return islands.with_final_bounds(frame, identity, STREAM_TIME, call["gap"], call["grace"], frame.several_clocks, (START, END))
 
 

@@ -81,12 +81,13 @@ from pyspark.sql import functions as F
 from streamtime.sql.call.binding import refuse_clash
 from streamtime.sql.call.kinds import Choice, Duration
 from streamtime.sql.call.spec import CLOCK_BY, KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Local, Option, Spec, apart_without
+from streamtime.sql.changes.runs import in_runs
 from streamtime.sql.plain import known
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.changelog import DELETED, changelog, tombstones
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
 from streamtime.sql.rows.columns import expression, less, named
-from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.frame import PREFIX, Order
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.scans import chosen
 from streamtime.sql.rows.typed import microseconds
@@ -155,18 +156,23 @@ def _judged(call: Bound, frame: Frame, takes_part: Column, needed: bool) -> tupl
 
 def _until(call: Bound, frame: Frame, accepted: Column) -> Frame:
     """With the time of the next put of the key, in order of time: that of the row itself where it is overwritten."""
-    takes_all = call["output"] == "rows"
-    df = chosen(frame, accepted).df if takes_all else frame.df.withColumn(ACCEPTED, accepted)
-    keys = [k.column for k in frame.keys] + ([] if takes_all else [named(ACCEPTED)])
-    in_time = Window.partitionBy(*keys).orderBy(frame.time.column.asc(), *frame.sort())
-    following = F.lead(frame.time.column).over(in_time)
-    df = df.withColumn(UNTIL, following if takes_all else F.when(named(ACCEPTED), following))
+    takes_all, time = call["output"] == "rows", frame.time.column
+    late = call["grace"] is not None and not frame.in_time_order
+    behind = takes_all and not (frame.kernels or late)  # in plain SQL, a filter below the window would compute the time once more
+    if not takes_all:
+        frame, accepted = frame.with_df(frame.df.withColumn(ACCEPTED, accepted)), named(ACCEPTED)
+    elif not behind:
+        frame = chosen(frame, accepted)
+    df, moves = frame.df, expression(microseconds(quoted(frame.time.name), frame.time.type))
+    moves = F.when(accepted, moves) if behind or not takes_all else moves
+    final, clocks = df.agg(F.max(moves)), [c.column for c in frame.clocks]
+    runs = in_runs(df, frame.keys, [Order(frame.time, ascending=True, nulls_first=True)], frame.sort())
+    following = F.lead(time).over(runs.each() if takes_all else runs.each(ACCEPTED))
+    df = runs.df.withColumn(UNTIL, following if takes_all else F.when(accepted, following))
+    df = df.where(accepted) if behind else df
     if call["retention"] is None:
         return frame.with_df(df)
-    moves = expression(microseconds(quoted(frame.time.name), frame.time.type))
-    moves = moves if takes_all else F.when(named(ACCEPTED), moves)
-    clocks = [c.column for c in frame.clocks]
-    return frame.with_df(df.withColumn(FINAL, F.max(moves).over(Window.partitionBy(*clocks)) if clocks else df.agg(F.max(moves)).scalar()))
+    return frame.with_df(df.withColumn(FINAL, F.max(moves).over(Window.partitionBy(*clocks)) if clocks else final.scalar()))
 
 
 def _expired(call: Bound, frame: Frame) -> Column:

@@ -53,6 +53,7 @@ class Intervals:
     refresh: bool
     falls: bool  # whether stream time may fall within a key
     at_most: int | None = None
+    tells: bool = True  # whether anybody asks for the time of the kept row, or only whether there is one
 
     @property
     def reverse(self) -> bool:
@@ -65,7 +66,7 @@ def with_kept(frame: Frame, clock: str, asked: Intervals, into: str) -> Frame:
     keys = [*map(named, asked.identity)]  # alone, so that what follows finds rows where they are; those that take no part come last
     rows = frame.df.withColumn(AT, _number(frame, frame.time.name, asked))
     if frame.in_time_order and not asked.refresh:
-        return frame.with_df(_told(frame, _in_order(frame.with_df(rows), keys, asked), asked, into))
+        return frame.with_df(_told(frame, _in_order(frame.with_df(rows), asked), asked, into))
     rows = rows.withColumns({SINCE: _number(frame, clock, asked), SOURCE: _source(asked.offset)})
     rows = rows.withColumn(NONE, named(AT).isNull())  # a column, so that windows one after the other find rows sorted
     each = Window.partitionBy(*keys).orderBy(named(NONE), *frame.sort(reverse=asked.reverse))
@@ -84,16 +85,19 @@ def _told(frame: Frame, rows: DataFrame, asked: Intervals, into: str) -> DataFra
     return rows.withColumn(into, expression(event_time(kept, frame.time.type)))
 
 
-def _in_order(frame: Frame, keys: Sequence[Column], asked: Intervals) -> DataFrame:
+def _in_order(frame: Frame, asked: Intervals) -> DataFrame:
     """Where no row is late: a row is kept, or a duplicate of the row that was kept last."""
     ties = frame.sort(reverse=asked.reverse)[1:]  # the first is the time
     told = {KEPT_SOURCE: _source(asked.offset)} if asked.offset else {}
-    rows = in_order.with_kept(frame.df, keys, AT, ties, asked.within, (KEPT_AT, ITSELF), told)
+    kept = KEPT_AT if asked.tells or asked.keep == "unique" else None
+    rows = in_order.with_kept(frame.df, asked.identity, AT, ties, asked.within, (kept, ITSELF), told)
     passes = named(ITSELF)
     if asked.offset:
         passes |= F.coalesce(_source(asked.offset) == named(KEPT_SOURCE).getField("of"), F.lit(False))
+    if not kept:
+        return rows.withColumn(KEPT_AT, F.when(~passes, named(AT)))
     rows = rows.withColumn(OWNER, named(KEPT_AT)).withColumn(KEPT_AT, F.when(~passes, named(KEPT_AT)))
-    return _unique(rows, keys) if asked.keep == "unique" else rows
+    return _unique(rows, [*map(named, asked.identity)]) if asked.keep == "unique" else rows
 
 
 def _number(frame: Frame, time: str, asked: Intervals) -> Column:

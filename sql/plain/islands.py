@@ -25,6 +25,7 @@ from streamtime.sql.plain.folds import AT_ONCE, ONE, collected, fold
 from streamtime.sql.rows.clock import STREAM_TIME
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.sorting import coarse, sorted_runs
 from streamtime.sql.rows.typed import event_time, microseconds
 from streamtime.sql.syntax.text import let, minus, plus, quoted
 from streamtime.udfs.closing import of_sessions
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.rows.frame import Frame
 
-AT, BEFORE, SINCE, LATE, ROW, FIRST = (f"{PREFIX}{name}" for name in ("at", "before", "since", "late", "row", "first"))
+AT, BEFORE, SINCE, LATE, ROW, FIRST, HASH = (f"{PREFIX}{name}" for name in ("at", "before", "since", "late", "row", "first", "hash"))
 WAS_START, WAS_END, START, END, FOLDED, STANDS = (
     f"{PREFIX}{name}" for name in ("was_start", "was_end", "start", "end", "folded", "stands")
 )
@@ -63,18 +64,19 @@ class SessionTotal:
     running: Callable[[WindowSpec], Column]  # the state row by row, in the order of event time
 
 
-def with_bounds(frame: Frame, identity: Sequence[str], time: Column, gap: int, into: tuple[str, str]) -> Frame:
-    """Where no row is late: a gap opens a session."""
+def with_bounds(frame: Frame, identity: Sequence[str], time: Column | None, gap: int, into: tuple[str, str]) -> Frame:
+    """Where no row is late: a gap opens a session. `time` is null where a row takes no part; None: all rows do."""
     start, end = into
-    keys, kind = [*map(named, identity)], frame.time.type
-    rising = Window.partitionBy(*keys).orderBy(named(AT).asc_nulls_first())
-    at, before = (microseconds(quoted(name), kind) for name in (AT, BEFORE))
-    df = frame.df.withColumn(AT, time)
-    df = df.withColumn(BEFORE, F.lag(named(AT)).over(rising))
-    opens = F.when(named(BEFORE).isNull() | expression(f"{at} > {plus(before, gap)}"), named(AT))
-    df = df.withColumn(start, F.max(opens).over(rising.rowsBetween(Window.unboundedPreceding, 0)))
-    df = df.withColumn(end, F.max(named(AT)).over(Window.partitionBy(*keys, named(start))))  # for which rows lie in order already
-    return frame.with_df(df.drop(AT, BEFORE))
+    kind, its = frame.time.type, frame.time.name if time is None else AT
+    df, by = sorted_runs(frame.df if time is None else frame.df.withColumn(its, time), identity, coarse(its, kind), HASH)
+    keys = [*map(named, by)]
+    by_time = Window.partitionBy(*keys).orderBy(named(its).asc_nulls_first())
+    at, before = (microseconds(quoted(name), kind) for name in (its, BEFORE))
+    df = df.withColumn(BEFORE, F.lag(named(its)).over(by_time))
+    opens = F.when(named(BEFORE).isNull() | expression(f"{at} > {plus(before, gap)}"), named(its))
+    df = df.withColumn(start, F.max(opens).over(by_time.rowsBetween(Window.unboundedPreceding, 0)))
+    df = df.withColumn(end, F.max(named(its)).over(Window.partitionBy(*keys, named(start))))  # for which rows lie in order already
+    return frame.with_df(df.drop(AT, BEFORE, HASH))
 
 
 def with_final_bounds(frame: Frame, identity: Sequence[str], clock: str, gap: int, grace: int, falls: bool, into: tuple[str, str]) -> Frame:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.rows import kernels
-from streamtime.sql.rows.columns import TIMES, expression, named
+from streamtime.sql.rows.columns import TIMES, expression, named, sorted_by
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.ranges import EACH, FEWEST, RANGE, Ranges
 from streamtime.sql.rows.scans import is_few
@@ -107,17 +107,15 @@ def _in_ranges(frame: Frame, moves: Column, reverse: bool) -> Clocked:
     turn = named(RANGE) if ascending else F.lit(ranges.count - 1) - named(RANGE)
     if frame.kernels:
         ranged = ranged.repartition(ranges.apart).sortWithinPartitions(*frame.sort(within_key=False, reverse=reverse))
+    elif (number := _number(frame)) is not None:
+        ranged = ranged.sortWithinPartitions(sorted_by(number, ascending=ascending))  # one number, fast; the window's own sort merges
     return Clocked(ranged, ranges, starts, F.get(starts, turn))
 
 
 def _even(frame: Frame, count: int) -> DataFrame:
     """With the range of each row's first order value, between the smallest and the largest: whoever computes them gets the same ones."""
-    first = frame.order[0].ref
-    if isinstance(first.type, TIMES):
-        number = microseconds(quoted(first.name), first.type)
-    elif isinstance(first.type, T.IntegralType):
-        number = f"CAST({quoted(first.name)} AS BIGINT)"
-    else:
+    number = _number(frame)
+    if number is None:
         return frame.df.withColumn(RANGE, F.lit(0))
     half = f"shiftright({number}, 1)"  # of which any two are a BIGINT apart
     ends = F.struct(F.min(expression(half)).alias("low"), F.max(expression(half)).alias("high"))
@@ -125,6 +123,14 @@ def _even(frame: Frame, count: int) -> DataFrame:
     at = f"({half} - {low}) DIV (({high} - {low}) DIV {count} + 1)"
     df = frame.df.withColumn(SPAN, frame.df.agg(ends.alias("span")).scalar())
     return df.withColumn(RANGE, expression(f"CAST(coalesce({at}, 0) AS INT)")).drop(SPAN)
+
+
+def _number(frame: Frame) -> str | None:
+    """The first order value as a BIGINT, as SQL text, where it is like one."""
+    first = frame.order[0].ref
+    if isinstance(first.type, TIMES):
+        return microseconds(quoted(first.name), first.type)
+    return f"CAST({quoted(first.name)} AS BIGINT)" if isinstance(first.type, T.IntegralType) else None
 
 
 def _in_ranges_of_time(frame: Frame, moves: Column) -> Clocked:

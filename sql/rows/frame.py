@@ -224,9 +224,11 @@ def prepare(call: Bound, **extras: tuple[Expression, ...]) -> Frame:
     wanted += [("`time`", Expression.parse(call["time"]))] if call["time"] else []
     for role, given in extras.items():
         wanted += [(f"`{role}`", e) for e in given]
-    df, refs = _resolve(call, names, wanted)
-    if call.kernels and (limited := unread.limited(call.tables[0].source)):  # the parts of a plan that read it must see the same rows
-        df = whole(df.repartition(1) if limited == "in all" else df.repartition(expression(hash_of_all(df.schema))))
+    limited = unread.limited(call.tables[0].source) if call.kernels else ""  # then the parts of a plan that read it must see the same rows
+    its = call.tables[0].df  # what is asked of it may be computed below a LIMIT that comes last, or above it: so that one is cut off first
+    df, refs = _resolve(call, its.repartition(1) if limited == "in all" else its, names, wanted)
+    if limited:
+        df = whole(df if limited == "in all" else df.repartition(expression(hash_of_all(df.schema))))
     columns = tuple(Ref(f.name, f.dataType, f.name) for f in df.schema.fields[: len(originals)])
     return _roles(call, df, columns, originals, refs)
 
@@ -278,9 +280,10 @@ def _unique(call: Bound) -> tuple[tuple[str, ...], list[str]]:
     return tuple(names), [n if n not in twice else f"{PREFIX}input_{i}" for i, n in enumerate(names)]
 
 
-def _resolve(call: Bound, columns: list[str], wanted: list[tuple[str, Expression]]) -> tuple[DataFrame, list[tuple[str, Ref]]]:
+def _resolve(
+    call: Bound, df: DataFrame, columns: list[str], wanted: list[tuple[str, Expression]]
+) -> tuple[DataFrame, list[tuple[str, Ref]]]:
     """Each expression as a column of the frame: itself where it is one, a helper column where it is computed."""
-    df = call.tables[0].df
     originals = df.columns
     names: list[str] = []
     helpers: dict[str, Expression] = {}

@@ -20,6 +20,8 @@ from streamtime.sql.syntax.text import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from streamtime.sql.rows.frame import Order
+
 LOWER_HALF = 2**32 - 1
 SINCE_1950 = 631_152_000  # seconds before 1970: the lower half then reaches to 2086; times outside of it are only sorted slower
 
@@ -29,16 +31,15 @@ def hash_of(identity: Sequence[str]) -> Column:
     return expression(_hash(identity))
 
 
-def sorted_runs(df: DataFrame, identity: Sequence[str], rising: str | None, kind: T.DataType, hashed: str) -> DataFrame:
-    """The rows of each key together in one task, in one run for each task that they come from, sorted by key's hash, which is added as the
-    column `hashed`, and a coarse form of what rises, if anything does. `identity` are column names; without them there is one task, and no
-    such column.
+def sorted_runs(df: DataFrame, identity: Sequence[str], rising: str, hashed: str) -> tuple[DataFrame, list[str]]:
+    """The rows in runs, one for each task that has them, sorted by key's hash, which is added as the column `hashed`, and by what rises,
+    a number of 32 bits as SQL text; and the columns by which windows over the rows of a key then divide: they shuffle the runs, and merge
+    them. `identity` are column names; without them there is one task, and no such column.
     """
     if not identity:
-        return df.sortWithinPartitions(expression("0L" if rising is None else coarse(rising, kind))).repartition(1)
-    df = df.withColumn(hashed, hash_of(identity))
-    lower = "0L" if rising is None else coarse(rising, kind)
-    return df.sortWithinPartitions(_number(quoted(hashed), lower)).repartition(*map(quoted, identity))
+        return df.sortWithinPartitions(expression(rising)).repartition(1), []
+    df = df.withColumn(hashed, hash_of(identity)).sortWithinPartitions(_number(quoted(hashed), rising))
+    return df, [hashed, *identity]
 
 
 def prefix(identity: Sequence[str], rising: str, kind: T.DataType, reverse: bool = False) -> Column:
@@ -73,3 +74,13 @@ def coarse(name: str, kind: T.DataType) -> str:
     else:
         number = f"unix_date({time}) + {2**31}"
     return f"least(greatest({number}, 0L), {LOWER_HALF}L)"
+
+
+def rising(order: Order) -> str:
+    """A number of 32 bits that never falls where rows come in this order, as SQL text."""
+    return coarse(order.ref.name, order.ref.type) if order.ascending and order.nulls_first else "0L"
+
+
+def coarse_number(name: str) -> str:
+    """The same of a BIGINT of microseconds, or of its complement: steps of two seconds, from 1828 to 2112."""
+    return f"least(greatest(shiftright({quoted(name)}, 21) + {2**31}L, 0L), {LOWER_HALF}L)"

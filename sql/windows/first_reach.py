@@ -86,10 +86,11 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Cl
     return windowed(of_rows, F.lit(True), size, slide) if slide == size else of_rows  # bounds of those that are left, if anybody asks
 
 
-def stepped(frame: Frame, size: int) -> Frame:
-    """Each row with the number of its window in `STEP`, where windows do not overlap."""
+def stepped(frame: Frame, size: int, takes_part: Column | None = None) -> Frame:
+    """Each row with the number of its window in `STEP`, where windows do not overlap: null for those that take no part."""
+    step = expression(floor_div(quoted(AT), size))
     df = frame.df.withColumn(AT, expression(microseconds(quoted(frame.time.name), frame.time.type)))
-    return frame.with_df(df.withColumn(STEP, expression(floor_div(quoted(AT), size))).drop(AT))
+    return frame.with_df(df.withColumn(STEP, step if takes_part is None else F.when(takes_part, step)).drop(AT))
 
 
 def _firsts(frame: Frame, takes_part: Column, key: Column, slide: int, after: int, again: bool) -> DataFrame:

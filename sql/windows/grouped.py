@@ -51,11 +51,17 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
     size, takes_part, again = call["size"], frame.has_time & frame.has_key, straight_from_files(frame)
     closing = of_time_windows(call["grace"])
     steps = size, closing.after_start(size)
-    rows = stepped(chosen(frame, takes_part), size) if frame.in_time_order else in_time(frame, takes_part, size, size, closing, again)
-    if rows is None:
-        return None
     made = {LAST: F.max(frame.order[0].ref.column)} | ({} if frame.in_time_order else {LATEST: F.max(frame.time.column)})
     made |= {f"{TOTAL}{i}": total for i, total in enumerate(sums)}
+    if not frame.in_time_order:
+        rows = in_time(frame, takes_part, size, size, closing, again)
+    elif frame.kernels:
+        rows = stepped(chosen(frame, takes_part), size)
+    else:  # where no kernel runs, no filter: it would compute the time once more
+        rows = stepped(frame, size, takes_part)
+        made = _of_some_step(made, asked)
+    if rows is None:
+        return None
     groups = rows.df.groupBy(*map(named, dict.fromkeys([*(k.name for k in frame.keys), STEP])))
 
     def grouped(more: dict[str, Column]) -> DataFrame:
@@ -63,6 +69,8 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
 
     if frame.in_time_order:
         df, clocks = _with_clocks(call, frame, grouped, size, closing)
+        if not frame.kernels:  # a condition of `STEP` alone would pass the aggregate
+            df = df.where(F.when(named(LAST).isNotNull(), named(STEP)).isNotNull())
         return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps, few=is_few(frame.source))
     df = grouped({RELEASE: F.max(named(RELEASE))})  # all rows of a window have the same
     if call["at_end"] == "emit":
@@ -72,12 +80,18 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
     return as_they_leave(call, finals, [f.name for f in fields], clocks, {})
 
 
+def _of_some_step(made: dict[str, Column], asked: Sequence[WrittenAggregate]) -> dict[str, Column]:
+    """The same, but the group of rows that take no part, which has no step, adds nothing up: it could fail. A count cannot."""
+    adds = {f"{TOTAL}{i}" for i, one in enumerate(asked) if one.function != "count"}
+    return {name: F.when(named(STEP).isNotNull(), column) if name in adds else column for name, column in made.items()}
+
+
 def _with_clocks(
     call: Bound, frame: Frame, grouped: Callable[[dict[str, Column]], DataFrame], size: int, closing: Closing
 ) -> tuple[DataFrame, DataFrame]:
     """Groups in event-time order, with the stream times at which windows close: of all rows, read once more, or of what groups know."""
     if straight_from_files(frame) or not (frame.kernels or call["at_end"] == "emit"):  # which asks for the last one, too
-        takes_part, at = frame.has_time & frame.has_key, instant(frame, frame.time.column)  # no filter: it would compute the time once more
+        takes_part, at = frame.has_time & frame.has_key, instant(frame, frame.time.column)  # no filter here, either
         times = frame.df.select(F.when(takes_part, at).alias(MOMENT))
         return grouped({}).withColumn(LATEST, named(LAST)), times
     firsts = _firsts(frame, size, closing)

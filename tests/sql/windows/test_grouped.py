@@ -13,6 +13,7 @@ from support import nasty
 from support import reference_updates as slow
 from support.nasty import interval
 
+import streamtime
 from streamtime.sql.rows import scans
 from streamtime.sql.windows import first_reach, release, updates
 
@@ -188,6 +189,21 @@ def test_no_rows_and_rows_that_take_no_part_give_no_window(spark: SparkSession, 
         )
         assert "Arrow" not in executed(df)
         assert df.collect() == []
+
+
+@pytest.mark.parametrize("at_end", ["hold", "emit"])
+def test_rows_that_take_no_part_are_in_no_sum_of_plain_sql(spark: SparkSession, at_end: str) -> None:
+    most = 2**63 - 1
+    rows = f"VALUES (NULL, 1, {most}), (NULL, 2, {most}), ('a', NULL, {most}), ('a', NULL, {most}), ('a', 1, {most}), ('a', 9000, NULL)"
+    call = (
+        f"SELECT * FROM WINDOW_UPDATES(TABLE(SELECT k, timestamp_seconds(s) AS `t s`, v FROM {rows} AS t(k, s, v)) PARTITION BY k "
+        "ORDER BY `t s`, size => INTERVAL 1 HOUR, emit => 'final', aggregates => "
+        f"'sum(v) AS s, avg(v) AS mean, count(*) AS c, max(v) AS high', at_end => '{at_end}')"
+    )
+    plain, called = spark.sql(streamtime.compile(spark, call)), spark.sql(call)
+    assert sorted(plain.collect(), key=repr) == sorted(called.collect(), key=repr)
+    assert [(f.name, f.dataType, f.nullable) for f in plain.schema] == [(f.name, f.dataType, f.nullable) for f in called.schema]
+    assert [(r.s, r.c) for r in sorted(called.collect(), key=repr)] == [(most, 1), (None, 1)][: 2 if at_end == "emit" else 1]
 
 
 @pytest.mark.parametrize(
