@@ -56,6 +56,18 @@
 # MAGIC       SELECT *, false AS `__streamtime_mark`
 # MAGIC       FROM with_at
 # MAGIC     ),
+# MAGIC     with_hash AS (
+# MAGIC       SELECT `id`, `__streamtime_at`, hash(`id`) AS `__streamtime_hash`
+# MAGIC       FROM with_at
+# MAGIC     ),
+# MAGIC     sorted AS (
+# MAGIC       SELECT *
+# MAGIC       FROM with_hash
+# MAGIC       SORT BY shiftleft(CAST(`__streamtime_hash` AS BIGINT), 32) + least(
+# MAGIC         greatest(shiftright(`__streamtime_at`, 21) + 2147483648L, 0L),
+# MAGIC         4294967295L
+# MAGIC       ) ASC NULLS FIRST
+# MAGIC     ),
 # MAGIC     with_before_and_row AS (
 # MAGIC       SELECT
 # MAGIC         *,
@@ -66,55 +78,59 @@
 # MAGIC         END AS `__streamtime_argument`
 # MAGIC       FROM (
 # MAGIC         SELECT
-# MAGIC           `id`, `__streamtime_at`,
+# MAGIC           *,
 # MAGIC           lag(`__streamtime_at`, 1, NULL) OVER (
-# MAGIC             PARTITION BY `id`
+# MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
 # MAGIC           ) AS `__streamtime_before`,
 # MAGIC           row_number() OVER (
-# MAGIC             PARTITION BY `id`
+# MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
 # MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
 # MAGIC           ) AS `__streamtime_row`
-# MAGIC         FROM with_at
+# MAGIC         FROM sorted
 # MAGIC       )
 # MAGIC     ),
 # MAGIC     with_opened AS (
-# MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened`
+# MAGIC       SELECT
+# MAGIC         `id`, `__streamtime_at`, `__streamtime_hash`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened`
 # MAGIC       FROM (
 # MAGIC         SELECT
 # MAGIC           *,
 # MAGIC           max(`__streamtime_argument`) OVER (
-# MAGIC             PARTITION BY `id`
+# MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
 # MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
 # MAGIC           ) AS `__streamtime_opened`
 # MAGIC         FROM with_before_and_row
 # MAGIC       )
 # MAGIC     ),
-# MAGIC     by_id_and_opened_and_more AS (
+# MAGIC     by_hash_and_id_and_more AS (
 # MAGIC       SELECT
-# MAGIC         `id`, `__streamtime_opened`,
+# MAGIC         `__streamtime_hash`, `id`, `__streamtime_opened`,
 # MAGIC         CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT) AS `__streamtime_chunk`,
 # MAGIC         max(`__streamtime_at`) AS `__streamtime_last`,
 # MAGIC         collect_list(`__streamtime_at`) AS `__streamtime_items`
 # MAGIC       FROM with_opened
 # MAGIC       WHERE `__streamtime_at` > least(`__streamtime_opened`, 9223372036254775807L) + 600000000L
 # MAGIC         AND `__streamtime_at` > `__streamtime_before`
-# MAGIC       GROUP BY `id`, `__streamtime_opened`, CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)
+# MAGIC       GROUP BY `__streamtime_hash`,
+# MAGIC         `id`,
+# MAGIC         `__streamtime_opened`,
+# MAGIC         CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)
 # MAGIC     ),
-# MAGIC     by_id_and_opened AS (
+# MAGIC     by_hash_and_id_and_more_2 AS (
 # MAGIC       SELECT
-# MAGIC         `id`, `__streamtime_opened`,
+# MAGIC         `__streamtime_hash`, `id`, `__streamtime_opened`,
 # MAGIC         collect_list(
 # MAGIC           named_struct('last', `__streamtime_last`, 'items', `__streamtime_items`)
 # MAGIC         ) AS `__streamtime_collected`
-# MAGIC       FROM by_id_and_opened_and_more
-# MAGIC       GROUP BY `id`, `__streamtime_opened`
+# MAGIC       FROM by_hash_and_id_and_more
+# MAGIC       GROUP BY `__streamtime_hash`, `id`, `__streamtime_opened`
 # MAGIC     ),
 # MAGIC     for_each_one AS (
 # MAGIC       SELECT *
-# MAGIC       FROM by_id_and_opened
+# MAGIC       FROM by_hash_and_id_and_more_2
 # MAGIC       LATERAL VIEW explode(
 # MAGIC         flatten(
 # MAGIC           aggregate(
@@ -161,7 +177,7 @@
 # MAGIC       ) each AS `__streamtime_one`
 # MAGIC     ),
 # MAGIC     with_at_2 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, `__streamtime_one` AS `__streamtime_at`
+# MAGIC       SELECT `__streamtime_hash`, `id`, `__streamtime_opened`, `__streamtime_one` AS `__streamtime_at`
 # MAGIC       FROM for_each_one
 # MAGIC     ),
 # MAGIC     with_mark_2 AS (
@@ -184,9 +200,22 @@
 # MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`
 # MAGIC       FROM with_offset_and_product_and_more
 # MAGIC     ),
+# MAGIC     with_hash_2 AS (
+# MAGIC       SELECT *, hash(`id`) AS `__streamtime_hash`
+# MAGIC       FROM united
+# MAGIC     ),
+# MAGIC     sorted_2 AS (
+# MAGIC       SELECT *
+# MAGIC       FROM with_hash_2
+# MAGIC       SORT BY shiftleft(CAST(`__streamtime_hash` AS BIGINT), 32) + least(
+# MAGIC         greatest(shiftright(`__streamtime_at`, 21) + 2147483648L, 0L),
+# MAGIC         4294967295L
+# MAGIC       ) ASC NULLS FIRST
+# MAGIC     ),
 # MAGIC     with_before_and_itself AS (
 # MAGIC       SELECT
-# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`,
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_hash`,
+# MAGIC         `__streamtime_before`,
 # MAGIC         `__streamtime_at` IS NOT NULL
 # MAGIC           AND (
 # MAGIC             coalesce(`__streamtime_itself`, false)
@@ -199,61 +228,32 @@
 # MAGIC         SELECT
 # MAGIC           *,
 # MAGIC           lag(`__streamtime_at`, 1, NULL) OVER (
-# MAGIC             PARTITION BY `id`
+# MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
 # MAGIC               `__streamtime_mark` DESC NULLS LAST,
 # MAGIC               `offset` ASC NULLS FIRST,
 # MAGIC               `product` ASC NULLS FIRST
 # MAGIC           ) AS `__streamtime_before`,
 # MAGIC           lag(`__streamtime_mark`, 1, NULL) OVER (
-# MAGIC             PARTITION BY `id`
+# MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
 # MAGIC               `__streamtime_mark` DESC NULLS LAST,
 # MAGIC               `offset` ASC NULLS FIRST,
 # MAGIC               `product` ASC NULLS FIRST
 # MAGIC           ) AS `__streamtime_itself`
-# MAGIC         FROM united
+# MAGIC         FROM sorted_2
 # MAGIC       )
-# MAGIC     ),
-# MAGIC     with_arguments AS (
-# MAGIC       SELECT *, CASE WHEN `__streamtime_itself` THEN `__streamtime_at` END AS `__streamtime_argument`
-# MAGIC       FROM with_before_and_itself
 # MAGIC     ),
 # MAGIC     with_kept_at AS (
 # MAGIC       SELECT
-# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`,
-# MAGIC         `__streamtime_itself`, `__streamtime_kept_at`
-# MAGIC       FROM (
-# MAGIC         SELECT
-# MAGIC           *,
-# MAGIC           max(`__streamtime_argument`) OVER (
-# MAGIC             PARTITION BY `id`
-# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
-# MAGIC               `__streamtime_mark` DESC NULLS LAST,
-# MAGIC               `offset` ASC NULLS FIRST,
-# MAGIC               `product` ASC NULLS FIRST
-# MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-# MAGIC           ) AS `__streamtime_kept_at`
-# MAGIC         FROM with_arguments
-# MAGIC       )
-# MAGIC     ),
-# MAGIC     with_owner AS (
-# MAGIC       SELECT
-# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, `__streamtime_kept_at`,
-# MAGIC         `__streamtime_kept_at` AS `__streamtime_owner`
-# MAGIC       FROM with_kept_at
-# MAGIC       WHERE NOT `__streamtime_mark`
-# MAGIC     ),
-# MAGIC     with_kept_at_2 AS (
-# MAGIC       SELECT
 # MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`,
-# MAGIC         CASE WHEN NOT `__streamtime_itself` THEN `__streamtime_kept_at` END AS `__streamtime_kept_at`,
-# MAGIC         `__streamtime_owner`
-# MAGIC       FROM with_owner
+# MAGIC         CASE WHEN NOT `__streamtime_itself` THEN `__streamtime_at` END AS `__streamtime_kept_at`
+# MAGIC       FROM with_before_and_itself
+# MAGIC       WHERE NOT `__streamtime_mark`
 # MAGIC     ),
 # MAGIC     with_kept_time AS (
 # MAGIC       SELECT *, timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time`
-# MAGIC       FROM with_kept_at_2
+# MAGIC       FROM with_kept_at
 # MAGIC     ),
 # MAGIC     where_ts AS (
 # MAGIC       SELECT *
@@ -298,6 +298,18 @@
 # MAGIC       SELECT *, false AS `__streamtime_mark`
 # MAGIC       FROM with_at
 # MAGIC     ),
+# MAGIC     with_hash AS (
+# MAGIC       SELECT `id`, `__streamtime_at`, hash(`id`) AS `__streamtime_hash`
+# MAGIC       FROM with_at
+# MAGIC     ),
+# MAGIC     sorted AS (
+# MAGIC       SELECT *
+# MAGIC       FROM with_hash
+# MAGIC       SORT BY shiftleft(CAST(`__streamtime_hash` AS BIGINT), 32) + least(
+# MAGIC         greatest(shiftright(`__streamtime_at`, 21) + 2147483648L, 0L),
+# MAGIC         4294967295L
+# MAGIC       ) ASC NULLS FIRST
+# MAGIC     ),
 # MAGIC     with_before_and_row AS (
 # MAGIC       SELECT
 # MAGIC         *,
@@ -308,55 +320,59 @@
 # MAGIC         END AS `__streamtime_argument`
 # MAGIC       FROM (
 # MAGIC         SELECT
-# MAGIC           `id`, `__streamtime_at`,
+# MAGIC           *,
 # MAGIC           lag(`__streamtime_at`, 1, NULL) OVER (
-# MAGIC             PARTITION BY `id`
+# MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
 # MAGIC           ) AS `__streamtime_before`,
 # MAGIC           row_number() OVER (
-# MAGIC             PARTITION BY `id`
+# MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
 # MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
 # MAGIC           ) AS `__streamtime_row`
-# MAGIC         FROM with_at
+# MAGIC         FROM sorted
 # MAGIC       )
 # MAGIC     ),
 # MAGIC     with_opened AS (
-# MAGIC       SELECT `id`, `__streamtime_at`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened`
+# MAGIC       SELECT
+# MAGIC         `id`, `__streamtime_at`, `__streamtime_hash`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened`
 # MAGIC       FROM (
 # MAGIC         SELECT
 # MAGIC           *,
 # MAGIC           max(`__streamtime_argument`) OVER (
-# MAGIC             PARTITION BY `id`
+# MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
 # MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
 # MAGIC           ) AS `__streamtime_opened`
 # MAGIC         FROM with_before_and_row
 # MAGIC       )
 # MAGIC     ),
-# MAGIC     by_id_and_opened_and_more AS (
+# MAGIC     by_hash_and_id_and_more AS (
 # MAGIC       SELECT
-# MAGIC         `id`, `__streamtime_opened`,
+# MAGIC         `__streamtime_hash`, `id`, `__streamtime_opened`,
 # MAGIC         CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT) AS `__streamtime_chunk`,
 # MAGIC         max(`__streamtime_at`) AS `__streamtime_last`,
 # MAGIC         collect_list(`__streamtime_at`) AS `__streamtime_items`
 # MAGIC       FROM with_opened
 # MAGIC       WHERE `__streamtime_at` > least(`__streamtime_opened`, 9223372036254775807L) + 600000000L
 # MAGIC         AND `__streamtime_at` > `__streamtime_before`
-# MAGIC       GROUP BY `id`, `__streamtime_opened`, CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)
+# MAGIC       GROUP BY `__streamtime_hash`,
+# MAGIC         `id`,
+# MAGIC         `__streamtime_opened`,
+# MAGIC         CAST(`__streamtime_row` AS BIGINT) div CAST(1000 AS BIGINT)
 # MAGIC     ),
-# MAGIC     by_id_and_opened AS (
+# MAGIC     by_hash_and_id_and_more_2 AS (
 # MAGIC       SELECT
-# MAGIC         `id`, `__streamtime_opened`,
+# MAGIC         `__streamtime_hash`, `id`, `__streamtime_opened`,
 # MAGIC         collect_list(
 # MAGIC           named_struct('last', `__streamtime_last`, 'items', `__streamtime_items`)
 # MAGIC         ) AS `__streamtime_collected`
-# MAGIC       FROM by_id_and_opened_and_more
-# MAGIC       GROUP BY `id`, `__streamtime_opened`
+# MAGIC       FROM by_hash_and_id_and_more
+# MAGIC       GROUP BY `__streamtime_hash`, `id`, `__streamtime_opened`
 # MAGIC     ),
 # MAGIC     for_each_one AS (
 # MAGIC       SELECT *
-# MAGIC       FROM by_id_and_opened
+# MAGIC       FROM by_hash_and_id_and_more_2
 # MAGIC       LATERAL VIEW explode(
 # MAGIC         flatten(
 # MAGIC           aggregate(
@@ -403,7 +419,7 @@
 # MAGIC       ) each AS `__streamtime_one`
 # MAGIC     ),
 # MAGIC     with_at_2 AS (
-# MAGIC       SELECT `id`, `__streamtime_opened`, `__streamtime_one` AS `__streamtime_at`
+# MAGIC       SELECT `__streamtime_hash`, `id`, `__streamtime_opened`, `__streamtime_one` AS `__streamtime_at`
 # MAGIC       FROM for_each_one
 # MAGIC     ),
 # MAGIC     with_mark_2 AS (
@@ -426,9 +442,22 @@
 # MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`
 # MAGIC       FROM with_offset_and_product_and_more
 # MAGIC     ),
+# MAGIC     with_hash_2 AS (
+# MAGIC       SELECT *, hash(`id`) AS `__streamtime_hash`
+# MAGIC       FROM united
+# MAGIC     ),
+# MAGIC     sorted_2 AS (
+# MAGIC       SELECT *
+# MAGIC       FROM with_hash_2
+# MAGIC       SORT BY shiftleft(CAST(`__streamtime_hash` AS BIGINT), 32) + least(
+# MAGIC         greatest(shiftright(`__streamtime_at`, 21) + 2147483648L, 0L),
+# MAGIC         4294967295L
+# MAGIC       ) ASC NULLS FIRST
+# MAGIC     ),
 # MAGIC     with_before_and_itself AS (
 # MAGIC       SELECT
-# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`,
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_hash`,
+# MAGIC         `__streamtime_before`,
 # MAGIC         `__streamtime_at` IS NOT NULL
 # MAGIC           AND (
 # MAGIC             coalesce(`__streamtime_itself`, false)
@@ -441,20 +470,20 @@
 # MAGIC         SELECT
 # MAGIC           *,
 # MAGIC           lag(`__streamtime_at`, 1, NULL) OVER (
-# MAGIC             PARTITION BY `id`
+# MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
 # MAGIC               `__streamtime_mark` DESC NULLS LAST,
 # MAGIC               `offset` ASC NULLS FIRST,
 # MAGIC               `product` ASC NULLS FIRST
 # MAGIC           ) AS `__streamtime_before`,
 # MAGIC           lag(`__streamtime_mark`, 1, NULL) OVER (
-# MAGIC             PARTITION BY `id`
+# MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
 # MAGIC               `__streamtime_mark` DESC NULLS LAST,
 # MAGIC               `offset` ASC NULLS FIRST,
 # MAGIC               `product` ASC NULLS FIRST
 # MAGIC           ) AS `__streamtime_itself`
-# MAGIC         FROM united
+# MAGIC         FROM sorted_2
 # MAGIC       )
 # MAGIC     ),
 # MAGIC     with_arguments AS (
@@ -463,13 +492,13 @@
 # MAGIC     ),
 # MAGIC     with_kept_at AS (
 # MAGIC       SELECT
-# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_before`,
-# MAGIC         `__streamtime_itself`, `__streamtime_kept_at`
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_hash`,
+# MAGIC         `__streamtime_before`, `__streamtime_itself`, `__streamtime_kept_at`
 # MAGIC       FROM (
 # MAGIC         SELECT
 # MAGIC           *,
 # MAGIC           max(`__streamtime_argument`) OVER (
-# MAGIC             PARTITION BY `id`
+# MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
 # MAGIC               `__streamtime_mark` DESC NULLS LAST,
 # MAGIC               `offset` ASC NULLS FIRST,
@@ -815,11 +844,6 @@
 # MAGIC         4294967295L
 # MAGIC       ) ASC NULLS FIRST
 # MAGIC     ),
-# MAGIC     spread AS (
-# MAGIC       SELECT *
-# MAGIC       FROM sorted
-# MAGIC       DISTRIBUTE BY `product`
-# MAGIC     ),
 # MAGIC     with_before AS (
 # MAGIC       SELECT *
 # MAGIC       FROM (
@@ -829,7 +853,7 @@
 # MAGIC             PARTITION BY `__streamtime_hash`, `product`
 # MAGIC             ORDER BY `ts` ASC NULLS FIRST, `__streamtime_is_right` DESC NULLS LAST, `__streamtime_right` ASC NULLS FIRST
 # MAGIC           ) AS `__streamtime_before`
-# MAGIC         FROM spread
+# MAGIC         FROM sorted
 # MAGIC       )
 # MAGIC     ),
 # MAGIC     with_match AS (
@@ -930,11 +954,6 @@ FROM (
         4294967295L
       ) ASC NULLS FIRST
     ),
-    spread AS (
-      SELECT *
-      FROM sorted
-      DISTRIBUTE BY `product`
-    ),
     with_before AS (
       SELECT *
       FROM (
@@ -944,7 +963,7 @@ FROM (
             PARTITION BY `__streamtime_hash`, `product`
             ORDER BY `ts` ASC NULLS FIRST, `__streamtime_is_right` DESC NULLS LAST, `__streamtime_right` ASC NULLS FIRST
           ) AS `__streamtime_before`
-        FROM spread
+        FROM sorted
       )
     ),
     with_match AS (
