@@ -165,14 +165,15 @@ def _until(call: Bound, frame: Frame, accepted: Column) -> Frame:
         frame = chosen(frame, accepted)
     df, moves = frame.df, expression(microseconds(quoted(frame.time.name), frame.time.type))
     moves = F.when(accepted, moves) if behind or not takes_all else moves
-    final, clocks = df.agg(F.max(moves)), [c.column for c in frame.clocks]
     runs = in_runs(df, frame.keys, [Order(frame.time, ascending=True, nulls_first=True)], frame.sort())
     following = F.lead(time).over(runs.each() if takes_all else runs.each(ACCEPTED))
-    df = runs.df.withColumn(UNTIL, following if takes_all else F.when(accepted, following))
-    df = df.where(accepted) if behind else df
+    made = runs.df.withColumn(UNTIL, following if takes_all else F.when(accepted, following))
+    made = made.where(accepted) if behind else made
     if call["retention"] is None:
-        return frame.with_df(df)
-    return frame.with_df(df.withColumn(FINAL, F.max(moves).over(Window.partitionBy(*clocks)) if clocks else final.scalar()))
+        return frame.with_df(made)
+    clocks = [c.column for c in frame.clocks]
+    final = F.max(moves).over(Window.partitionBy(*clocks)) if clocks else df.agg(F.max(moves)).scalar()  # of what is below the windows
+    return frame.with_df(made.withColumn(FINAL, final))
 
 
 def _expired(call: Bound, frame: Frame) -> Column:

@@ -135,8 +135,8 @@ def test_a_hint_stands_behind_sparks_error_with_the_same_condition_and_place(spa
     for text, hint in SYNTAX:
         with pytest.raises(ParseException) as caught:
             spark.sql(f"SELECT *\nFROM {text}")
-        before = spark.version < "4.2" and " IN (" in text  # earlier Sparks say a place that is none of the call's
-        assert (hint in str(caught.value)) != before
+        elsewhere = spark.version < "4.2" and " IN (" in text  # earlier Sparks say a place that is none of the call's
+        assert (hint in str(caught.value)) != elsewhere
         found.append((caught.value.getCondition(), framed(str(caught.value))))
     streamtime.unregister(spark)
     try:
