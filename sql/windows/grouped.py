@@ -97,6 +97,7 @@ def _with_clocks(
     firsts = _firsts(frame, size, closing)
     df = whole(grouped({name: F.min(first) for name, first in firsts.items()}), once=frame.kernels).withColumn(LATEST, named(LAST))
     told = [instant(frame, named(n)) for n in (*firsts, *([LATEST] if call["at_end"] == "emit" else []))]
+    told = told if frame.kernels else [F.when(named(STEP).isNotNull(), at) for at in told]  # rows that take no part move no clock
     return df, df.select((F.explode(F.array(*told)) if len(told) > 1 else told[0]).alias(MOMENT))
 
 

@@ -194,7 +194,8 @@ def test_no_rows_and_rows_that_take_no_part_give_no_window(spark: SparkSession, 
 @pytest.mark.parametrize("at_end", ["hold", "emit"])
 def test_rows_that_take_no_part_are_in_no_sum_of_plain_sql(spark: SparkSession, at_end: str) -> None:
     most = 2**63 - 1
-    rows = f"VALUES (NULL, 1, {most}), (NULL, 2, {most}), ('a', NULL, {most}), ('a', NULL, {most}), ('a', 1, {most}), ('a', 9000, NULL)"
+    no_key = ", ".join(f"(NULL, {at}, {most})" for at in (1, 5000, 5000, 99999))  # times that no other row has: they move no clock
+    rows = f"VALUES {no_key}, ('a', NULL, {most}), ('a', NULL, {most}), ('a', 1, {most}), ('a', 9000, NULL)"
     call = (
         f"SELECT * FROM WINDOW_UPDATES(TABLE(SELECT k, timestamp_seconds(s) AS `t s`, v FROM {rows} AS t(k, s, v)) PARTITION BY k "
         "ORDER BY `t s`, size => INTERVAL 1 HOUR, emit => 'final', aggregates => "
@@ -204,6 +205,7 @@ def test_rows_that_take_no_part_are_in_no_sum_of_plain_sql(spark: SparkSession, 
     assert sorted(plain.collect(), key=repr) == sorted(called.collect(), key=repr)
     assert [(f.name, f.dataType, f.nullable) for f in plain.schema] == [(f.name, f.dataType, f.nullable) for f in called.schema]
     assert [(r.s, r.c) for r in sorted(called.collect(), key=repr)] == [(most, 1), (None, 1)][: 2 if at_end == "emit" else 1]
+    assert {r.emit_time.timestamp() for r in plain.collect()} == {9000}
 
 
 @pytest.mark.parametrize(
