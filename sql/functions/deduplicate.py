@@ -214,7 +214,7 @@ def _within(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
         *([hash_of(identity)] if hashed else []),
         *keys,
     ]
-    first = [prefix(identity, STREAM_TIME if clocked else frame.time.name, frame.time.type, reverse)] if hashed else []
+    first = prefix(identity, STREAM_TIME if clocked else frame.time.name, frame.time.type, reverse) if hashed else None
     ordered = frame.by_key(identity, frame.sort(reverse=reverse), first)
     return frame.with_df(kernels.with_column(ordered, KEPT, kernel, columns, frame.time.type)), stream_time
 

@@ -168,7 +168,7 @@ def _sessions(call: Bound, frame: Frame, identity: Sequence[str], time: Column, 
     kernel = Sessionize(call["gap"], call["grace"] if replayed else 0, has_stream_time=replayed, hashed=hashed)
     keys = [named(i) for i in identity]
     columns = [time, *([named(STREAM_TIME)] if replayed else []), *([hash_of(identity)] if hashed else []), *keys]
-    first = [prefix(identity, rising, frame.time.type)] if hashed else []
+    first = prefix(identity, rising, frame.time.type) if hashed else None
     order = frame.sort() if replayed else [sorted_by(quoted(frame.time.name))]
     ordered = frame.by_key(identity, order, first)
     returns = T.StructType().add("start", frame.time.type).add("end", frame.time.type)

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import TIMES, expression, named, sorted_by
-from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.frame import PREFIX, presorted
 from streamtime.sql.rows.ranges import EACH, FEWEST, RANGE, Ranges
 from streamtime.sql.rows.scans import is_few
 from streamtime.sql.rows.typed import microseconds
@@ -105,10 +105,13 @@ def _in_ranges(frame: Frame, moves: Column, reverse: bool) -> Clocked:
     ascending = frame.order[0].ascending != reverse
     starts = _starts(ranged, moves, ascending, reverse, ranges.count)
     turn = named(RANGE) if ascending else F.lit(ranges.count - 1) - named(RANGE)
+    number = _number(frame)
+    by = None if number is None else sorted_by(number, ascending=ascending)  # one number, fast; the sort behind the shuffle merges
     if frame.kernels:
+        ranged = ranged if by is None else presorted(ranged, by)
         ranged = ranged.repartition(ranges.apart).sortWithinPartitions(*frame.sort(within_key=False, reverse=reverse))
-    elif (number := _number(frame)) is not None:
-        ranged = ranged.sortWithinPartitions(sorted_by(number, ascending=ascending))  # one number, fast; the window's own sort merges
+    elif by is not None:
+        ranged = ranged.sortWithinPartitions(by)
     return Clocked(ranged, ranges, starts, F.get(starts, turn))
 
 

@@ -77,6 +77,13 @@ def whole(df: DataFrame, *, once: bool = True) -> DataFrame:
     return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
 
 
+def presorted(df: DataFrame, by: Column) -> DataFrame:
+    """The rows sorted by one number in the tasks that have them, which Spark does without a comparator and with all cores: what sorts them
+    behind a shuffle, by it first, merges these runs. Spark removes a sort that another one follows, but none below such a condition.
+    """
+    return df.sortWithinPartitions(by).where(expression("spark_partition_id() >= 0"))
+
+
 @dataclass(frozen=True)
 class Order:
     """One item of the processing order."""
@@ -140,11 +147,13 @@ class Frame:
         """Whether the rows of a key may follow several clocks, so that stream time may fall among them."""
         return not {c.name for c in self.clocks} <= {k.name for k in self.keys}
 
-    def by_key(self, identity: Sequence[str], order: Sequence[Column], first: Sequence[Column] = ()) -> DataFrame:
-        """The rows of each key together in one task, sorted by `first`, by key, and in this order. `identity` are column names."""
-        keys = [named(i) for i in identity]
-        together = self.df if self.together else self.df.repartition(*keys) if keys else self.df.repartition(1)
-        return together.sortWithinPartitions(*first, *[sorted_by(quoted(i)) for i in identity], *order)
+    def by_key(self, identity: Sequence[str], order: Sequence[Column], first: Column | None = None) -> DataFrame:
+        """The rows of each key together in one task, sorted by `first`, a number, key, and this order. `identity` are column names."""
+        keys, rows = [named(i) for i in identity], self.df
+        if not self.together:
+            rows = rows if first is None else presorted(rows, first)
+            rows = rows.repartition(*keys) if keys else rows.repartition(1)
+        return rows.sortWithinPartitions(*([] if first is None else [first]), *[sorted_by(quoted(i)) for i in identity], *order)
 
     def sort(self, *, within_key: bool = True, reverse: bool = False) -> list[Column]:
         """The total order of rows: ORDER BY, then every other orderable column (rule C4); `reverse` turns all of it round."""

@@ -185,7 +185,7 @@ def _in_batch(call: Bound, changing: Changing) -> DataFrame:
     frame = frame.only(takes_part)
     hashed = bool(identity) and (frame.in_time_order or not frame.clocks)
     run = Sorted(changing.updates, tuple(identity), stream_time, not frame.several_clocks, HASH if hashed else "")
-    rows = frame.by_key(identity, frame.sort(), [prefix(identity, stream_time, frame.time.type)] if hashed else [])
+    rows = frame.by_key(identity, frame.sort(), prefix(identity, stream_time, frame.time.type) if hashed else None)
     taken = {name: named(name) for name in dict.fromkeys([*changing.needed, stream_time, *identity])}
     taken |= {HASH: hash_of(identity)} if hashed else {}
     if layout.beside:
