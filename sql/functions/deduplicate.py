@@ -102,7 +102,7 @@ from streamtime.sql.rows.columns import expression, named, remembered
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.scans import chosen, may_be_read_again
-from streamtime.sql.rows.sorting import hash_of, prefix
+from streamtime.sql.rows.sorting import LOWER_HALF, hash_of, prefix, rising, sorted_runs
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, refuse_collated, verdict
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
 
 KEPT = f"{PREFIX}kept_time"
 REASONS = ("null_time", "duplicate")
-ALONE = f"{PREFIX}alone"
+ALONE, HASH = f"{PREFIX}alone", f"{PREFIX}hash"
 
 
 def check(call: Bound) -> None:
@@ -253,8 +253,11 @@ def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     if rows_only and call["keep"] != "unique" and not frame.extras.get("offset"):
         # each row with a null identity stands alone; written so, Spark cuts each key to one row before the shuffle
         present = " AND ".join(f"{quoted(n)} IS NOT NULL" for n in names)
-        df = frame.df.withColumn(ALONE, expression(f"if({present}, NULL, monotonically_increasing_id())"))
-        keys = [*identity, named(ALONE)]
+        df, by = frame.df.withColumn(ALONE, expression(f"if({present}, NULL, monotonically_increasing_id())")), names
+        if frame.kernels and names:  # a text stays short
+            first = rising(frame.order[0])
+            df, by = sorted_runs(df, names, f"{LOWER_HALF}L - {first}" if reverse else first, HASH)
+        keys = [*map(named, by), named(ALONE)]
 
         def later() -> Column:
             return F.nullif(F.row_number().over(Window.partitionBy(*keys).orderBy(*order)), F.lit(1))

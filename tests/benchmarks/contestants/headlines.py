@@ -63,7 +63,7 @@ def deduplicate(stored: Stored) -> str:
 
 def sessions(stored: Stored) -> str:
     """What `sessions.py` found, to the floor; and to what one would write otherwise."""
-    shapes = stored["median_seconds"]
+    shapes = {name: by for name, by in stored["median_seconds"].items() if FLOOR in by}
     lines = []
     for name, (what, other) in IN_SESSIONS.items():
         line = [what]
