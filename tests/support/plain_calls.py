@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from support import nasty
 
+KNOWN = "arrival => 'off', join_type => 'left', retention => INTERVAL 3 SECONDS"
 EVENT = "TABLE(nasty) PARTITION BY (s, k) ORDER BY t"
 ARRIVAL = "TABLE(nasty) PARTITION BY (s, k) ORDER BY off, time => 't'"
 TWICE = ARRIVAL.replace("(s, k)", "(s, k, s)")  # a key that is given twice
@@ -110,6 +111,7 @@ AS_OF = [
         for d, exact in (("backward", "true"), ("forward", "false"), ("nearest", "true"))
     ),
     f"AS_OF_JOIN({EVENT}, {RIGHT}, arrival => 'off', allow_exact => false, deleted => 'price = 3', output => 'all')",
+    f"AS_OF_JOIN({EVENT}, {RIGHT}, {KNOWN})",
     f"AS_OF_JOIN({EVENT}, {RIGHT}, arrival => 'off', join_type => 'left', retention => INTERVAL 3 SECONDS, grace => INTERVAL 1 SECOND, "
     "clock_by => ARRAY('s'), at_end => 'hold', output => 'all')",
 ]

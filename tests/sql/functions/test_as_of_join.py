@@ -357,7 +357,7 @@ def test_a_clock_may_be_any_key(spark: SparkSession, key: str, more: str) -> Non
         ("TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t >= r.t', direction => 'forward'", "`match`: given beside `direction`"),
         ("TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t >= r.t', order_by => ARRAY('t')", "`match`: given beside `order_by`"),
         (
-            "TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t <= r.t', arrival => 'n'",
+            "TABLE(l), TABLE(r), on => 'l.k = r.k', match => 'l.t <= r.t', arrival => 't'",
             "`match`: looks ahead, which does not go with `arrival`",
         ),
         (

@@ -115,7 +115,7 @@ TAKEN_BACK = (
     "count(*) AS n, count(p) AS m, sum(off) AS total, avg(off) AS mean, sum(d) AS dear, avg(d) AS cheap, sum(x) AS y, avg(x) AS z, min(x) AS low, "
     "max(t) AS high, min(s) AS first, max(off) AS top, avg(e) AS fine, sum(e) AS wide"
 )
-GROUPS = ("'g'", "'x'", "'s'", "'p', 's'", "'off', 'change_seq'", "'t'")
+GROUPS = ("'g'", "'x'", "'s'", "'p', 's'", "'off', 'd'", "'t'")
 
 
 @pytest.mark.parametrize("seed", range(8))
