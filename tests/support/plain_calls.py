@@ -112,8 +112,7 @@ AS_OF = [
     ),
     f"AS_OF_JOIN({EVENT}, {RIGHT}, arrival => 'off', allow_exact => false, deleted => 'price = 3', output => 'all')",
     f"AS_OF_JOIN({EVENT}, {RIGHT}, {KNOWN})",
-    f"AS_OF_JOIN({EVENT}, {RIGHT}, arrival => 'off', join_type => 'left', retention => INTERVAL 3 SECONDS, grace => INTERVAL 1 SECOND, "
-    "clock_by => ARRAY('s'), at_end => 'hold', output => 'all')",
+    f"AS_OF_JOIN({EVENT}, {RIGHT}, {KNOWN}, grace => INTERVAL 1 SECOND, clock_by => ARRAY('s'), at_end => 'hold', output => 'all')",
 ]
 STOCK = (  # what fills the table `stock`, commit by commit
     "CREATE TABLE stock (k STRING, n INT) USING delta LOCATION '{}' TBLPROPERTIES (delta.enableChangeDataFeed = true, 'streamtime.key' = 'k')",
