@@ -20,9 +20,9 @@ from streamtime.door.callbacks import guard
 from streamtime.door.parser import ParserDoor
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call.errors import unlogged
+from streamtime.sql.call.remote import is_remote
 from streamtime.sql.rows import kernels
 from streamtime.sql.udtf import handler
-from streamtime.statements.query import is_remote
 
 _doors: dict[int, tuple[AnalyzerDoor, ParserDoor]] = {}  # one of each per Spark application, by the identity of its gateway
 

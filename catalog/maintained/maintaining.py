@@ -27,9 +27,10 @@ from streamtime.maintained.target import FEW, Target, nameable, settings_of, val
 from streamtime.maintained.units import Cut, Evaluation, together, unfollowed, widest
 from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed
 from streamtime.sql.call.names import Names
+from streamtime.sql.call.remote import refuse_remote
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.declaration import schema_of
-from streamtime.statements.query import refuse_remote, with_calls
+from streamtime.statements.query import with_calls
 
 POLICIES = ("auto", "incremental", "full")
 

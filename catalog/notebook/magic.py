@@ -30,8 +30,9 @@ from streamtime.shell.running import Cancelled, Progress, Runner
 from streamtime.shell.script import CommentedStatement, Unclosed, statements, tokens
 from streamtime.sparks import UnsupportedSparkError
 from streamtime.sql.call.errors import did_you_mean, gist, unlogged
+from streamtime.sql.call.remote import is_remote
 from streamtime.statements import hints
-from streamtime.statements.query import is_named, is_remote, query
+from streamtime.statements.query import is_named, query
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

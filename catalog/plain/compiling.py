@@ -24,12 +24,13 @@ from streamtime.plain.tables import Given, Tables, with_tables
 from streamtime.shelf import SPECS
 from streamtime.sparks import spark_version
 from streamtime.sql.call.errors import DOORS, CallError, listed
+from streamtime.sql.call.remote import is_remote
 from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Table, Value
 from streamtime.sql.syntax.tokens import Span
 from streamtime.statements import constants, views
 from streamtime.statements.calls import Call, Malformed, Statement, TableArgument, as_script, spoken
-from streamtime.statements.query import Run, is_named, is_remote, with_calls
+from streamtime.statements.query import Run, is_named, with_calls
 from streamtime.version import VERSION
 
 WORDS = re.compile(r"\w+")

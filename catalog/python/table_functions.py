@@ -21,11 +21,11 @@ from streamtime.python.in_python import called, in_python, inputs, said, spelled
 from streamtime.sql.call.binding import bind
 from streamtime.sql.call.errors import CallError, did_you_mean
 from streamtime.sql.call.kinds import MICROSECOND, Choice, Duration, Texts
+from streamtime.sql.call.remote import is_remote
 from streamtime.sql.call.spec import CLAUSE_OPTIONS, Option, Spec
 from streamtime.sql.call.values import Table, Value
 from streamtime.sql.syntax.tokens import Source
 from streamtime.sql.tables.classes import refuse_foreign
-from streamtime.statements.query import is_remote
 
 Parameter = inspect.Parameter
 ATTOSECONDS = {

@@ -29,6 +29,7 @@ from streamtime.sparks import knows_asof_join
 from streamtime.sql.call.binding import bind
 from streamtime.sql.call.errors import CallError
 from streamtime.sql.call.names import Names
+from streamtime.sql.call.remote import is_remote
 from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Expression, Sort, Table, Value
 from streamtime.sql.syntax import as_of_rewrite
@@ -312,17 +313,6 @@ def with_calls(spark: SparkSession, text: str) -> str:
     except Refusal as refusal:
         raise AnalysisException(f"{refusal}; {Statement(text).position(refusal.offset)}") from None
     return text if made is None else made.text
-
-
-def is_remote(spark: object) -> bool:
-    """Whether it is a session of Spark Connect."""
-    return any(c.__module__.startswith("pyspark.sql.connect.") for c in type(spark).__mro__)
-
-
-def refuse_remote(name: str, spark: object) -> None:
-    """Of what writes, and has settings of its own for that: raises TypeError in a session of Spark Connect."""
-    if is_remote(spark):
-        raise TypeError(f"{name}: expected a session of this process, got one of Spark Connect: it writes with settings of its own.")
 
 
 def _sql(spark: SparkSession, text: str, args: Args, **frames: DataFrame) -> DataFrame:

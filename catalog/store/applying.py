@@ -15,13 +15,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed, of_other_type, unlogged
+from streamtime.sql.call.remote import refuse_remote
 from streamtime.sql.rows.changelog import CHANGE, MADE_ANEW
 from streamtime.sql.rows.columns import orderable
 from streamtime.sql.rows.typed import ddl, needs_mapping
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.tables.applied import Applied
 from streamtime.statements.calls import is_query
-from streamtime.statements.query import query, refuse_remote
+from streamtime.statements.query import query
 from streamtime.store.fitting import as_stored
 from streamtime.store.puts import APP, CONFLICTS, VERSION, batch_name
 from streamtime.store.table import qualified, query_id

@@ -24,13 +24,13 @@ from streamtime.session import DELTA
 from streamtime.sparks import spark_version
 from streamtime.sql.call.errors import CallError, did_you_mean, gist, listed, unlogged
 from streamtime.sql.call.kinds import MICROSECOND
+from streamtime.sql.call.remote import refuse_remote
 from streamtime.sql.call.values import Sort
 from streamtime.sql.rows.columns import direct, less, named, orderable
 from streamtime.sql.rows.typed import char_type, ddl, microseconds, needs_mapping
 from streamtime.sql.syntax.text import duration_in_words, literal, quoted
 from streamtime.sql.syntax.tokens import Source
 from streamtime.sql.tables.declaration import PREFIX, as_name, asked, declared, name_parts, read
-from streamtime.statements.query import refuse_remote
 from streamtime.store.fitting import as_stored, fitting
 from streamtime.store.fitting import literal as literal_of
 from streamtime.store.puts import Layout, Report, Values, batch_name, writer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from streamtime.sql.call.errors import CallError, did_you_mean, listed
 from streamtime.sql.call.kinds import Refused
 from streamtime.sql.call.names import Names, is_reserved
+from streamtime.sql.call.remote import is_remote, let_plans_be_deep
 from streamtime.sql.call.spec import Bound, Spec, as_they_are
 from streamtime.sql.call.values import Origin, Table, Value
 
@@ -24,6 +25,8 @@ def bind(
     as_inputs: Callable[[DataFrame, Sequence[Origin], bool], DataFrame] = as_they_are,
 ) -> Bound:
     """Check the call against the SPEC. Raises CallError."""
+    if is_remote(session):
+        let_plans_be_deep()
     tables = _in_their_places(spec, tables)
     if not len(spec.required) <= len(tables) <= spec.tables:
         fix = f"Write it as {spec.name}({', '.join(spec.leading)})." if spec.leading else None

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -81,10 +80,7 @@ def whole(df: DataFrame, *, once: bool = True) -> DataFrame:
 def presorted(df: DataFrame, by: Column) -> DataFrame:
     """The rows sorted by one number in the tasks that have them, which Spark does without a comparator and with all cores: what sorts them
     behind a shuffle, by it first, merges these runs. Spark removes a sort that another one follows, but none below such a condition.
-    A plan that goes over Spark Connect may not be deep, as of 100 messages each within another: there they stay as they are.
     """
-    if SparkContext._active_spark_context is None:
-        return df
     return df.sortWithinPartitions(by).where(expression("spark_partition_id() >= 0"))
 
 

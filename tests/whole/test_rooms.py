@@ -26,7 +26,7 @@ ROOMS = {
     "catalog/plain": "catalog, catalog/door, catalog/statements, sql/call, sql/syntax, sql/udtf",
     "catalog/store": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, udfs",
     "catalog/door": "catalog, catalog/statements, sql/call, sql/rows, sql/syntax, sql/tables, sql/udtf",
-    "catalog/python": "catalog, catalog/statements, sql/call, sql/syntax, sql/tables",
+    "catalog/python": "catalog, sql/call, sql/syntax, sql/tables",
     "catalog/statements": "catalog, sql/call, sql/rows, sql/syntax, sql/tables",
     "sql/functions": "sql/udtf, sql/changes, sql/as_of, sql/suppress, sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, "
     "udfs, udfs/arrays, udfs/assignment, udfs/sessions, udfs/suppress, udfs/updates",

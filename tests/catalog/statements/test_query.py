@@ -336,6 +336,9 @@ TEXTS = [
     "SELECT * FROM VERSIONS(TABLE(events) PARTITION BY k ORDER BY v, time => 'ts', output => 'all')",
     *(f"SELECT * FROM AS_OF_JOIN(TABLE(events) PARTITION BY k ORDER BY ts, TABLE(SELECT k, ts, v AS w, v FROM events) PARTITION BY k ORDER BY ts,"
       f" {more})" for more in ("allow_exact => false", "arrival => 'v', output => 'all'", "direction => 'nearest', join_type => 'left'")),
+    "SELECT * FROM SESSION_UPDATES(TABLE(SELECT k, ts, v FROM SESSIONIZE(TABLE(SELECT * FROM DEDUPLICATE(TABLE(events) PARTITION BY (k, v)"
+    " ORDER BY v, time => 'ts')) PARTITION BY k ORDER BY v, time => 'ts', gap => INTERVAL 5 SECONDS)) PARTITION BY k ORDER BY v, time => 'ts',"
+    " gap => INTERVAL 5 SECONDS, aggregates => 'count(*) AS n', emit => 'final', at_end => 'emit')",  # a deep plan
 ]  # fmt: skip
 
 
