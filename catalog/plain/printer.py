@@ -24,6 +24,7 @@ KERNELS = ("MapInArrow", "MapInPandas", "ArrowEvalPython", "FlatMapGroupsInArrow
 FEED = "DeltaCDFRelation"
 OWN_CATALOG = "`spark_catalog`."  # a name that no other engine has
 NAMELESS = re.compile(rf"{RESERVED}(?:cte|text)_\d+")  # what stands for a name, until all columns are known, and for a text of the user's
+HINT = re.compile(rf"/\*\+ BROADCAST\((?:(?:, )?{NAMELESS.pattern})+\) \*/")  # the names in it are no tokens
 
 Made = tuple[str, str]  # a query, and what its CTE is to be called
 
@@ -75,13 +76,14 @@ class Printer(ExpressionPrinter):
         """How often the last query computes a source, as Spark does it: a CTE is put in wherever it is named."""
         times = Counter({self._last: 1})
         for body, (name, _) in reversed(self._ctes.items()):
-            for other in NAMELESS.findall(body):
+            for other in NAMELESS.findall(HINT.sub("", body)):
                 times[other] += times[name]
         return times[self._inputs.get(source, "")]
 
     def _said(self, body: str, named: dict[str, str], indent: int) -> str:
         """A query with the names of CTEs, on lines, and with a user's text as it is."""
         at, said = 0, ""
+        body = HINT.sub(lambda hint: NAMELESS.sub(lambda name: named[name[0]], hint[0]), body)
         for token in (t for t in Source(body).tokens if t.kind == "word" and t.text in named):
             said, at = said + body[at : token.start] + named[token.text], token.end
         lines = laid_out(without_needless(said + body[at:]), indent)
@@ -303,7 +305,9 @@ class Printer(ExpressionPrinter):
         on = f" ON {self._expression(self._trees.expression(condition.get()))}" if condition.isDefined() else ""
         kind, made = plan.jvm.joinType().sql(), [self._names[i] for i, _ in plan.output if i not in _ids(one)]
         role = names.rows_with(made) if made else "not_there" if "ANTI" in kind else "also_there"
-        return f"SELECT * FROM {left} {kind} JOIN {right}{on}", role
+        small = ", ".join(name for side, name in ((one, left), (other, right)) if _is_small(side))
+        hint = f" /*+ BROADCAST({small}) */" if small else ""
+        return f"SELECT{hint} * FROM {left} {kind} JOIN {right}{on}", role
 
     def _generate(self, plan: Operator) -> Made:
         child = self._child(plan)
@@ -316,6 +320,11 @@ class Printer(ExpressionPrinter):
         called = "" if own else f" AS {', '.join(map(quoted, columns))}"  # there, Sparks before 4.2 keep both backticks that stand for one
         body = f"SELECT * FROM {source} LATERAL VIEW {outer}{text} {each}{called}"
         return body, names.rows_for_each(columns)
+
+
+def _is_small(plan: Operator) -> bool:
+    """Whether each task is to have all rows of a join's side."""
+    return plan.kind == "ResolvedHint" and "broadcast" in plan.jvm.hints().toString()
 
 
 def _ids(plan: Operator) -> frozenset[int]:
