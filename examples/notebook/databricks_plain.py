@@ -680,7 +680,7 @@
 # MAGIC       FROM for_each_reached
 # MAGIC     ),
 # MAGIC     with_reached_and_least_and_more AS (
-# MAGIC       SELECT *
+# MAGIC       SELECT /*+ BROADCAST(with_least_and_place_and_more) */ *
 # MAGIC       FROM fewer_columns
 # MAGIC       LEFT OUTER JOIN with_least_and_place_and_more ON `__streamtime_reached` = `__streamtime_step`
 # MAGIC     ),

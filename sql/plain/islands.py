@@ -25,7 +25,7 @@ from streamtime.sql.plain.folds import AT_ONCE, ONE, collected, fold
 from streamtime.sql.rows.clock import STREAM_TIME
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.sorting import coarse, sorted_runs
+from streamtime.sql.rows.sorting import coarse, coarse_number, sorted_runs
 from streamtime.sql.rows.typed import event_time, microseconds
 from streamtime.sql.syntax.text import let, minus, plus, quoted
 from streamtime.udfs.closing import of_sessions
@@ -81,13 +81,14 @@ def with_bounds(frame: Frame, identity: Sequence[str], time: Column | None, gap:
 
 def with_final_bounds(frame: Frame, identity: Sequence[str], clock: str, gap: int, grace: int, falls: bool, into: tuple[str, str]) -> Frame:
     """With late rows, whose bounds are null. `clock` is the column of stream time, which may fall within a key or not."""
-    keys, kind = [*map(named, identity)], frame.time.type
-    takes_part = frame.has_time & frame.has_key
+    kind, takes_part = frame.time.type, frame.has_time & frame.has_key
     numbers = {AT: frame.time.name, SINCE: clock}
     rows = frame.df.withColumns({n: F.when(takes_part, expression(microseconds(quoted(of), kind))) for n, of in numbers.items()})
+    rows, by = sorted_runs(rows, identity, coarse_number(SINCE), HASH)
+    keys = [*map(named, by)]
     each = Window.partitionBy(*keys).orderBy(*frame.sort())
     rows = _alone(rows, each) if falls else _owned(rows, each, gap, grace)
-    told = _told(frame.with_df(rows), identity, gap, grace, falls)
+    told = _told(frame.with_df(rows), by, gap, grace, falls)
     alone = F.when(~named(BELOW), named(AT))
     rows = rows.withColumns({LOW: alone, HIGH: alone, STANDS: F.lit(True)})
     both = rows.unionByName(told.withColumn(STANDS, F.lit(False)), allowMissingColumns=True)
