@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from streamtime.sql.as_of.sides import Sides
     from streamtime.sql.call.spec import Bound
 
-IS_RIGHT, LEFT, RIGHT, HASH, BEFORE, AFTER, MATCH, TIED = (
-    f"{PREFIX}{n}" for n in ("is_right", "left", "right", "hash", "before", "after", "match", "tied")
+IS_RIGHT, LEFT, RIGHT, BEFORE, AFTER, MATCH, TIED = (
+    f"{PREFIX}{n}" for n in ("is_right", "left", "right", "before", "after", "match", "tied")
 )
 BACKWARD, FORWARD, NEAREST = "backward", "forward", "nearest"
 MOST_NARROW = 12  # columns: of the left side beside key and time, and all of the right side
@@ -137,7 +137,7 @@ def looked_up(call: Bound, sides: Sides) -> tuple[Frame, dict[str, str]]:
     payload = [name for name in frame.df.columns if name not in at_hand]
     wide = bool(payload) and len(payload) + len(right.columns) > MOST_NARROW
     frame = _packed(frame, payload) if wide else frame
-    df, by = sorted_runs(frame.df, identity, coarse(rising, frame.time.type), HASH)
+    df, by = sorted_runs(frame.df, identity, coarse(rising, frame.time.type))
     each = Window.partitionBy(*map(named, by))
     if direction != FORWARD:
         df = df.withColumn(BEFORE, next_right("lag", each.orderBy(*order)))

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 
 from streamtime.sql.rows.columns import direct, expression, named
-from streamtime.sql.rows.frame import PREFIX, Order, Ref
+from streamtime.sql.rows.frame import Order, Ref
 from streamtime.sql.rows.sorting import rising, sorted_runs
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
-
-HASH = f"{PREFIX}hash"
 
 
 @dataclass(frozen=True)
@@ -66,5 +64,5 @@ def in_runs(df: DataFrame, keys: Sequence[Ref], order: Sequence[Order], ties: Se
     names = tuple(dict.fromkeys(k.name for k in keys))
     if not all(direct(k.type) for k in keys):
         return Runs(df, names, tuple(order), tuple(ties))
-    df, within = sorted_runs(df, names, rising(order[0]), HASH)
+    df, within = sorted_runs(df, names, rising(order[0]))
     return Runs(df, tuple(within), tuple(order), tuple(ties))

@@ -102,7 +102,7 @@ from streamtime.sql.rows.columns import expression, named, remembered
 from streamtime.sql.rows.frame import PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.rows.scans import chosen, may_be_read_again
-from streamtime.sql.rows.sorting import LOWER_HALF, hash_of, prefix, rising, sorted_runs
+from streamtime.sql.rows.sorting import hash_of, prefix, rising, sorted_runs
 from streamtime.sql.stream.plan import KeyState, Needs, is_stream, judged, refuse_collated, verdict
 from streamtime.sql.syntax.text import quoted
 from streamtime.sql.udtf import judges
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
 
 KEPT = f"{PREFIX}kept_time"
 REASONS = ("null_time", "duplicate")
-ALONE, HASH = f"{PREFIX}alone", f"{PREFIX}hash"
+ALONE = f"{PREFIX}alone"
 
 
 def check(call: Bound) -> None:
@@ -255,8 +255,7 @@ def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
         present = " AND ".join(f"{quoted(n)} IS NOT NULL" for n in names)
         df, by = frame.df.withColumn(ALONE, expression(f"if({present}, NULL, monotonically_increasing_id())")), names
         if frame.kernels and names:  # a text stays short
-            first = rising(frame.order[0])
-            df, by = sorted_runs(df, names, f"{LOWER_HALF}L - {first}" if reverse else first, HASH)
+            df, by = sorted_runs(df, names, rising(frame.order[0], reverse))
         keys = [*map(named, by), named(ALONE)]
 
         def later() -> Column:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from streamtime.sql.plain.folds import Chain
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.sorting import coarse_number, sorted_runs
+from streamtime.sql.rows.sorting import HASH, coarse_number, sorted_runs
 from streamtime.sql.syntax.text import plus, quoted
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-BEFORE, MARK, ROW, OPENED, HASH = (f"{PREFIX}{name}" for name in ("before", "mark", "row", "opened", "hash"))
+BEFORE, MARK, ROW, OPENED = (f"{PREFIX}{name}" for name in ("before", "mark", "row", "opened"))
 
 
 def with_kept(
@@ -44,7 +44,7 @@ def with_kept(
     kept, itself = into
     marks = _further(rows.select(*map(named, identity), named(at)), identity, at, within)
     both = rows.withColumn(MARK, F.lit(False)).unionByName(marks.withColumn(MARK, F.lit(True)), allowMissingColumns=True)
-    both, by = sorted_runs(both, identity, coarse_number(at), HASH)
+    both, by = sorted_runs(both, identity, coarse_number(at))
     each = Window.partitionBy(*map(named, by)).orderBy(named(at).asc_nulls_first(), named(MARK).desc(), *ties)
     so_far = each.rowsBetween(Window.unboundedPreceding, 0)
     both = both.withColumns({BEFORE: F.lag(named(at)).over(each), itself: F.lag(named(MARK)).over(each)})
@@ -64,7 +64,7 @@ def _further(times: DataFrame, identity: Sequence[str], at: str, within: int) ->
 
     Rows without a time come first, and are left out behind the windows: a filter before these would compute the time once more.
     """
-    times, by = sorted_runs(times, identity, coarse_number(at), HASH)
+    times, by = sorted_runs(times, identity, coarse_number(at))
     each = Window.partitionBy(*map(named, by)).orderBy(named(at))  # Spark sorts once for all of them: equal times lie in one order
     times = times.withColumns({BEFORE: F.lag(named(at)).over(each), ROW: F.row_number().over(each)})
     opened = F.max(F.when(expression(_opens(at, within)), named(at))).over(each.rowsBetween(Window.unboundedPreceding, 0))

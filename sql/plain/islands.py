@@ -25,7 +25,7 @@ from streamtime.sql.plain.folds import AT_ONCE, ONE, collected, fold
 from streamtime.sql.rows.clock import STREAM_TIME
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
-from streamtime.sql.rows.sorting import coarse, coarse_number, sorted_runs
+from streamtime.sql.rows.sorting import HASH, coarse, coarse_number, sorted_runs
 from streamtime.sql.rows.typed import event_time, microseconds
 from streamtime.sql.syntax.text import let, minus, plus, quoted
 from streamtime.udfs.closing import of_sessions
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.rows.frame import Frame
 
-AT, BEFORE, SINCE, LATE, ROW, FIRST, HASH = (f"{PREFIX}{name}" for name in ("at", "before", "since", "late", "row", "first", "hash"))
+AT, BEFORE, SINCE, LATE, ROW, FIRST = (f"{PREFIX}{name}" for name in ("at", "before", "since", "late", "row", "first"))
 WAS_START, WAS_END, START, END, FOLDED, STANDS = (
     f"{PREFIX}{name}" for name in ("was_start", "was_end", "start", "end", "folded", "stands")
 )
@@ -68,7 +68,7 @@ def with_bounds(frame: Frame, identity: Sequence[str], time: Column | None, gap:
     """Where no row is late: a gap opens a session. `time` is null where a row takes no part; None: all rows do."""
     start, end = into
     kind, its = frame.time.type, frame.time.name if time is None else AT
-    df, by = sorted_runs(frame.df if time is None else frame.df.withColumn(its, time), identity, coarse(its, kind), HASH)
+    df, by = sorted_runs(frame.df if time is None else frame.df.withColumn(its, time), identity, coarse(its, kind))
     keys = [*map(named, by)]
     by_time = Window.partitionBy(*keys).orderBy(named(its).asc_nulls_first())
     at, before = (microseconds(quoted(name), kind) for name in (its, BEFORE))
@@ -84,7 +84,7 @@ def with_final_bounds(frame: Frame, identity: Sequence[str], clock: str, gap: in
     kind, takes_part = frame.time.type, frame.has_time & frame.has_key
     numbers = {AT: frame.time.name, SINCE: clock}
     rows = frame.df.withColumns({n: F.when(takes_part, expression(microseconds(quoted(of), kind))) for n, of in numbers.items()})
-    rows, by = sorted_runs(rows, identity, coarse_number(SINCE), HASH)
+    rows, by = sorted_runs(rows, identity, coarse_number(SINCE))
     keys = [*map(named, by)]
     each = Window.partitionBy(*keys).orderBy(*frame.sort())
     rows = _alone(rows, each) if falls else _owned(rows, each, gap, grace)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, sorted_by
+from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.syntax.text import quoted
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.rows.frame import Order
 
+HASH = f"{PREFIX}hash"  # the column of `sorted_runs`
 LOWER_HALF = 2**32 - 1
 SINCE_1950 = 631_152_000  # seconds before 1970: the lower half then reaches to 2086; times outside of it are only sorted slower
 
@@ -32,15 +34,15 @@ def hash_of(identity: Sequence[str]) -> Column:
     return expression(_hash(identity))
 
 
-def sorted_runs(df: DataFrame, identity: Sequence[str], rising: str, hashed: str) -> tuple[DataFrame, list[str]]:
-    """The rows in runs, one for each task that has them, sorted by key's hash, which is added as the column `hashed`, and by what rises,
+def sorted_runs(df: DataFrame, identity: Sequence[str], rising: str) -> tuple[DataFrame, list[str]]:
+    """The rows in runs, one for each task that has them, sorted by key's hash, which is added as the column `HASH`, and by what rises,
     a number of 32 bits as SQL text; and the columns by which windows over the rows of a key then divide: they shuffle the runs, and merge
     them. `identity` are column names; without them there is one task, and no such column.
     """
     if not identity:
         return df.sortWithinPartitions(expression(rising)).repartition(1), []
-    df = df.withColumn(hashed, hash_of(identity)).sortWithinPartitions(_number(quoted(hashed), rising))
-    return df, [hashed, *identity]
+    df = df.withColumn(HASH, hash_of(identity)).sortWithinPartitions(_number(quoted(HASH), rising))
+    return df, [HASH, *identity]
 
 
 def prefix(identity: Sequence[str], rising: str, kind: T.DataType, reverse: bool = False) -> Column:
@@ -48,8 +50,7 @@ def prefix(identity: Sequence[str], rising: str, kind: T.DataType, reverse: bool
     (with `reverse`: never rises).
     """
     lower = coarse(rising, kind)
-    lower = f"{LOWER_HALF}L - {lower}" if reverse else lower
-    return _number(_hash(identity), lower)
+    return _number(_hash(identity), _falling(lower) if reverse else lower)
 
 
 def _hash(identity: Sequence[str]) -> str:
@@ -77,9 +78,14 @@ def coarse(name: str, kind: T.DataType) -> str:
     return f"least(greatest({number}, 0L), {LOWER_HALF}L)"
 
 
-def rising(order: Order) -> str:
-    """A number of 32 bits that never falls where rows come in this order, as SQL text."""
-    return coarse(order.ref.name, order.ref.type) if order.ascending and order.nulls_first else "0L"
+def rising(order: Order, reverse: bool = False) -> str:
+    """A number of 32 bits that never falls where rows come in this order, as SQL text; with `reverse` in its reverse."""
+    number = coarse(order.ref.name, order.ref.type) if order.ascending and order.nulls_first else "0L"
+    return _falling(number) if reverse else number
+
+
+def _falling(rising: str) -> str:
+    return f"{LOWER_HALF}L - {rising}"
 
 
 def coarse_number(name: str) -> str:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FIXED = (*SUMMED_AS_BIGINT, T.LongType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
 KEYS = (*FIXED, T.StringType, T.BinaryType)  # equal to themselves alone
 ROOMY = 28  # digits: ten billion numbers of so many fit DECIMAL(38)
-LAST, LATEST, LOW, LOW_LATER, TOTAL, HASH = (f"{PREFIX}{name}" for name in ("last", "latest", "low", "low_later", "total_", "hash"))
+LAST, LATEST, LOW, LOW_LATER, TOTAL = (f"{PREFIX}{name}" for name in ("last", "latest", "low", "low_later", "total_"))
 LOWEST = f"(-{HIGHEST}L - 1L)"  # the first moment, at which a window stands that begins before it
 AFTER = 4  # columns of a change after its aggregates
 
@@ -130,7 +130,7 @@ def _of_sessions(call: Bound, frame: Frame, sums: Sequence[Column], fields: Sequ
         taking = frame.with_df(whole(df.repartition(*keys) if keys else df.repartition(1), once=frame.kernels))
     rows = taking.df.withColumn(AT, expression(microseconds(quoted(frame.time.name), frame.time.type)))
     if keys:
-        rows, by = sorted_runs(rows, [k.name for k in frame.keys], coarse(frame.time.name, frame.time.type), HASH)
+        rows, by = sorted_runs(rows, [k.name for k in frame.keys], coarse(frame.time.name, frame.time.type))
         keys = [named(name) for name in dict.fromkeys(by)]
     by_time = Window.partitionBy(*keys).orderBy(named(AT))
     rows = rows.withColumn(LOW, F.lag(named(AT)).over(by_time))

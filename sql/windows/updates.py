@@ -16,7 +16,7 @@ from streamtime.sql.rows import kernels
 from streamtime.sql.rows.changelog import CHANGE, refuse_unnamed
 from streamtime.sql.rows.columns import arrow_type, expression, must_travel, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
-from streamtime.sql.rows.sorting import hash_of, prefix
+from streamtime.sql.rows.sorting import HASH, hash_of, prefix
 from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, refuse_at_end, released
 from streamtime.sql.stream.watermark import marked
 from streamtime.sql.syntax.text import HIGHEST, quoted
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from streamtime.udfs.closing import Closing
 
 CLOSE = "window_close"
-CHANGES, HASH = f"{PREFIX}changes", f"{PREFIX}hash"
+CHANGES = f"{PREFIX}changes"
 GRACE_KEY = "streamtime.grace"  # in the metadata of `window_close`: how long after its end a result may still change, in microseconds
 AFTER_KEY = "streamtime.after"  # .. and how long after its end it is final: with a session's gap, and where its end is part of it
 GRACE = Option("grace", Duration(), "how long past its end a window still accepts rows", default=0, default_text="INTERVAL 0 SECONDS")
