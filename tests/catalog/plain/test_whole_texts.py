@@ -240,3 +240,28 @@ def test_a_buffer_that_is_full_is_an_error_of_plain_sql_too(
     for text in (*texts[1:], less):
         with pytest.raises(Exception, match=f"{function}, `{bound}`: the buffer is full: expected at most {most - 1} .*, got \\d+"):
             spark.sql(text).collect()
+
+
+IN_HOURS = (
+    "DISTINCT_IN_WINDOW(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', size => INTERVAL 1 HOUR)",
+    "WINDOW_UPDATES(TABLE(clicks) PARTITION BY user_id ORDER BY page, time => 'ts', size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n',"
+    " emit => 'final')",
+)
+
+
+@pytest.mark.parametrize("call", IN_HOURS)
+def test_what_a_call_has_in_each_task_plain_sql_has_too(spark: SparkSession, call: str) -> None:
+    own = spark.newSession()
+    own.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # Spark then does it only where it is told to
+    own.createDataFrame([], CLICKS["clicks"]).createOrReplaceTempView("clicks")
+    text = streamtime.compile(own, f"SELECT * FROM {call}")
+    assert re.search(r"SELECT /\*\+ BROADCAST\((\w+)\) \*/ \*\n +FROM \w+\n +LEFT OUTER JOIN \1 ON ", text)
+    plan = own.sql(text)._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    assert "BroadcastHashJoin" in plan
+    assert "SortMergeJoin" not in plan
+
+
+def test_what_a_hint_names_is_not_read_for_that(spark: SparkSession) -> None:
+    call = IN_HOURS[0].replace("clicks", "SELECT * FROM clicks LIMIT 3")
+    with pytest.raises(AnalysisException, match="it needs its input 2 times"):
+        streamtime.compile(spark, f"SELECT * FROM {call}", tables=CLICKS)
