@@ -54,7 +54,8 @@ def known_as_of(call: Bound, sides: Sides, clocks: tuple[int, ...]) -> tuple[Fra
     frame = replace(frame, order=(*arrivals, *joined.ties), source=None)  # of both sides
     if call["retention"] is not None:
         moves = F.when(named(IS_RIGHT), frame.time.column)
-        frame, stream_time = with_stream_time(frame, moves, tuple(frame.keys[i] for i in clocks)), named(STREAM_TIME)
+        clocks_of = tuple(frame.keys[i] for i in clocks)
+        frame, stream_time = with_stream_time(frame, moves, clocks_of, movers=named(IS_RIGHT)), named(STREAM_TIME)
     frame, identity = frame.comparable(frame.keys)
     direction, exact = meaning(call, sides)
     if direction != BACKWARD:

@@ -29,11 +29,12 @@ STREAM_TIME, BEFORE, SPAN, MOVES, DRAWN = (f"{PREFIX}{name}" for name in ("strea
 PRIME = 2**31 - 1
 
 
-def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], reverse: bool = False) -> Frame:
+def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], reverse: bool = False, movers: Column | None = None) -> Frame:
     """The frame with stream time beside each row, the row itself included; null where no time was seen yet.
 
     `moves` is the event time with which a row moves the clock (null: it does not). With `reverse`, rows are taken in reverse
-    processing order and stream time is the smallest time so far (rule D8).
+    processing order and stream time is the smallest time so far (rule D8). `movers` is true of all rows that move it, where few do: the
+    others are then not read to find out where ranges begin.
 
     In processing order, stream time is a running maximum over the whole input. The order is cut into ranges that tasks sort side by
     side; to each range's own maximum comes the maximum of the ranges before it. Bounds and maxima are aggregates over two columns.
@@ -50,7 +51,7 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
         ordered = frame.df.repartition(1).sortWithinPartitions(*frame.sort(within_key=False, reverse=reverse))
         running = kernels.with_column(ordered, STREAM_TIME, StreamTime(reverse), [moves], frame.time.type)
         return replace(frame, df=running, together=True)
-    clocked = _in_ranges(frame, moves, reverse)
+    clocked = _in_ranges(frame, moves, reverse, movers)
     extreme = F.least if reverse else F.greatest
     reached = extreme(moves, clocked.at_start)  # what the ranges before have seen; both functions skip nulls
     if frame.kernels:
@@ -98,12 +99,17 @@ def with_time_before(frame: Frame, moves: Column) -> tuple[DataFrame, Ranges, Co
     return rows.drop(RANGE), clocked.ranges, clocked.starts
 
 
-def _in_ranges(frame: Frame, moves: Column, reverse: bool) -> Clocked:
+def _in_ranges(frame: Frame, moves: Column, reverse: bool, movers: Column | None = None) -> Clocked:
     """For a kernel as many ranges as tasks, sorted; else a few even ones, which a window sorts."""
     ranges = Ranges.of(frame.df.sparkSession) if frame.kernels else Ranges(FEWEST, FEWEST)
-    ranged = ranges.ordered(frame) if frame.kernels else _even(frame, ranges.count)
+    moving = frame.df if movers is None else frame.df.where(movers)
+
+    def in_ranges(rows: DataFrame) -> DataFrame:
+        return ranges.ordered(frame, rows) if frame.kernels else _even(frame, rows, moving, ranges.count)
+
+    ranged = in_ranges(frame.df)
     ascending = frame.order[0].ascending != reverse
-    starts = _starts(ranged, moves, ascending, reverse, ranges.count)
+    starts = _starts(ranged if moving is frame.df else in_ranges(moving), moves, ascending, reverse, ranges.count)
     turn = named(RANGE) if ascending else F.lit(ranges.count - 1) - named(RANGE)
     number = _number(frame)
     by = None if number is None else sorted_by(number, ascending=ascending)  # one number, fast; the sort behind the shuffle merges
@@ -115,17 +121,20 @@ def _in_ranges(frame: Frame, moves: Column, reverse: bool) -> Clocked:
     return Clocked(ranged, ranges, starts, F.get(starts, turn))
 
 
-def _even(frame: Frame, count: int) -> DataFrame:
-    """With the range of each row's first order value, between the smallest and the largest: whoever computes them gets the same ones."""
+def _even(frame: Frame, rows: DataFrame, moving: DataFrame, count: int) -> DataFrame:
+    """With the range of each row's first order value, between the smallest and the largest of `moving`: whoever computes them gets the same
+    ones. Where these are not all rows, what lies below the first range or above the last is put there.
+    """
     number = _number(frame)
     if number is None:
-        return frame.df.withColumn(RANGE, F.lit(0))
+        return rows.withColumn(RANGE, F.lit(0))
     half = f"shiftright({number}, 1)"  # of which any two are a BIGINT apart
     ends = F.struct(F.min(expression(half)).alias("low"), F.max(expression(half)).alias("high"))
     low, high = (f"{quoted(SPAN)}.{end}" for end in ("low", "high"))
     at = f"({half} - {low}) DIV (({high} - {low}) DIV {count} + 1)"
-    df = frame.df.withColumn(SPAN, frame.df.agg(ends.alias("span")).scalar())
-    return df.withColumn(RANGE, expression(f"CAST(coalesce({at}, 0) AS INT)")).drop(SPAN)
+    at = at if moving is frame.df else f"least(greatest({at}, 0L), {count - 1}L)"
+    ranged = rows.withColumn(SPAN, moving.agg(ends.alias("span")).scalar())
+    return ranged.withColumn(RANGE, expression(f"CAST(coalesce({at}, 0) AS INT)")).drop(SPAN)
 
 
 def _number(frame: Frame) -> str | None:

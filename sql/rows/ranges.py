@@ -58,17 +58,17 @@ class Ranges:
         """The same for rows that may lie anywhere, by a number that they differ in, as SQL text."""
         return expression(f"-1 - pmod({number}, {32 * self.partitions})")  # of as many values as partitions, some would fall together
 
-    def ordered(self, frame: Frame) -> DataFrame:
-        """The frame's rows with the range of each in the order of its first values, going up; all 0 where the input is small or its order
-        cannot be cut.
+    def ordered(self, frame: Frame, rows: DataFrame) -> DataFrame:
+        """These of the frame's rows with the range of each in the order of its first values, going up; all 0 where the input is small or
+        its order cannot be cut.
         """
         by = cut_by(frame)
         if not by:
-            return frame.df.withColumn(RANGE, F.lit(0))
+            return rows.withColumn(RANGE, F.lit(0))
         first, *more = by
         hashed = F.xxhash64(*[expression(text) for text, _ in _columns(frame)])  # rows differ in more than what cuts them
         following = "named_struct({})".format(", ".join(f"'c{i}', {text}" for i, text in enumerate(more))) if more else ""
-        df = frame.df.withColumn(BOUNDS, self._bounds(frame.df, hashed, first, following))
+        df = rows.withColumn(BOUNDS, self._bounds(frame.df, hashed, first, following))
 
         def reaches(bound: str) -> str:
             at, then = (f"get({quoted(BOUNDS)}.{field}, {bound})" for field in ("first", "next"))

@@ -86,7 +86,7 @@ CALLS = {
     f"AS_OF_JOIN({EVENT}, TABLE({AT} FROM plain) {BY})": 1,
     f"AS_OF_JOIN({EVENT}, TABLE({AT} FROM plain) {BY}, arrival => 'n')": 1,
     f"AS_OF_JOIN({EVENT}, TABLE({AT} FROM plain) {BY}, arrival => 'n', grace => INTERVAL 10 MINUTES)": 2,
-    f"AS_OF_JOIN({EVENT}, TABLE({AT} FROM plain) {BY}, arrival => 'n', retention => INTERVAL 1 DAY)": 3,
+    f"AS_OF_JOIN({EVENT}, TABLE({AT} FROM plain) {BY}, arrival => 'n', retention => INTERVAL 1 DAY)": 2,
     f"AS_OF_JOIN(TABLE(plain) PARTITION BY k ORDER BY ts, TABLE({AT} FROM dear) {BY})": 1,
     f"AS_OF_JOIN(TABLE(plain) PARTITION BY k ORDER BY ts, TABLE({AT} FROM dear) {BY}, arrival => 'n')": 1,
     f"JOIN_CHANGES(TABLE(dear) PARTITION BY k ORDER BY n, {OTHER}, time => 'ts')": 1,
@@ -142,6 +142,7 @@ PLAIN = {  # as plain SQL, where no kernel runs: at most, for Spark may share wh
     f"VERSIONS({ARRIVAL}, output => 'puts')": 4,
     f"AS_OF_JOIN({EVENT}, TABLE(SELECT k, n, ts AS at FROM plain) PARTITION BY k ORDER BY at, arrival => 'n')": 4,
     f"AS_OF_JOIN({EVENT}, TABLE({AT} FROM plain) {BY}, arrival => 'n', grace => INTERVAL 10 MINUTES)": 2,
+    f"AS_OF_JOIN({EVENT}, TABLE({AT} FROM plain) {BY}, arrival => 'n', retention => INTERVAL 1 DAY)": 2,
 }
 
 
