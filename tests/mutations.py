@@ -153,6 +153,8 @@ MUTATIONS = [
     Mutation("plain SQL: what a call broadcasts is broadcast", "catalog/plain/printer.py", 'hint = f" /*+ BROADCAST({small}) */" if small else ""', 'hint = "" if small else ""', "tests/catalog/plain/test_whole_texts.py -k each_task"),
     Mutation("plain SQL: a hint reads nothing", "catalog/plain/printer.py", 'NAMELESS.findall(HINT.sub("", body))', "NAMELESS.findall(body)", "tests/catalog/plain/test_whole_texts.py -k hint"),
     Mutation("a call over Spark Connect may be deep", "sql/call/binding.py", "        let_plans_be_deep()\n", "        pass\n", "tests/sql/call/test_remote.py"),
+    Mutation("plain SQL: what lies outside of all ranges of stream time is put at their ends", "sql/rows/clock.py", "at = at if moving is frame.df else", "at = at if moving is not None else", "tests/catalog/plain/test_whole_texts.py -k long_after"),
+    Mutation("rows that never move stream time are not asked where its ranges begin", "sql/rows/clock.py", "moving = frame.df if movers is None else frame.df.where(movers)", "moving = frame.df", "tests/whole/test_evaluations.py -k call59"),
     Mutation("plain SQL: a CTE has the name of no column", "catalog/plain/printer.py", " or name in self._taken:", ":", "tests/catalog/plain/test_names.py -k nobody"),
     Mutation("plain SQL: a variable has the name of no column", "catalog/plain/expressions.py", " or name.lower() in self._taken:", ":", EXPRESSIONS),
     Mutation("plain SQL: options and schemas that are no children are said, or it is refused", "catalog/plain/expressions.py", "if e.more and", "if not e and", EXPRESSIONS),
