@@ -324,7 +324,7 @@ class Printer(ExpressionPrinter):
 
 def _is_small(plan: Operator) -> bool:
     """Whether each task is to have all rows of a join's side."""
-    return plan.kind == "ResolvedHint" and "broadcast" in plan.jvm.hints().toString()
+    return plan.kind == "ResolvedHint" and "strategy=broadcast)" in plan.jvm.hints().toString()
 
 
 def _ids(plan: Operator) -> frozenset[int]:

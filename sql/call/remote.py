@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib
+import logging
 
-DEEP = "google._upb._message"  # protobuf in C, all there is for Python 3.10 and later but for one in Python, which copies what is deep
+DEEP = "google._upb._message"  # protobuf in C, which PySpark's clients have; the one in Python copies what is deep
+LOG = logging.getLogger("streamtime")
 
 
 def is_remote(spark: object) -> bool:
@@ -21,13 +23,13 @@ def refuse_remote(name: str, spark: object) -> None:
 
 @functools.cache
 def let_plans_be_deep() -> None:
-    """Let this process send plans of any depth.
+    """Let this process send deep plans.
 
     A plan is a message in which each operator holds the one below, two messages each. Before it is sent it is copied, and protobuf refuses
-    to copy more than 100 within each other ("Error parsing message"): a call or two, one over another, come to that. A server takes ten
-    times as many.
+    to copy more than 100 within each other ("Error parsing message"): a call or two, one over another, come to that. Now it is 65,535. A
+    server takes ten times as many as 100 (`spark.connect.grpc.marshallerRecursionLimit`).
     """
     try:
         importlib.import_module(DEEP).SetAllowOversizeProtos(True)
     except (ImportError, AttributeError):
-        return  # another protobuf, with limits of its own
+        LOG.info("streamtime: this protobuf is not known; of calls over calls it may say: Error parsing message")

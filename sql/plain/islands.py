@@ -84,7 +84,7 @@ def with_final_bounds(frame: Frame, identity: Sequence[str], clock: str, gap: in
     kind, takes_part = frame.time.type, frame.has_time & frame.has_key
     numbers = {AT: frame.time.name, SINCE: clock}
     rows = frame.df.withColumns({n: F.when(takes_part, expression(microseconds(quoted(of), kind))) for n, of in numbers.items()})
-    rows, by = sorted_runs(rows, identity, coarse_number(SINCE))
+    rows, by = sorted_runs(rows, identity, "0L" if falls else coarse_number(SINCE))
     keys = [*map(named, by)]
     each = Window.partitionBy(*keys).orderBy(*frame.sort())
     rows = _alone(rows, each) if falls else _owned(rows, each, gap, grace)

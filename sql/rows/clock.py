@@ -34,7 +34,7 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
 
     `moves` is the event time with which a row moves the clock (null: it does not). With `reverse`, rows are taken in reverse
     processing order and stream time is the smallest time so far (rule D8). `movers` is true of all rows that move it, where few do: the
-    others are then not read to find out where ranges begin.
+    others are then not read for where it stands at the start of each range; and where no kernel runs, not for where ranges lie.
 
     In processing order, stream time is a running maximum over the whole input. The order is cut into ranges that tasks sort side by
     side; to each range's own maximum comes the maximum of the ranges before it. Bounds and maxima are aggregates over two columns.
@@ -111,6 +111,7 @@ def _in_ranges(frame: Frame, moves: Column, reverse: bool, movers: Column | None
     ascending = frame.order[0].ascending != reverse
     starts = _starts(ranged if moving is frame.df else in_ranges(moving), moves, ascending, reverse, ranges.count)
     turn = named(RANGE) if ascending else F.lit(ranges.count - 1) - named(RANGE)
+    turn = turn if moving is frame.df else F.greatest(F.least(turn, F.lit(ranges.count)), F.lit(0)).cast("int")
     number = _number(frame)
     by = None if number is None else sorted_by(number, ascending=ascending)  # one number, fast; the sort behind the shuffle merges
     if frame.kernels:
@@ -123,7 +124,7 @@ def _in_ranges(frame: Frame, moves: Column, reverse: bool, movers: Column | None
 
 def _even(frame: Frame, rows: DataFrame, moving: DataFrame, count: int) -> DataFrame:
     """With the range of each row's first order value, between the smallest and the largest of `moving`: whoever computes them gets the same
-    ones. Where these are not all rows, what lies below the first range or above the last is put there.
+    ones. Where these are not all rows, others may lie below or above: in further ranges, as many as it takes.
     """
     number = _number(frame)
     if number is None:
@@ -132,9 +133,9 @@ def _even(frame: Frame, rows: DataFrame, moving: DataFrame, count: int) -> DataF
     ends = F.struct(F.min(expression(half)).alias("low"), F.max(expression(half)).alias("high"))
     low, high = (f"{quoted(SPAN)}.{end}" for end in ("low", "high"))
     at = f"({half} - {low}) DIV (({high} - {low}) DIV {count} + 1)"
-    at = at if moving is frame.df else f"least(greatest({at}, 0L), {count - 1}L)"
+    at = f"coalesce({at}, 0)"
     ranged = rows.withColumn(SPAN, moving.agg(ends.alias("span")).scalar())
-    return ranged.withColumn(RANGE, expression(f"CAST(coalesce({at}, 0) AS INT)")).drop(SPAN)
+    return ranged.withColumn(RANGE, expression(f"CAST({at} AS INT)" if moving is frame.df else at)).drop(SPAN)
 
 
 def _number(frame: Frame) -> str | None:

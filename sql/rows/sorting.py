@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from streamtime.sql.rows.frame import Order
 
-HASH = f"{PREFIX}hash"  # the column of `sorted_runs`
+HASH = f"{PREFIX}hash"  # of the key, beside its rows
 LOWER_HALF = 2**32 - 1
 SINCE_1950 = 631_152_000  # seconds before 1970: the lower half then reaches to 2086; times outside of it are only sorted slower
 

@@ -165,7 +165,7 @@ def seen(spark: SparkSession) -> Iterator[Accumulator[int]]:
     spark.catalog.dropTempView("plain")
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: "known" if "arrival" in call and "retention" in call else None)
 def test_the_input_is_computed_as_often_as_pages_say(
     spark: SparkSession, seen: Accumulator[int], call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

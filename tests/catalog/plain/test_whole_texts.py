@@ -267,12 +267,26 @@ def test_what_a_hint_names_is_not_read_for_that(spark: SparkSession) -> None:
         streamtime.compile(spark, f"SELECT * FROM {call}", tables=CLICKS)
 
 
-def test_left_rows_that_arrive_long_after_all_right_ones_meet_the_last_stream_time(spark: SparkSession) -> None:
+LEFT = "SELECT * FROM VALUES ('a', 15, -9000), ('a', 15, 25), ('a', 15, 9000), ('a', 45, 9000), ('a', 15, NULL) AS l(k, s, off)"
+
+
+@pytest.mark.parametrize(
+    ("right", "prices"),
+    [
+        ("id AS off, id AS price FROM range(10, 42)", (None, None, 15, None, 41)),
+        ("25 AS off, id AS price FROM range(10, 42)", (None, None, None, None, 41)),
+        ("id AS off, id AS price FROM range(0)", (None,) * 5),
+    ],
+)
+def test_left_rows_that_arrive_long_before_or_after_all_right_ones_meet_the_last_stream_time(
+    spark: SparkSession, right: str, prices: tuple[int | None, ...]
+) -> None:
     """Ranges of arrivals are cut for right rows: others may lie below the first or far above the last."""
-    left = "SELECT * FROM VALUES ('a', 15, -9000), ('a', 15, 25), ('a', 15, 9000), ('a', 45, 9000), ('a', 15, NULL) AS l(k, s, off)"
-    left = f"TABLE(SELECT *, off AS came, timestamp_seconds(s) AS ts FROM ({left})) PARTITION BY k ORDER BY ts"
-    right = "TABLE(SELECT 'a' AS k, timestamp_seconds(id) AS at, id AS off, id AS price FROM range(10, 42)) PARTITION BY k ORDER BY at"
-    call = f"AS_OF_JOIN({left}, {right}, arrival => 'off', retention => INTERVAL 20 SECONDS, join_type => 'left', output => 'all')"
-    expected = [(15, None, None, None), (15, -9000, None, None), (15, 25, 15, None), (15, 9000, None, None), (45, 9000, 41, None)]
-    for text in (asked := f"SELECT s, came, price, reason FROM {call} AS l", streamtime.compile(spark, asked)):
-        assert sorted(map(tuple, spark.sql(text).collect()), key=lambda row: (row[0], row[1] or -99999)) == expected
+    left = f"TABLE(SELECT *, off AS came, timestamp_seconds(s) AS ts FROM ({LEFT})) PARTITION BY k ORDER BY ts"
+    versions = f"TABLE(SELECT 'a' AS k, timestamp_seconds(id) AS at, {right}) PARTITION BY k ORDER BY at"
+    call = f"AS_OF_JOIN({left}, {versions}, arrival => 'off', retention => INTERVAL 20 SECONDS, join_type => 'left')"
+    for text in (asked := f"SELECT s, came, price FROM {call}", streamtime.compile(spark, asked)):
+        found = sorted(map(tuple, spark.sql(text).collect()), key=lambda row: (row[0], row[1] or -99999))
+        assert found == [
+            (*row, price) for row, price in zip(((15, None), (15, -9000), (15, 25), (15, 9000), (45, 9000)), prices, strict=True)
+        ]

@@ -46,7 +46,7 @@ def test_ranges_go_up_with_the_order_and_cut_what_many_rows_have_in_common(
     monkeypatch.setattr(ranges, "SAMPLED_ROWS", 10)
     monkeypatch.setattr(ranges, "straight_from_files", lambda _: True)
     frame = frame_of(spark, *order)
-    ranged = Ranges(count, 3).ordered(frame)
+    ranged = Ranges(count, 3).ordered(frame, frame.df)
     assert ranged.columns == [*frame.df.columns, RANGE]
     first = frame.order[0].ref.name
     rows = [r for r in ranged.sort(*frame.sort(within_key=False)).select(RANGE, first).collect() if r[1] is not None]
@@ -59,7 +59,8 @@ def test_ranges_go_up_with_the_order_and_cut_what_many_rows_have_in_common(
 
 def test_what_cannot_cut_is_one_range_and_few_rows_are(spark: SparkSession) -> None:
     for order in ("n", "folded", "list"):
-        numbers = {r[0] for r in Ranges(16, 3).ordered(frame_of(spark, order)).select(RANGE).distinct().collect()}
+        frame = frame_of(spark, order)
+        numbers = {r[0] for r in Ranges(16, 3).ordered(frame, frame.df).select(RANGE).distinct().collect()}
         assert numbers == {0}
 
 
