@@ -132,8 +132,7 @@ def _even(frame: Frame, rows: DataFrame, moving: DataFrame, count: int) -> DataF
     half = f"shiftright({number}, 1)"  # of which any two are a BIGINT apart
     ends = F.struct(F.min(expression(half)).alias("low"), F.max(expression(half)).alias("high"))
     low, high = (f"{quoted(SPAN)}.{end}" for end in ("low", "high"))
-    at = f"({half} - {low}) DIV (({high} - {low}) DIV {count} + 1)"
-    at = f"coalesce({at}, 0)"
+    at = f"coalesce(({half} - {low}) DIV (({high} - {low}) DIV {count} + 1), 0)"
     ranged = rows.withColumn(SPAN, moving.agg(ends.alias("span")).scalar())
     return ranged.withColumn(RANGE, expression(f"CAST({at} AS INT)" if moving is frame.df else at)).drop(SPAN)
 
