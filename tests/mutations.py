@@ -767,6 +767,11 @@ MUTATIONS = [
         "plain: a function of the session is its body", "catalog/plain/expressions.py",
         '"NormalizeNaNAndZero", "SQLScalarFunction")', '"NormalizeNaNAndZero")', "tests/catalog/plain/test_expressions.py -k session_is",
     ),
+    Mutation(
+        "plain: late sessions go into the shuffle in sorted runs", "sql/plain/islands.py",
+        'rows, by = sorted_runs(rows, identity, "0L" if falls else coarse_number(SINCE))', "by = list(identity)",
+        "tests/catalog/plain/test_compiling.py -k stays",
+    ),
 ]  # fmt: skip
 
 

@@ -203,11 +203,13 @@ RATES = "TABLE(rates) PARTITION BY who ORDER BY since"
 TEXTS = {  # one of each function, and what once followed the session's settings, or where rows lie
     "aggregate_changes": f"AGGREGATE_CHANGES({VISITS}, group_by => ARRAY('page'), aggregates => 'count(*) AS visitors')",
     "as_of_join": f"AS_OF_JOIN({VISITS}, {RATES}, deleted => 'gone')",
+    "as_of_join_in_arrival_order": f"AS_OF_JOIN({VISITS}, {RATES}, arrival => 'length(who)', retention => INTERVAL 1 HOUR)",
     "deduplicate": f"DEDUPLICATE({VISITS}, within => INTERVAL 10 MINUTES)",
     "distinct_in_window": f"DISTINCT_IN_WINDOW({BY_N}, size => INTERVAL 1 HOUR)",
     "filter_changes": f"FILTER_CHANGES({VISITS}, condition => 'n > 0')",
     "join_changes": f"JOIN_CHANGES({VISITS}, {RATES}, deleted => 'gone')",
     "sessionize": f"SESSIONIZE({VISITS}, gap => INTERVAL 30 MINUTES)",
+    "sessionize_late": f"SESSIONIZE({BY_N}, gap => INTERVAL 30 MINUTES, grace => INTERVAL 1 HOUR)",
     "session_updates": f"SESSION_UPDATES({VISITS}, gap => INTERVAL 30 MINUTES, aggregates => 'count(*) AS n', emit => 'final')",
     "suppress_until_close": f"SUPPRESS_UNTIL_CLOSE({VISITS}, window_end => 'at', grace => INTERVAL 1 HOUR)",
     "suppress_until_time_limit": f"SUPPRESS_UNTIL_TIME_LIMIT({VISITS}, wait => INTERVAL 5 MINUTES)",
@@ -222,6 +224,7 @@ def in_files(spark: SparkSession) -> Iterator[None]:
     """The tables, as such; and a session that shuffles into more partitions."""
     before = spark.conf.get("spark.sql.shuffle.partitions")
     for name, columns in COLUMNS.items():
+        spark.catalog.dropTempView(name)  # of a test before, which would hide the table
         spark.sql(f"CREATE TABLE {name} ({columns}) USING parquet")
     spark.conf.set("spark.sql.shuffle.partitions", "70")
     yield
