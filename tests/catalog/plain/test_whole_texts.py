@@ -267,7 +267,12 @@ def test_what_a_hint_names_is_not_read_for_that(spark: SparkSession) -> None:
         streamtime.compile(spark, f"SELECT * FROM {call}", tables=CLICKS)
 
 
-LEFT = "SELECT * FROM VALUES ('a', 15, -9000), ('a', 15, 25), ('a', 15, 9000), ('a', 45, 9000), ('a', 15, NULL) AS l(k, s, off)"
+LEFT = (
+    "SELECT * FROM VALUES ('a', 15, -9000), ('a', 15, 25), ('a', 15, 9000), ('a', 45, 9000), ('a', 15, NULL), "
+    "(NULL, 16, 25), ('b', 253402300799, 9000), ('a', -62135596800, 9000) AS l(k, s, off)"
+)
+NO_PART = "SELECT * FROM VALUES (NULL, TIMESTAMP '9999-12-31', 12, 7), ('a', NULL, 13, 8) AS r(k, at, off, price)"
+PRICE = "`prïce ``🍵`"
 
 
 @pytest.mark.parametrize(
@@ -281,12 +286,14 @@ LEFT = "SELECT * FROM VALUES ('a', 15, -9000), ('a', 15, 25), ('a', 15, 9000), (
 def test_left_rows_that_arrive_long_before_or_after_all_right_ones_meet_the_last_stream_time(
     spark: SparkSession, right: str, prices: tuple[int | None, ...]
 ) -> None:
-    """Ranges of arrivals are cut for right rows: others may lie below the first or far above the last."""
+    """Ranges of arrivals are cut for right rows: others may lie below the first or far above the last. What takes no part moves no clock."""
     left = f"TABLE(SELECT *, off AS came, timestamp_seconds(s) AS ts FROM ({LEFT})) PARTITION BY k ORDER BY ts"
-    versions = f"TABLE(SELECT 'a' AS k, timestamp_seconds(id) AS at, {right}) PARTITION BY k ORDER BY at"
+    versions = f"SELECT 'a' AS k, timestamp_seconds(id) AS at, {right} UNION ALL {NO_PART}"
+    versions = f"TABLE(SELECT * EXCEPT (price), price AS {PRICE} FROM ({versions})) PARTITION BY k ORDER BY at"
     call = f"AS_OF_JOIN({left}, {versions}, arrival => 'off', retention => INTERVAL 20 SECONDS, join_type => 'left')"
-    for text in (asked := f"SELECT s, came, price FROM {call}", streamtime.compile(spark, asked)):
+    early, late, no_key = (-62135596800, 9000), (253402300799, 9000), (16, 25)
+    rows = (early, (15, None), (15, -9000), (15, 25), (15, 9000), no_key, (45, 9000), late)
+    ofs = (None, *prices[:4], None, prices[4], None)
+    for text in (asked := f"SELECT s, came, {PRICE} FROM {call}", streamtime.compile(spark, asked)):
         found = sorted(map(tuple, spark.sql(text).collect()), key=lambda row: (row[0], row[1] or -99999))
-        assert found == [
-            (*row, price) for row, price in zip(((15, None), (15, -9000), (15, 25), (15, 9000), (45, 9000)), prices, strict=True)
-        ]
+        assert found == [(*row, price) for row, price in zip(rows, ofs, strict=True)]
