@@ -271,15 +271,16 @@ LEFT = (
     "SELECT * FROM VALUES ('a', 15, -9000), ('a', 15, 25), ('a', 15, 9000), ('a', 45, 9000), ('a', 15, NULL), "
     "(NULL, 16, 25), ('b', 253402300799, 9000), ('a', -62135596800, 9000) AS l(k, s, off)"
 )
-NO_PART = "SELECT * FROM VALUES (NULL, TIMESTAMP '9999-12-31', 12, 7), ('a', NULL, 13, 8) AS r(k, at, off, price)"
+NO_PART = "UNION ALL SELECT * FROM VALUES (NULL, TIMESTAMP '9999-12-31', 12, 7), ('a', NULL, 13, 8) AS r(k, at, off, price)"
 PRICE = "`prïce ``🍵`"
 
 
 @pytest.mark.parametrize(
     ("right", "prices"),
     [
-        ("id AS off, id AS price FROM range(10, 42)", (None, None, 15, None, 41)),
-        ("25 AS off, id AS price FROM range(10, 42)", (None, None, None, None, 41)),
+        (f"id AS off, id AS price FROM range(10, 42) {NO_PART}", (None, None, 15, None, 41)),
+        (f"25 AS off, id AS price FROM range(10, 42) {NO_PART}", (None, None, None, None, 41)),
+        (f"id AS off, id AS price FROM range(0) {NO_PART}", (None,) * 5),
         ("id AS off, id AS price FROM range(0)", (None,) * 5),
     ],
 )
@@ -288,12 +289,20 @@ def test_left_rows_that_arrive_long_before_or_after_all_right_ones_meet_the_last
 ) -> None:
     """Ranges of arrivals are cut for right rows: others may lie below the first or far above the last. What takes no part moves no clock."""
     left = f"TABLE(SELECT *, off AS came, timestamp_seconds(s) AS ts FROM ({LEFT})) PARTITION BY k ORDER BY ts"
-    versions = f"SELECT 'a' AS k, timestamp_seconds(id) AS at, {right} UNION ALL {NO_PART}"
-    versions = f"TABLE(SELECT * EXCEPT (price), price AS {PRICE} FROM ({versions})) PARTITION BY k ORDER BY at"
+    rows = f"SELECT 'a' AS k, timestamp_seconds(id) AS at, {right}"
+    versions = f"TABLE(SELECT * EXCEPT (price), price AS {PRICE} FROM ({rows})) PARTITION BY k ORDER BY at"
     call = f"AS_OF_JOIN({left}, {versions}, arrival => 'off', retention => INTERVAL 20 SECONDS, join_type => 'left')"
-    early, late, no_key = (-62135596800, 9000), (253402300799, 9000), (16, 25)
-    rows = (early, (15, None), (15, -9000), (15, 25), (15, 9000), no_key, (45, 9000), late)
-    ofs = (None, *prices[:4], None, prices[4], None)
+    unknown, before, amid, after, later = prices
+    expected = [
+        (-62135596800, 9000, None),
+        (15, None, unknown),
+        (15, -9000, before),
+        (15, 25, amid),
+        (15, 9000, after),
+        (16, 25, None),
+        (45, 9000, later),
+        (253402300799, 9000, None),
+    ]
     for text in (asked := f"SELECT s, came, {PRICE} FROM {call}", streamtime.compile(spark, asked)):
         found = sorted(map(tuple, spark.sql(text).collect()), key=lambda row: (row[0], row[1] or -99999))
-        assert found == [(*row, price) for row, price in zip(rows, ofs, strict=True)]
+        assert found == expected
