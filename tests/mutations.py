@@ -772,6 +772,11 @@ MUTATIONS = [
         'rows, by = sorted_runs(rows, identity, "0L" if falls else coarse_number(SINCE))', "by = list(identity)",
         "tests/catalog/plain/test_compiling.py -k stays",
     ),
+    Mutation(
+        "C12: in AS_OF_JOIN with retention a right row without a key moves no clock", "sql/as_of/lookup.py",
+        "chosen(right, right.has_time & right.has_key).df, left", "chosen(right, right.has_time).df, left",
+        "tests/catalog/plain/test_whole_texts.py -k long_before",
+    ),
 ]  # fmt: skip
 
 
