@@ -39,17 +39,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--plain-bundle", metavar="FOLDER", help="keep that plain SQL, its tables and what the calls give there")
 
 
-LARGE = {20: 6, 5: 3}  # of more cases than so many, so manyeth ones are short
+LARGE = {60: 16, 20: 9, 5: 4}  # of more cases than so many, so manyeth ones are short
+MANY, HALF = 50, 2  # the same of cases that do not ask Spark
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Of a large family of cases that ask Spark a short run takes each third one, of a very large one each sixth; of Kafka's cases, and of
-    tests that are quick, all."""
+    """Of a large family of cases that ask Spark a short run takes each fourth one, of a very large one each ninth or sixteenth; of one that does
+    not ask Spark, each second; of Kafka's cases all."""
     call: Any = getattr(item, "callspec", None)
-    if call is None or "case" in call.params or not {"spark", "compared", "connect"} & {*getattr(item, "fixturenames", ())}:
+    if call is None or "case" in call.params:
         return
     cases = math.prod(len(mark.args[1]) for mark in item.iter_markers("parametrize"))
-    each = next((each for family, each in LARGE.items() if cases > family), 1)
+    if {"spark", "compared", "connect"} & {*getattr(item, "fixturenames", ())}:
+        each = next((each for family, each in LARGE.items() if cases > family), 1)
+    else:
+        each = HALF if cases > MANY else 1
     if sum(call.indices.values()) % each:
         item.add_marker(pytest.mark.long("the same of other cases"))
 

@@ -566,6 +566,10 @@ MUTATIONS = [
         " and not (e.outer and to_null_side[here])", "", JOINS,
     ),
     Mutation(
+        "maintain: what was cached last is freed first", "catalog/maintained/units.py",
+        "self.cached.pop().unpersist()", "self.cached.pop(0).unpersist()", "tests/catalog/maintained/test_units.py",
+    ),
+    Mutation(
         "maintain: a name of three parts is a field", "catalog/maintained/names.py",
         'if column.args.get("db"):', 'if column.args.get("no part"):', JOINS,
     ),

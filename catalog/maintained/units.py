@@ -86,15 +86,18 @@ class Evaluation:
     cached: list[DataFrame] = field(default_factory=list)
 
     def close(self) -> None:
-        """Drop the views, free what is cached."""
+        """Free what is cached, then drop the views: while something is cached that reads a view, Spark plans it anew as the view goes."""
+        self.forget()
         for name in self.views:
             self.session.catalog.dropTempView(name)
-        self.forget()
 
     def forget(self) -> None:
-        """Free what is cached: what is computed from here on is computed of the tables."""
-        for df in self.cached:
-            df.unpersist()
+        """Free what is cached: what is computed from here on is computed of the tables.
+
+        What was cached last goes first: it may read what was cached before, and Spark plans anew what is cached of what goes.
+        """
+        while self.cached:
+            self.cached.pop().unpersist()
         for table in self.tables.values():
             table.forget()
 

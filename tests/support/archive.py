@@ -11,11 +11,12 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from jvm import ARCHIVE, QUICK
 
 import streamtime
-from streamtime.session import delta_jars
+from streamtime.session import delta_jars, lasting
 
 # Spark hands its Python processes its package and Py4J in zip files, from which each of them compiles them anew: half a second of a core,
 # and every operator with state on a stream starts such a process
@@ -37,10 +38,15 @@ def main() -> None:
 
 
 def run() -> None:
-    spark = streamtime.session(cores=2)
-    rows = "TABLE(SELECT id AS k, timestamp_seconds(id) AS ts FROM range(9)) PARTITION BY k ORDER BY ts"
-    assert spark.sql(f"SELECT * FROM DEDUPLICATE({rows}, within => INTERVAL 1 HOUR)").count() == 9
-    spark.stop()
+    """What most of them do: a call, a table that lasts, in Hive's catalog, and a change of it."""
+    with TemporaryDirectory() as folder:
+        spark = streamtime.session(cores=2, settings=lasting(Path(folder)))
+        rows = "TABLE(SELECT id AS k, timestamp_seconds(id) AS ts FROM range(9)) PARTITION BY k ORDER BY ts"
+        assert spark.sql(f"SELECT * FROM DEDUPLICATE({rows}, within => INTERVAL 1 HOUR)").count() == 9
+        spark.sql("CREATE TABLE kept USING delta AS SELECT id FROM range(9)")
+        spark.sql("MERGE INTO kept USING range(3) AS r ON kept.id = r.id WHEN MATCHED THEN DELETE")
+        assert spark.table("kept").count() == 6
+        spark.stop()
 
 
 if __name__ == "__main__":

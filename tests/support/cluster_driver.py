@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 from cluster_questions import prepare, questions
-from jvm import JAVA_OPTIONS, say
+from jvm import INTERPRETED, JAVA_OPTIONS, say
 from pyspark.sql import SparkSession
 
 import streamtime
@@ -43,6 +43,7 @@ def session(master: str, folder: Path) -> SparkSession:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
+        **INTERPRETED,  # else each of three JVMs compiles each plan
     }
     builder = SparkSession.builder.master(master).appName("tests")
     for key, value in settings.items():

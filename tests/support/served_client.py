@@ -129,7 +129,7 @@ def everything(place: Place, channel: str) -> dict[str, Any]:
         seen[f"{door} after cancel"] = ask("SELECT 2")
 
     before = spark.version < "4.1"  # Connect has no functions with state there, and SQL no STREAM
-    seen["watched"] = None if before else watched(spark, place.found["folder"])
+    seen["watched"] = None if before or not place.found["watched"] else watched(spark, place.found["folder"])
     spark.sql("SELECT 1 AS k, current_timestamp() AS ts").write.mode("overwrite").parquet(f"{place.found['folder']}/stream")
     stream = spark.readStream.schema("k INT, ts TIMESTAMP").parquet(f"{place.found['folder']}/stream").writeStream.format("noop")
     stream.option("checkpointLocation", f"{place.found['folder']}/checkpoint").start()

@@ -48,7 +48,7 @@ def held(spark: SparkSession) -> tuple[dict[str, int], float]:
 def test_hundreds_of_analyses_leave_nothing_behind(spark: SparkSession, thorough: bool) -> None:
     spark.sql("CREATE OR REPLACE TEMP VIEW leaky AS SELECT * FROM VALUES (1, 'a', TIMESTAMP '2024-01-01') AS t(k, v, ts)")
     found = []
-    rounds = (800 if thorough else 200) // len(CALLS)
+    rounds = (800 if thorough else 96) // len(CALLS)
     for number in range(rounds + 1):
         for call in CALLS:
             spark.sql(f"SELECT * FROM {call}")

@@ -52,6 +52,7 @@ def answers(notebook: nbformat.NotebookNode) -> Iterator[tuple[str, list[Any]]]:
         yield cell.source, [(sorted(o.data), o.data["text/plain"] if "image/svg+xml" not in o.data else "") for o in outputs]
 
 
+@pytest.mark.long("tests/whole/test_documents.py")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:unclosed:ResourceWarning")
 def test_the_notebook_gives_what_is_stored_in_it(build: ModuleType, script: str, tmp_path: Path) -> None:
     stored = nbformat.read(HERE / "orders.ipynb", as_version=4)

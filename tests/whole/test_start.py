@@ -139,7 +139,14 @@ def test_with_what_the_page_names_and_nothing_else_the_pack_is_imported() -> Non
     assert "No module named 'jinja2'" in probed(there(), BASE, ["jinja2"]).stderr
 
 
-@pytest.mark.parametrize("extra", [extra for extra in EXTRAS if extra != "pipelines" or find_spec("pyspark.pipelines")])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        pytest.param(extra, marks=[pytest.mark.long("the same of other extras")] if extra in ("dbt", "expectations") else [])
+        for extra in EXTRAS
+        if extra != "pipelines" or find_spec("pyspark.pipelines")
+    ],
+)
 def test_an_extra_brings_what_its_part_imports(extra: str) -> None:
     found = there(extra)
     assert found > there()

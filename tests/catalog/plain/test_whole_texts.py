@@ -224,7 +224,7 @@ def test_a_buffer_that_is_full_is_an_error_of_plain_sql_too(
     spark: SparkSession, function: str, bound: str, options: str, thorough: bool
 ) -> None:
     """At one less than the most that it held, and not at that; whatever comes out, and though few rows are asked for."""
-    nasty.view(spark, nasty.scenarios(23, 40)).withMetadata("v", {"comment": "a value"}).createOrReplaceTempView("told")
+    nasty.view(spark, nasty.scenarios(23, 40 if thorough else 9)).withMetadata("v", {"comment": "a value"}).createOrReplaceTempView("told")
     call = f"{function}(TABLE(told) PARTITION BY (s, k) ORDER BY off, time => 't', {options})"
     metrics = spark.sql("SELECT * FROM " + re.sub(r"output => '\w+'", "output => 'metrics'", call)).collect()
     name = f"suppression_buffer_{'count' if bound == 'max_records' else 'size'}_max"
@@ -233,7 +233,7 @@ def test_a_buffer_that_is_full_is_an_error_of_plain_sql_too(
     enough, less = (f"SELECT * FROM {call[:-1]}, {bound} => {at}, when_full => 'fail')" for at in (most, most - 1))
     few = ("WHERE k = 'nobody'", *(["", "LIMIT 1", "JOIN (SELECT 'nobody' AS k) USING (k)"] if thorough else []))
     nested = [f"SELECT * FROM DEDUPLICATE(TABLE({less}) PARTITION BY k ORDER BY t)"]
-    texts = [streamtime.compile(spark, text) for text in (enough, *(f"{less} {more}" for more in few), *nested)]
+    texts = [streamtime.compile(spark, text) for text in (enough, *(f"{less} {more}" for more in few), *(nested if thorough else []))]
     plain, called = (spark.sql(text) for text in (texts[0], enough))
     assert said(plain) == said(called)
     assert [f.metadata for f in plain.schema] == [f.metadata for f in called.schema]

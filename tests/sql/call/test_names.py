@@ -269,6 +269,11 @@ def tables(case: Case, name: str) -> list[str]:
     return [f"SELECT * FROM {name}_l l", f"SELECT * FROM {name}_r r"] if case.spec.tables == 2 else [f"{name}_l"]
 
 
+def some(naming: Naming, thorough: bool) -> list[Case]:
+    """The calls, or in a short run each third one."""
+    return list(cases(naming))[:: 1 if thorough else 3]
+
+
 @dataclass(frozen=True)
 class Tame:
     """What the calls come to over tame names."""
@@ -296,9 +301,9 @@ class Tame:
 
 
 @pytest.fixture(scope="module")
-def tame(spark: SparkSession, views: None) -> Tame:
+def tame(spark: SparkSession, views: None, thorough: bool) -> Tame:
     """Each call is analysed; of a function's first call, all outputs are run that are not a part of another."""
-    asked = list(cases(TAME))
+    asked = some(TAME, thorough)
     frames = [spark.sql(case.sql(tables(case, "tame"))) for case in asked]
     run = [
         (case, df) for case, df in zip(asked, frames, strict=True) if case.first and case.options.get("output") not in ("rows", "dropped")
@@ -310,14 +315,13 @@ def tame(spark: SparkSession, views: None) -> Tame:
 
 
 def test_in_sql_any_name_gives_the_rows_of_tame_ones(spark: SparkSession, tame: Tame, thorough: bool) -> None:
-    asked = [case for number, case in enumerate(cases(WORST)) if thorough or number % 2 == 0]
-    assert tame.differences([(case, spark.sql(case.sql(tables(case, "worst")))) for case in asked]) == []
+    assert tame.differences([(case, spark.sql(case.sql(tables(case, "worst")))) for case in some(WORST, thorough)]) == []
 
 
-def test_any_name_may_have_any_role(spark: SparkSession, tame: Tame) -> None:
+def test_any_name_may_have_any_role(spark: SparkSession, tame: Tame, thorough: bool) -> None:
     """Other names in each call, through `query` and through the Python API in turn; few are run."""
     found = []
-    for number, case in enumerate(cases(TAME)):
+    for number, case in enumerate(some(TAME, thorough)):
         case, name = replace(case, naming=odd(number % len(ODD))), f"odd_{number % len(ODD)}"
         python = [spark.table(f"{name}_{side}").alias(side) for side in "lr"[: case.spec.tables]]
         if case.spec.name in SIDES:
@@ -328,6 +332,7 @@ def test_any_name_may_have_any_role(spark: SparkSession, tame: Tame) -> None:
     assert run.differences(found) == []
 
 
+@pytest.mark.long("tests/sql/call/test_names.py::test_in_sql_any_name_gives_the_rows_of_tame_ones")
 def test_in_a_python_udtf_any_name_gives_the_rows_of_tame_ones(spark: SparkSession, tame: Tame) -> None:
     for name in LOCAL:
         spark.udtf.register(f"named_{name}", make_udtf(handler.handler(SPECS[name]), useArrow=False))

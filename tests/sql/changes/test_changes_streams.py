@@ -71,7 +71,9 @@ def changing(spark: SparkSession, source: Source, tmp_path: Path) -> Source:
     ("call", "more", "sides"),
     [
         (JOIN, ", join_type => 'outer'", 2),
-        (JOIN, ", join_type => 'inner', versioned => ARRAY('left', 'right')", 2),
+        pytest.param(
+            JOIN, ", join_type => 'inner', versioned => ARRAY('left', 'right')", 2, marks=pytest.mark.long("the same of outer joins")
+        ),
         pytest.param(CHAIN, "", 3, marks=pytest.mark.long("the same of two joins")),
         (FILTER, ", versioned => true", 1),
         (TOTALS, "", 2),
@@ -123,7 +125,9 @@ EXPLAINED = {
 }
 
 
-@pytest.mark.parametrize("function", ["join", pytest.param("filter", marks=pytest.mark.long("the same of a filter")), "totals"])
+@pytest.mark.parametrize(
+    "function", ["join", *(pytest.param(f, marks=pytest.mark.long("the same of joins")) for f in ("filter", "totals"))]
+)
 def test_a_stream_says_what_each_change_did_as_batch_does(spark: SparkSession, changing: Source, function: str) -> None:
     call, more, sides, outcomes = EXPLAINED[function]
     rows = changes(5, sides, 140)

@@ -103,6 +103,7 @@ def test_every_change_is_reported_as_in_batch(spark: SparkSession, source: Sourc
     assert {r.reason for r in got} == {None, "null_time", "null_key", "out_of_order"}
 
 
+@pytest.mark.long("tests/sql/changes/test_join_changes_by_foreign_key.py::test_every_change_is_told_in_words")
 @pytest.mark.parametrize("join", [pytest.param("inner", marks=pytest.mark.long("tests/sql/changes/test_foreign_key_streams.py")), "left"])
 def test_every_change_is_told_in_words_as_in_batch(spark: SparkSession, source: Source, join: str) -> None:
     """But for stream time. Three micro-batches and a start anew; rows of one left key go from one right row to another, and back."""

@@ -132,7 +132,13 @@ BOTH = (
 WAITS = ", grace => INTERVAL 12 SECONDS, retention => INTERVAL 15 SECONDS"
 
 
-@pytest.mark.parametrize("options", [", output => 'all'", ", join_type => 'left', allow_exact => false, ties => 'first'"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ", output => 'all'",
+        pytest.param(", join_type => 'left', allow_exact => false, ties => 'first'", marks=pytest.mark.long("the same of other options")),
+    ],
+)
 def test_two_streams_cut_anyhow_join_as_batch_does(spark: SparkSession, source: Source, options: str) -> None:
     """No right row is later than `grace`; at last a right row lets all that waits go, while the left side is idle."""
     random_ = random.Random(options)

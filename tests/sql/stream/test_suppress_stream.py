@@ -71,6 +71,9 @@ def test_a_stream_cut_and_restarted_at_random_is_suppressed_as_the_slow_definiti
             assert sum(getattr(o, f"{reason}_drop_total") for o in observed) == sum(f.outcome == reason for f in fates)
 
 
+@pytest.mark.long(
+    "tests/sql/stream/test_suppress_stream.py::test_a_stream_cut_and_restarted_at_random_is_suppressed_as_the_slow_definition_says"
+)
 def test_rows_and_dropped_rows_are_what_all_says(source: Source) -> None:
     random_ = random.Random(5)
     for rows in random_batches(random_, 4):
@@ -111,6 +114,7 @@ def test_final_results_of_batch_and_stream_are_equal_however_the_input_is_cut(sp
     assert len(found) == len({(r.k, r.ends) for r in found}) > 20
 
 
+@pytest.mark.long("tests/sql/stream/test_streaming.py::test_an_aggregate_by_window_can_follow")
 def test_a_window_aggregate_can_follow_though_rows_lie_behind_the_watermark(source: Source) -> None:
     for second in range(23):  # in small steps, so that released rows are older than the watermark
         source.add([("a", at(second), second, 0)])
@@ -171,6 +175,7 @@ def test_what_a_stream_cannot_have_is_refused(source: Source, options: str, mess
         source.spark.sql(f"SELECT * FROM {LIMIT.format(options)}")
 
 
+@pytest.mark.long("tests/udfs/suppress/test_waiting.py::test_a_stream_is_suppressed_as_the_slow_definition_says")
 def test_a_bounded_stream_emits_its_oldest_places_early_across_keys_and_restarts(source: Source) -> None:
     text = LIMIT.replace("5 SECONDS", "1 DAY").format(", max_records => 2, when_full => 'emit_early'")
     for number, (key, offset) in enumerate([("a", 0), ("b", 1), ("a", 2), ("c", 3), ("d", 4)]):
