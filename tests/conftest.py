@@ -40,12 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 LARGE = {60: 16, 20: 9, 5: 4}  # of more cases than so many, so manyeth ones are short
-MANY, HALF = 50, 2  # the same of cases that do not ask Spark
+MANY, HALF = 50, 2  # the same of seeds that do not ask Spark
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Of a large family of cases that ask Spark a short run takes each fourth one, of a very large one each ninth or sixteenth; of one that does
-    not ask Spark, each second; of Kafka's cases all."""
+    """Of a large family of cases that ask Spark a short run takes each fourth one, of a very large one each ninth or sixteenth; of many seeds
+    that do not ask Spark, each second; of Kafka's cases all."""
     call: Any = getattr(item, "callspec", None)
     if call is None or "case" in call.params:
         return
@@ -53,7 +53,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if {"spark", "compared", "connect"} & {*getattr(item, "fixturenames", ())}:
         each = next((each for family, each in LARGE.items() if cases > family), 1)
     else:
-        each = HALF if cases > MANY else 1
+        each = HALF if cases > MANY and all(isinstance(value, int) for value in call.params.values()) else 1
     if sum(call.indices.values()) % each:
         item.add_marker(pytest.mark.long("the same of other cases"))
 
