@@ -84,6 +84,9 @@ def look(spark: SparkSession) -> dict[str, Any]:
     }
     events = spark.table("events")
     within = timedelta(seconds=10)
+    many = spark.range(1_000_000).selectExpr("id % 7 AS k", "timestamp_seconds(id) AS ts")
+    plan = streamtime.deduplicate(many, keys=["k"], order_by=["ts"], within=within)._explain_string()  # type: ignore[operator]
+    seen["sorts"] = re.findall(r"^[\s+*()\d-]*(Sort|Exchange)\b", plan, re.MULTILINE)
     seen["python"] = {
         output: answer(lambda _: streamtime.deduplicate(events, keys=["k"], order_by=["ts"], within=within, output=output), "")  # noqa: B023
         for output in ("rows", "dropped", "all", "metrics")

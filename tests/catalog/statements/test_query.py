@@ -561,6 +561,11 @@ def test_over_connect_registering_asks_the_servers_workers_what_they_lack(connec
     assert broken.startswith("streamtime: the server's workers cannot run Python: ZeroDivisionError: division by zero. ")
 
 
+@pytest.mark.long("tests/sql/rows/test_sorting.py::test_rows_are_sorted_on_both_sides_of_a_shuffle")
+def test_over_connect_too_rows_are_sorted_on_both_sides_of_a_shuffle(connect: Connect) -> None:
+    assert connect.seen["sorts"] == ["Sort", "Exchange", "Sort"]
+
+
 @pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_over_connect_a_call_is_drawn(connect: Connect) -> None:
     title, _, lane, bars, *_ = connect.seen["picture"]
