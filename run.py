@@ -108,7 +108,7 @@ def main() -> int:
     if task == "pictures":
         return run(python, "-m", "streamtime.pictures.gallery", "docs/pictures")
     lay_out()
-    archive = None if rest and rest != ["--all"] else subprocess.Popen([python, "tests/support/archive.py"], cwd=ROOT)
+    archive = None if rest and rest != ["--all"] else subprocess.Popen([python, "tests/support/programs/archive.py"], cwd=ROOT)
     checks = [
         (python, "-m", "ruff", "check", "."),
         (python, "-m", "ruff", "format", "--check", "."),

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
 from support import as_plain
 from support.doors import LOCAL
-from support.jvm import (
+from support.programs.jvm import (
     INTERPRETED,
     JAVA_OPTIONS,
     ROOM,

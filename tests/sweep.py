@@ -39,8 +39,9 @@ import streamtime
 from streamtime.maintained import additive, maintaining, units
 
 sys.path.insert(0, str(Path(__file__).parent))
-from support import jvm, tpch
-from support import maintained as cases
+from support.inputs import maintained as cases
+from support.inputs import tpch
+from support.programs import jvm
 
 SCHEMA = "swept"
 TABLES = cases.TABLES | tpch.TABLES

@@ -13,8 +13,9 @@ import rows
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
-from support import TESTS, nasty
-from support.plain_calls import CALLS, STATEMENTS
+from support import TESTS
+from support.inputs import nasty
+from support.inputs.plain_calls import CALLS, STATEMENTS
 
 import streamtime
 from streamtime.plain.compiling import SETTINGS

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyspark
 
-from support.jvm import JAVA_OPTIONS
+from support.programs.jvm import JAVA_OPTIONS
 
 SPARK = Path(pyspark.__file__).parent
 PACKAGES = ("pyspark", "numpy", "pandas", "pyarrow", "protobuf")  # the last for functions with state; Spark's own need it too

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.jvm import JAVA_OPTIONS
+from support.programs.jvm import JAVA_OPTIONS
 
 STARTS = 180  # seconds that a machine with much else to do may take
 

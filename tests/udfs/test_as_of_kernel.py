@@ -10,7 +10,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from support import reference_as_of as slow
+from support.reference import as_of as slow
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.as_of_join import EXPIRED, NO_MATCH, KnownAsOf

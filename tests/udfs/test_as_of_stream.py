@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.micro_batches import KEYS, MOMENT, STEP, MeetingStream, cut_up, moment
+from support.inputs.micro_batches import KEYS, MOMENT, STEP, MeetingStream, cut_up, moment
 
 from streamtime.sql.stream.meeting import Meeting
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support import reference
-from support.batches import MOMENT, cut
+from support.inputs.batches import MOMENT, cut
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.worker import spare_the_collector

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.reference_versions import Store
-from support.versioned_cases import CASES, KAFKA, REFUSED
+from support.inputs.versioned_cases import CASES, KAFKA, REFUSED
+from support.reference.versions import Store
 
 
 def returned(put: tuple[str, int | None]) -> int | None:

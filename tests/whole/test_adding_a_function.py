@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support import ROOT, TESTS
-from support.jvm import talking
+from support.programs.jvm import talking
 
 TOY = TESTS / "support" / "toy"
 
@@ -20,7 +20,7 @@ TOY = TESTS / "support" / "toy"
 PLACES = {  # a file of the toy, and where CONTRIBUTING says that it goes
     "page.py": "streamtime/sql/functions/every_nth.py",
     "kernel.py": "streamtime/udfs/every_nth.py",
-    "reference.py": "tests/support/reference_every_nth.py",
+    "reference.py": "tests/support/reference/every_nth.py",
     "tests.py": "tests/sql/functions/test_every_nth.py",
     "conversation.sql": "tests/golden/every_nth.sql",
     "conversation.out": "tests/golden/every_nth.out",

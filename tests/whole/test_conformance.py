@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from support import ROOT, as_plain, nasty
+from support import ROOT, as_plain
+from support.inputs import nasty
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from support import TESTS
-from support.golden import FREE, of_any_spark
-from support.jvm import compiled
+from support.pages.golden import FREE, of_any_spark
+from support.programs.jvm import compiled
 
 from streamtime.shell.script import statements
 

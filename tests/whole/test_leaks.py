@@ -7,7 +7,7 @@ import time
 
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
-from support.jvm import instances
+from support.programs.jvm import instances
 
 ROWS = "TABLE(leaky) PARTITION BY k ORDER BY ts"
 LATE = "TABLE(leaky) PARTITION BY (k, upper(v)) ORDER BY v, time => 'ts'"

@@ -14,7 +14,7 @@ import pytest
 import sqlglot
 from pyspark.sql import SparkSession
 from support import ROOT
-from support.plain_session import NOTEBOOK, cells
+from support.programs.plain_session import NOTEBOOK, cells
 
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.syntax.tokens import blank

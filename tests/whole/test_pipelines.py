@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from support import ROOT
-from support.documents import blocks
+from support.pages.documents import blocks
 from support.served import serving
 
 PAGE = (ROOT / "docs" / "pipelines.md").read_text()

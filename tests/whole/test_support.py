@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from support import ROOT, TESTS
-from support.jvm import COMPILED, INTERPRETED, compiled
+from support.programs.jvm import COMPILED, INTERPRETED, compiled
 
 
 def test_plans_are_compiled_until_the_last_thread_that_asks_is_done_and_then_as_before() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from support import ROOT
-from support.documents import blocks
+from support.pages.documents import blocks
 
 from streamtime.dbt import project
 from streamtime.shell.cli import main

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
-from support import maintained as cases
+from support.inputs import maintained as cases
 
 import streamtime
 from streamtime import CallError

@@ -4,7 +4,7 @@ its columns."""
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
-from support import maintained as cases
+from support.inputs import maintained as cases
 
 import streamtime
 

@@ -15,7 +15,7 @@ from urllib.parse import urlparse
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
-from support import maintained as cases
+from support.inputs import maintained as cases
 
 import streamtime
 from streamtime import CallError

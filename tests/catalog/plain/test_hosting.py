@@ -11,7 +11,7 @@ import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf
-from support import nasty
+from support.inputs import nasty
 
 from streamtime.plain.hosting import HEAD, exported
 from streamtime.shell import connection

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from pyspark.sql import SparkSession
-from support.plain_session import said
+from support.programs.plain_session import said
 
 import streamtime
 from streamtime.plain import names

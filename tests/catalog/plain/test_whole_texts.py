@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
-from support import nasty
-from support.plain_session import said
+from support.inputs import nasty
+from support.programs.plain_session import said
 
 import streamtime
 from streamtime.plain import tables

@@ -24,15 +24,15 @@ from typing import Any
 import pyspark
 import pytest
 from support import ROOT, TESTS
-from support.documents import blocks
-from support.jvm import JAVA_OPTIONS, talking
+from support.pages.documents import blocks
+from support.programs.jvm import JAVA_OPTIONS, talking
 from support.served import serving, wait
 from support.tls import proxy
 
 from streamtime.server import passwords
 
 STREAMTIME = [sys.executable, "-m", "streamtime"]
-CLIENT = TESTS / "support" / "served_client.py"
+CLIENT = TESTS / "support" / "programs" / "served_client.py"
 PAGE = [block.text for block in blocks((ROOT / "docs" / "serve.md").read_text()) if block.unrun]
 HOST = "127.0.0.2"
 PASSWORD = "pä ss:wörd"

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import SparkSession
 from support import ROOT
-from support.documents import blocks
+from support.pages.documents import blocks
 from support.terminal import Terminal
 
 from streamtime.describe import ORDER, RULE, aligned, results

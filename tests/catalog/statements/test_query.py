@@ -17,12 +17,12 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 from support import TESTS
-from support.connect_client import CALL, EVENTS, answer
-from support.deduplicate_calls import CASES as DUPLICATES
-from support.deduplicate_calls import options_of, some_rows, sql_of
 from support.doors import STANDS
-from support.golden import of_any_spark
-from support.jvm import talking
+from support.inputs.deduplicate_calls import CASES as DUPLICATES
+from support.inputs.deduplicate_calls import options_of, some_rows, sql_of
+from support.pages.golden import of_any_spark
+from support.programs.connect_client import CALL, EVENTS, answer
+from support.programs.jvm import talking
 from support.selected import selected
 
 import streamtime
@@ -499,12 +499,26 @@ def connect(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, reque
 
     def client(name: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, str(TESTS / "support" / "connect_client.py"), port, str(folder / name), str(folder / f"{name}.out")]
+            [
+                sys.executable,
+                str(TESTS / "support" / "programs" / "connect_client.py"),
+                port,
+                str(folder / name),
+                str(folder / f"{name}.out"),
+            ]
         )
 
     with (
         (folder / "log").open("wb") as log,
-        talking(TESTS / "support" / "connect_server.py", port, str(folder), stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=folder) as (
+        talking(
+            TESTS / "support" / "programs" / "connect_server.py",
+            port,
+            str(folder),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+        ) as (
             server,
             said,
         ),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
-from support.reference_versions import Store
+from support.reference.versions import Store
 from support.times import micros, moment
 
 import streamtime

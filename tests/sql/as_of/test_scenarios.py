@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from support import nasty
-from support import reference_as_of as slow
+from support.inputs import nasty
+from support.reference import as_of as slow
 
 from streamtime.sql.as_of import lookup, waiting
 from streamtime.sql.rows import scans

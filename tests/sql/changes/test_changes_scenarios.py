@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support import nasty
-from support import reference_changes as slow
-from support.nasty import DAY, HIGHEST, NAN, SECOND, interval
+from support.inputs import nasty
+from support.inputs.nasty import DAY, HIGHEST, NAN, SECOND, interval
+from support.reference import changes as slow
 
 pytestmark = pytest.mark.usefixtures("as_users")
 

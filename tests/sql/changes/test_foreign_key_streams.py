@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from support.reference_foreign_key import CASES, Row, drawn, of_case, place, slow
+from support.reference.foreign_key import CASES, Row, drawn, of_case, place, slow
 from support.streams import Source, at
 
 EPOCH = datetime(1970, 1, 1)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from support.reference_foreign_key import CASES, Row, drawn, of_case, slow
+from support.reference.foreign_key import CASES, Row, drawn, of_case, slow
 
 JOIN = (
     "JOIN_CHANGES(TABLE(SELECT scenario, k, n, ts, v AS l, fk, gone FROM left_changes) PARTITION BY (scenario, k) ORDER BY n,"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from support.assignments import Tables, run, some
+from support.inputs.assignments import Tables, run, some
 
 import streamtime
 from streamtime.sql.call.errors import CallError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support import TESTS, reference
-from support.deduplicate_calls import CASES, options_of, some_rows, sql_of
+from support.inputs.deduplicate_calls import CASES, options_of, some_rows, sql_of
 from support.times import micros, moment, view
 
 import streamtime

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support import nasty, reference
-from support.nasty import HIGHEST, SECOND, interval
+from support import reference
+from support.inputs import nasty
+from support.inputs.nasty import HIGHEST, SECOND, interval
 
 pytestmark = pytest.mark.usefixtures("as_users")
 

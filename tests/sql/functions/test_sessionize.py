@@ -12,7 +12,8 @@ import duckdb
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
-from support import TESTS, reference_sessionize
+from support import TESTS
+from support.reference import sessionize as reference_sessionize
 from support.times import micros, moment, view
 
 import streamtime

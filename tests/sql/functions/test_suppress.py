@@ -16,8 +16,8 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 from support import TESTS
-from support.reference_suppress import Fate, Full, Suppress
-from support.suppress_calls import DDL, interval, options_of, some_rows, sql_of
+from support.inputs.suppress_calls import DDL, interval, options_of, some_rows, sql_of
+from support.reference.suppress import Fate, Full, Suppress
 from support.times import micros, moment, view
 
 import streamtime

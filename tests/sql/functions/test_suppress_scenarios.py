@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support import nasty
-from support.nasty import HIGHEST, SECOND, interval
-from support.reference_suppress import Fate, Suppress
+from support.inputs import nasty
+from support.inputs.nasty import HIGHEST, SECOND, interval
+from support.reference.suppress import Fate, Suppress
 
 pytestmark = pytest.mark.usefixtures("as_users")
 

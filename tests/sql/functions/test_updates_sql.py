@@ -13,10 +13,10 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 from support import TESTS
-from support import reference_updates as slow
+from support.inputs.updates_rows import some_rows
+from support.reference import updates as slow
 from support.streams import Source, at
 from support.times import micros, moment, view
-from support.updates_rows import some_rows
 
 import streamtime
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
-from support import reference_versions
-from support.reference_versions import Store
+from support.inputs.versioned_cases import CASES, KAFKA, REFUSED
+from support.reference import versions as reference_versions
+from support.reference.versions import Store
 from support.times import micros, moment, view
-from support.versioned_cases import CASES, KAFKA, REFUSED
 
 import streamtime
 

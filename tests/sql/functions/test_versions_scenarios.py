@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support import nasty
-from support import reference_versions as slow
-from support.nasty import HIGHEST, SECOND, interval
+from support.inputs import nasty
+from support.inputs.nasty import HIGHEST, SECOND, interval
+from support.reference import versions as slow
 
 pytestmark = pytest.mark.usefixtures("as_users")
 

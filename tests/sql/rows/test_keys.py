@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from support.micro_batches import Handle, Times, plan, table
+from support.inputs.micro_batches import Handle, Times, plan, table
 from support.streams import Source, at
 
 from streamtime.sql.stream.buckets import STATE, STATE_FORM, Judge

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from support import nasty
+from support.inputs import nasty
 
 from streamtime.sql.rows import scans
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from support import reference_as_of as slow
+from support.reference import as_of as slow
 from support.streams import SECOND, Source, at, on_the_wall
 
 import streamtime

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 from support import TESTS, reference
-from support.micro_batches import KEYS, MOMENT, STEP, Stream, moment, plan, some_stream, table
+from support.inputs.micro_batches import KEYS, MOMENT, STEP, Stream, moment, plan, some_stream, table
 
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.frame import LEFT_OUT

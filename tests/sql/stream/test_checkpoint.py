@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 from pyspark.sql import types as T
-from support.micro_batches import STEP, Stream, plan, table
+from support.inputs.micro_batches import STEP, Stream, plan, table
 
 from streamtime.sql.rows.frame import Ref
 from streamtime.sql.stream.checkpoint import StateError

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from support import nasty, reference, reference_sessionize
-from support.nasty import HIGHEST, SECOND, interval
-from support.reference_suppress import Suppress
+from support import reference
+from support.inputs import nasty
+from support.inputs.nasty import HIGHEST, SECOND, interval
+from support.reference import sessionize as reference_sessionize
+from support.reference.suppress import Suppress
 from support.streams import Far
 
 DDL = "k STRING, d DOUBLE, ts TIMESTAMP, u TIMESTAMP, v INT, gone BOOLEAN, id INT"

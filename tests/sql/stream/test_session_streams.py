@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
-from support import reference, reference_sessionize
+from support import reference
+from support.reference import sessionize as reference_sessionize
 from support.streams import DDL, SECOND, Source, at, ids, micros, random_batches, replay
 
 CALL = "SELECT * FROM SESSIONIZE(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', gap => INTERVAL 3 SECONDS{})"

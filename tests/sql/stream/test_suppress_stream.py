@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from support.reference import BEFORE, in_micro_batches
-from support.reference_suppress import Suppress
+from support.reference.suppress import Suppress
 from support.streams import SECOND, Source, at, ids, micros, on_the_wall, random_batches, replay
 
 from streamtime.sql.stream import buckets

@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from support import nasty, tasks
-from support.nasty import HIGHEST, SECOND, interval
-from support.reference_suppress import Fate, Suppress
+from support import tasks
+from support.inputs import nasty
+from support.inputs.nasty import HIGHEST, SECOND, interval
+from support.reference.suppress import Fate, Suppress
 
 import streamtime
 from streamtime.sql.rows import ranges

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import SparkSession
-from support.deduplicate_calls import CASES, options_of, some_rows, sql_of
 from support.doors import LOCAL
-from support.suppress_calls import DDL
-from support.suppress_calls import options_of as suppress_options
-from support.suppress_calls import some_rows as changes
-from support.suppress_calls import sql_of as suppress_sql
+from support.inputs.deduplicate_calls import CASES, options_of, some_rows, sql_of
+from support.inputs.suppress_calls import DDL
+from support.inputs.suppress_calls import options_of as suppress_options
+from support.inputs.suppress_calls import some_rows as changes
+from support.inputs.suppress_calls import sql_of as suppress_sql
 from support.times import moment, view
 
 import streamtime

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support import nasty, reference, tasks
-from support import reference_updates as slow
-from support.nasty import SECOND, interval
+from support import reference, tasks
+from support.inputs import nasty
+from support.inputs.nasty import SECOND, interval
+from support.reference import updates as slow
 from support.streams import Far
 
 from streamtime.sql.rows import scans

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support import nasty, reference
-from support.nasty import SECOND, interval
+from support import reference
+from support.inputs import nasty
+from support.inputs.nasty import SECOND, interval
 
 from streamtime.sql.windows import first_reach
 

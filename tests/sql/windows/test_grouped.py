@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from support import nasty
-from support import reference_updates as slow
-from support.nasty import interval
+from support.inputs import nasty
+from support.inputs.nasty import interval
+from support.reference import updates as slow
 
 import streamtime
 from streamtime.sql.rows import scans

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "programs"))
 from jvm import INTERPRETED, JAVA_OPTIONS, say
 from pyspark.sql import SparkSession
 

@@ -7,9 +7,9 @@ import random
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from support.batches import cut
+from support.inputs.batches import cut
 from support.reference import Row
-from support.reference_every_nth import every_nth
+from support.reference.every_nth import every_nth
 
 from streamtime.udfs.every_nth import EveryNth
 

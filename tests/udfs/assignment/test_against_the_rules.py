@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.assignments import CASES, LONGEST, STICKY, Step, Tables, carried_out, having, of_case, plan, run, some
-from support.reference_assignment import planned
+from support.inputs.assignments import CASES, LONGEST, STICKY, Step, Tables, carried_out, having, of_case, plan, run, some
+from support.reference.assignment import planned
 
 HASHED = "assignor.071"  # which of a member's tasks go when it has too many: in Kafka by hash codes, here those that come last by name
 

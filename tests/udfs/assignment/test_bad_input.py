@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.assignments import STICKY, Tables, run, some
+from support.inputs.assignments import STICKY, Tables, run, some
 
 from streamtime.udfs.assignment.planner import PROBLEM
 from streamtime.udfs.assignment.reading import COPY, MEMBER, TASK

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, moment
+from support.inputs.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, moment
 
 from streamtime.sql.stream.buckets import Holding
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH

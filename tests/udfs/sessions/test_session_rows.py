@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support import reference, reference_sessionize
-from support.micro_batches import KEYS, STEP, HoldingStream, Stream, cut_up, moment, plan, table
+from support import reference
+from support.inputs.micro_batches import KEYS, STEP, HoldingStream, Stream, cut_up, moment, plan, table
+from support.reference import sessionize as reference_sessionize
 
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME, Holding
 from streamtime.sql.stream.packing import ASIDE

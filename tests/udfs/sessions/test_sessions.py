@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support import reference_sessionize
-from support.batches import MOMENT, cut
+from support.inputs.batches import MOMENT, cut
 from support.reference import Row
+from support.reference import sessionize as reference_sessionize
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.sessions.sessionize import Sessionize

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.reference_suppress import Fate, Full
-from support.reference_suppress import Suppress as Reference
-from support.suppress_calls import options_of, some_rows
+from support.inputs.suppress_calls import options_of, some_rows
+from support.reference.suppress import Fate, Full
+from support.reference.suppress import Suppress as Reference
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.suppress import buffer, decisions, parts

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support import reference
-from support.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, moment
-from support.reference_suppress import Full
-from support.reference_suppress import Suppress as Reference
+from support.inputs.micro_batches import KEYS, MOMENT, STEP, HoldingStream, cut_up, moment
+from support.reference.suppress import Full
+from support.reference.suppress import Suppress as Reference
 
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME, Holding
 from streamtime.sql.stream.checkpoint import StateError

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support import reference_updates as slow
-from support.micro_batches import KEYS, STEP, HoldingStream, some_stream, table
+from support.inputs.micro_batches import KEYS, STEP, HoldingStream, some_stream, table
+from support.inputs.updates_rows import some_rows
 from support.reference import BEFORE, in_micro_batches
-from support.updates_rows import some_rows
+from support.reference import updates as slow
 
 from streamtime.sql.stream.buckets import Holding
 from streamtime.sql.stream.packing import ASIDE

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from support import TESTS
 
 from streamtime.udfs.assignment.cluster import Rules
 from streamtime.udfs.assignment.planner import PROBLEM, Planner
 from streamtime.udfs.assignment.reading import COPY, MEMBER, NOTHING, TASK
-from support import TESTS
 
 LONGEST = 2**63 - 1
 STICKY = Rules(available=False, standbys=0, acceptable_lag=10_000, max_warmups=2)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from streamtime.udfs.assignment.cluster import UNIT, Rules
-from support.assignments import LONGEST, Tables
+from support.inputs.assignments import LONGEST, Tables
 
 Pair = frozenset[Any]
 

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import NumericType
+from support.pages.notebook import Notebook
 
 from streamtime.shell import cli, connection
 from streamtime.shell.failures import readable
 from streamtime.shell.rendering import Result, markdown
 from streamtime.shell.script import statements
-from support.notebook import Notebook
 
 FENCE = re.compile(r"```(\w*)$")
 UNRUN = re.compile(r"<!-- not run: (.+) -->$")

@@ -20,7 +20,7 @@ from dbt.adapters.spark.connections import PyhiveConnectionWrapper
 from dbt.cli.main import dbtRunner
 from jvm import say
 
-PROJECT = Path(__file__).parents[2] / "examples" / "dbt_project"
+PROJECT = Path(__file__).parents[3] / "examples" / "dbt_project"
 MODELS = ("pages", "pages_log", "held_back", "hourly", "on_call", "shifts", "rota", "pages_by_team")
 sys.path.insert(0, str(PROJECT))
 import build  # noqa: E402

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from support import reference
 
 from streamtime.sql.stream import packing
 from streamtime.sql.stream.buckets import Hold, Holding, Judge, Judging
@@ -17,7 +18,6 @@ from streamtime.sql.stream.meeting import Meet, Meeting
 from streamtime.sql.stream.packing import ASIDE, KEY_HASH
 from streamtime.udfs.arrays.ordering import By
 from streamtime.udfs.state import Index
-from support import reference
 
 MOMENT = pa.timestamp("us")
 

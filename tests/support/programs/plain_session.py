@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook" / "databricks_plain.py"
+NOTEBOOK = Path(__file__).parents[3] / "examples" / "notebook" / "databricks_plain.py"
 Rows = list[list[str | None]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support import nasty
+from support.inputs import nasty
 
 KNOWN = "arrival => 'off', join_type => 'left', retention => INTERVAL 3 SECONDS"
 EVENT = "TABLE(nasty) PARTITION BY (s, k) ORDER BY t"

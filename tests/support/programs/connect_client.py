@@ -147,7 +147,7 @@ def pages(spark: SparkSession) -> list[str]:
 
     said = []
     for name in ("doors.md", "install.md"):
-        page = (Path(__file__).parents[2] / "docs" / name).read_text()
+        page = (Path(__file__).parents[3] / "docs" / name).read_text()
         (text,) = re.findall(r"<!-- not run: \S+/test_query.py runs it -->\n```python\n(.*?)```", page, re.DOTALL)
         names: dict[str, Any] = {"SparkSession": SparkSession, "streamtime": streamtime}
         out = io.StringIO()

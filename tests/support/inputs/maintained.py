@@ -9,10 +9,10 @@ from functools import reduce
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from support.inputs import tpch
 
 import streamtime
 from streamtime import Receipt
-from support import tpch
 
 FEED = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)"
 TABLES = {
