@@ -44,7 +44,7 @@ def run() -> None:
         rows = "TABLE(SELECT id AS k, timestamp_seconds(id) AS ts FROM range(9)) PARTITION BY k ORDER BY ts"
         assert spark.sql(f"SELECT * FROM DEDUPLICATE({rows}, within => INTERVAL 1 HOUR)").count() == 9
         spark.sql("CREATE TABLE kept USING delta AS SELECT id FROM range(9)")
-        spark.sql("MERGE INTO kept USING range(3) AS r ON kept.id = r.id WHEN MATCHED THEN DELETE")
+        spark.sql("MERGE INTO kept USING (SELECT id FROM range(3)) AS r ON kept.id = r.id WHEN MATCHED THEN DELETE")
         assert spark.table("kept").count() == 6
         spark.stop()
 
