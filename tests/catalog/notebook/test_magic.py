@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import expect
 from pyspark.sql import DataFrame, SparkSession
 from support.browser import browser
-from support.pages.notebook import Notebook
+from support.programs.notebook import Notebook
 
 from streamtime.notebook import magic
 from streamtime.notebook.answer import Answer

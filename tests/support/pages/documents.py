@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import NumericType
-from support.pages.notebook import Notebook
+from support.programs.notebook import Notebook
 
 from streamtime.shell import cli, connection
 from streamtime.shell.failures import readable

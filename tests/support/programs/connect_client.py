@@ -206,11 +206,16 @@ def main(port: str, asked: str, answered: str) -> None:
 
     logging.disable(logging.CRITICAL)  # PySpark logs every refusal
     spark: Any = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
-    found = {text: answer(lambda t: streamtime.query(spark, t), text) for text in pickle.loads(Path(asked).read_bytes())}
     another: Any = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
-    Path(answered).write_bytes(pickle.dumps((found, look(another))))
-    for session in (another, spark):  # one that is left to the end of the interpreter may wait there for ever, for threads that are gone
-        session.stop()
+    try:
+        found = {text: answer(lambda t: streamtime.query(spark, t), text) for text in pickle.loads(Path(asked).read_bytes())}
+        Path(answered).write_bytes(pickle.dumps((found, look(another))))
+    finally:
+        for session in (
+            another,
+            spark,
+        ):  # one that is left to the end of the interpreter may wait there for ever, for threads that are gone
+            session.stop()
 
 
 if __name__ == "__main__":
