@@ -4,3 +4,4 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
 ROOT = TESTS.parent
+PROGRAMS = TESTS / "support" / "programs"  # what runs in a process of its own

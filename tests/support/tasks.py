@@ -1,7 +1,8 @@
-"""How many rows each task has in the end."""
+"""How many rows each task has in the end, and where rows are sorted on the way."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -30,3 +31,8 @@ def rows_by_task(spark: SparkSession, call: str) -> list[int]:
     with apart(spark):
         rows = spark.sql(f"SELECT spark_partition_id() AS task, count(*) AS n, {every} FROM {call} GROUP BY task").collect()
     return [row["n"] for row in rows]
+
+
+def sorts(plan: str) -> list[str]:
+    """The sorts and exchanges of a plan, the last first. What a subquery does stands behind a colon, and is left out."""
+    return re.findall(r"^[\s+*()\d-]*(Sort|Exchange)\b", plan, re.MULTILINE)

@@ -22,7 +22,7 @@ from typing import IO, Any
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
-from support import ROOT, TESTS
+from support import PROGRAMS, ROOT
 from support.cluster import bare_python, standalone
 from support.pages.documents import blocks
 from support.programs.cluster_questions import AS_OF, BATCHES, STREAMS, prepare, shown, statements
@@ -48,7 +48,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, st
 def answers(cluster: tuple[Path, str]) -> Answers:
     """What the cluster says, by the question's name."""
     folder, master = cluster
-    driver, log = TESTS / "support" / "programs" / "cluster_driver.py", folder / "driver.log"
+    driver, log = PROGRAMS / "cluster_driver.py", folder / "driver.log"
     environment = os.environ | {"PYSPARK_PYTHON": str(bare_python(folder / "python"))}
     with log.open("w") as out:
         how = {"env": environment, "stdout": out, "stderr": out, "start_new_session": True}
@@ -190,7 +190,7 @@ def served(cluster: tuple[Path, str]) -> Served:
         asked = python.replace("sc://localhost:15002", server.ready["connect"])
         place = folder / "place.json"
         place.write_text(json.dumps(server.ready | {"python": asked}))
-        with talking(TESTS / "support" / "programs" / "dying_client.py", str(place)) as (dying, said):
+        with talking(PROGRAMS / "dying_client.py", str(place)) as (dying, said):
             seen = json.loads(said.readline() or server.logged())
             assert said.readline() == "running\n", server.logged()
             dying.kill()

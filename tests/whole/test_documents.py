@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from support import ROOT, TESTS
+from support import PROGRAMS, ROOT, TESTS
 from support.pages.documents import Reader, blocks
 
 from streamtime.shell.script import statements
@@ -109,7 +109,7 @@ def test_what_another_test_runs_is_taken_from_the_page() -> None:
         if (found := re.match(r"(tests/\S+) ", block.unrun)) is not None
     }
     assert len(named) > 5
-    programs = "".join(path.read_text() for path in (TESTS / "support" / "programs").glob("*_client.py"))
+    programs = "".join(path.read_text() for path in PROGRAMS.glob("*_client.py"))
     silent = []
     for page, where in sorted(named):
         files = [ROOT / where] if where.endswith(".py") else (ROOT / where).glob("*.py")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from support import ROOT, TESTS
+from support import PROGRAMS, ROOT, TESTS
 from support.pages.documents import blocks
 from support.programs.jvm import talking
 
@@ -132,7 +132,7 @@ def named(path: Path, text: str) -> bool:
 
 @pytest.mark.long("tests/whole/test_cluster.py")
 def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
-    script = TESTS / "support" / "programs" / "bare_workers.py"
+    script = PROGRAMS / "bare_workers.py"
     said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout.splitlines()
     found = [line.split(" ", 2) for line in said if line.startswith(("analyzer ", "udtf "))]
     counts = {door: {name: answer for d, name, answer in found if d == door} for door in ("analyzer", "udtf")}
@@ -212,7 +212,7 @@ def test_a_session_of_ones_own_runs_workers_with_this_python_and_is_told_what_it
     fake.chmod(0o755)
     environment = {k: v for k, v in os.environ.items() if k not in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
     environment |= {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    with talking(TESTS / "support" / "programs" / "own_session.py", str(tmp_path), env=environment, stderr=subprocess.PIPE) as (
+    with talking(PROGRAMS / "own_session.py", str(tmp_path), env=environment, stderr=subprocess.PIPE) as (
         process,
         said,
     ):

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from support import TESTS, reference
+from support import PROGRAMS, reference
 from support.programs.jvm import talking
 from support.programs.killed_calls import CALLS
 from support.reference.suppress import Suppress
@@ -46,7 +46,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> tuple[Fi
         path = folder / "in" / f"{number}.parquet"
         pq.write_table(pa.table({"k": ids["k"], "ts": moments, "id": ids["id"]}), path)
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-    program = (TESTS / "support" / "programs" / "killed_stream.py", str(folder))
+    program = (PROGRAMS / "killed_stream.py", str(folder))
     for _ in range(kills):
         with talking(*program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as (process, said):
             for _ in range(random_.randint(1, 6)):  # so many micro-batches of all queries are done, the next are somewhere on their way

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from support import ROOT, TESTS
+from support import PROGRAMS, ROOT
 from support.programs.jvm import JAVA_OPTIONS, talking
 
 from streamtime.dbt.adapter import said
@@ -23,7 +23,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> dict[str, 
     names = ("here", "bare", "project", "served") if thorough else ("here",)
     folder: Path = tmp_path_factory.mktemp("dbt")
     environment = os.environ | {"SPARK_SUBMIT_OPTS": JAVA_OPTIONS, "NO_COLOR": "1"}
-    client, log = TESTS / "support" / "programs" / "dbt_client.py", folder / "dbt.log"
+    client, log = PROGRAMS / "dbt_client.py", folder / "dbt.log"
     read = 0
 
     def heard(answers: IO[str]) -> Said:

@@ -17,7 +17,7 @@ import pytest
 import sqlglot
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
-from support import TESTS
+from support import PROGRAMS, TESTS
 from support.inputs import nasty
 from support.inputs.plain_calls import CALLS, DAYS, DECLARED, EVENT, FAR, KNOWN, OVER_DELTA, STATEMENTS, STOCK, VIEWS, VISITED
 from support.programs.plain_session import NOTEBOOK, Rows, said
@@ -55,7 +55,7 @@ def compared(
     texts |= {view: f"SELECT * FROM {view}" for view in VIEWS}
     statements |= VIEWS
     (folder / "texts").write_bytes(pickle.dumps(texts))
-    script = TESTS / "support" / "programs" / "plain_session.py"
+    script = PROGRAMS / "plain_session.py"
     command = [sys.executable, str(script), str(folder), os.pathsep.join(map(str, delta_jars()))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as other:
         wanted = {name: said(spark.sql(text)) for name, text in statements.items()}

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
-from support import TESTS
+from support import PROGRAMS, TESTS
 from support.doors import STANDS
 from support.inputs.deduplicate_calls import CASES as DUPLICATES
 from support.inputs.deduplicate_calls import options_of, some_rows, sql_of
@@ -24,6 +24,7 @@ from support.pages.golden import of_any_spark
 from support.programs.connect_client import CALL, EVENTS, answer
 from support.programs.jvm import talking
 from support.selected import selected
+from support.tasks import sorts
 
 import streamtime
 from streamtime.shelf import SPECS
@@ -499,26 +500,12 @@ def connect(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, reque
 
     def client(name: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [
-                sys.executable,
-                str(TESTS / "support" / "programs" / "connect_client.py"),
-                port,
-                str(folder / name),
-                str(folder / f"{name}.out"),
-            ]
+            [sys.executable, str(PROGRAMS / "connect_client.py"), port, str(folder / name), str(folder / f"{name}.out")]
         )
 
     with (
         (folder / "log").open("wb") as log,
-        talking(
-            TESTS / "support" / "programs" / "connect_server.py",
-            port,
-            str(folder),
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            cwd=folder,
-        ) as (
+        talking(PROGRAMS / "connect_server.py", port, str(folder), stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=folder) as (
             server,
             said,
         ),
@@ -577,7 +564,7 @@ def test_over_connect_registering_asks_the_servers_workers_what_they_lack(connec
 
 @pytest.mark.long("tests/sql/rows/test_sorting.py::test_rows_are_sorted_on_both_sides_of_a_shuffle")
 def test_over_connect_too_rows_are_sorted_on_both_sides_of_a_shuffle(connect: Connect) -> None:
-    assert connect.seen["sorts"] == ["Sort", "Exchange", "Sort"]
+    assert sorts(connect.seen["plan"]) == ["Sort", "Exchange", "Sort"]
 
 
 @pytest.mark.long("tests/catalog/server/test_serving.py")

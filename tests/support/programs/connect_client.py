@@ -85,8 +85,7 @@ def look(spark: SparkSession) -> dict[str, Any]:
     events = spark.table("events")
     within = timedelta(seconds=10)
     many = spark.range(1_000_000).selectExpr("id % 7 AS k", "timestamp_seconds(id) AS ts")
-    plan = streamtime.deduplicate(many, keys=["k"], order_by=["ts"], within=within)._explain_string()  # type: ignore[operator]
-    seen["sorts"] = re.findall(r"^[\s+*()\d-]*(Sort|Exchange)\b", plan, re.MULTILINE)
+    seen["plan"] = streamtime.deduplicate(many, keys=["k"], order_by=["ts"], within=within)._explain_string()  # type: ignore[operator]
     seen["python"] = {
         output: answer(lambda _: streamtime.deduplicate(events, keys=["k"], order_by=["ts"], within=within, output=output), "")  # noqa: B023
         for output in ("rows", "dropped", "all", "metrics")
@@ -211,10 +210,8 @@ def main(port: str, asked: str, answered: str) -> None:
         found = {text: answer(lambda t: streamtime.query(spark, t), text) for text in pickle.loads(Path(asked).read_bytes())}
         Path(answered).write_bytes(pickle.dumps((found, look(another))))
     finally:
-        for session in (
-            another,
-            spark,
-        ):  # one that is left to the end of the interpreter may wait there for ever, for threads that are gone
+        # one that is left to the end of the interpreter may wait there for ever, for threads that are gone
+        for session in (another, spark):
             session.stop()
 
 
