@@ -772,6 +772,11 @@ MUTATIONS = [
         '"NormalizeNaNAndZero", "SQLScalarFunction")', '"NormalizeNaNAndZero")', "tests/catalog/plain/test_expressions.py -k session_is",
     ),
     Mutation(
+        "plain: AS_OF_JOIN with `arrival` asks blocks of the rows that it has", "sql/plain/known.py",
+        'rows = whole(rows, true=f"{quoted(PLACE)} >= 0")', "rows = rows",
+        "tests/whole/test_evaluations.py -k plain_sql_computes",
+    ),
+    Mutation(
         "plain: late sessions go into the shuffle in sorted runs", "sql/plain/islands.py",
         'rows, by = sorted_runs(rows, identity, "0L" if falls else coarse_number(SINCE))', "by = list(identity)",
         "tests/catalog/plain/test_compiling.py -k stays",

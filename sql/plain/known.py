@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from streamtime.sql.plain.blocks import Question, answered
 from streamtime.sql.rows.clock import STREAM_TIME
 from streamtime.sql.rows.columns import expression, less, named, sorted_by
-from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.frame import PREFIX, whole
 from streamtime.sql.rows.typed import event_time, microseconds
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.versions import expired, refused
@@ -54,6 +54,7 @@ def with_known(frame: Frame, identity: Sequence[str], asked: CallFacts, number: 
     rows = frame.df.withColumn(AT, expression(time))
     rows = rows.withColumn(TAKEN, right & ~_true(refused(named(AT), clock, asked.retention, less)))
     rows = rows.withColumn(PLACE, F.count(F.when(named(TAKEN), True)).over(before))
+    rows = whole(rows, true=f"{quoted(PLACE)} >= 0")  # blocks ask of the same rows
     version = F.struct(named(AT).alias("at"), named(PLACE).alias("place"), named(asked.deleted).alias("gone"))
     rows = rows.withColumn(VERSION, F.when(named(TAKEN), version))
     rows = rows.withColumn(NEWEST, F.max(named(VERSION)).over(before))

@@ -66,14 +66,16 @@ def refs_of(df: DataFrame, names: Iterable[str]) -> list[Ref]:
     return [Ref(name, schema[name].dataType, name) for name in names]
 
 
-def whole(df: DataFrame, *, once: bool = True) -> DataFrame:
+def whole(df: DataFrame, *, once: bool = True, true: str = "") -> DataFrame:
     """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns.
 
     Not `once`: in a text, Spark shuffles all that is not deterministic and stands in two places, to keep it. There it sees for itself that
-    what is below the last shuffle is the same, and what is above that is computed twice.
+    what is below the last shuffle is the same, and what is above that is computed twice. `true` is SQL text that is true of every row,
+    which Spark does not see: then nothing is hashed.
     """
     hashed = hash_of_all(df.schema)
-    either = expression(f"spark_partition_id() >= 0 OR {hashed} = 0" if once else f"{hashed} >= {-(2**31)}")
+    true = true or ("spark_partition_id() >= 0" if once else "")
+    either = expression(f"{true} OR {hashed} = 0" if true else f"{hashed} >= {-(2**31)}")
     return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
 
 

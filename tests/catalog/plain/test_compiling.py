@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from support import PROGRAMS, TESTS
 from support.inputs import nasty
-from support.inputs.plain_calls import CALLS, DAYS, DECLARED, EVENT, FAR, KNOWN, OVER_DELTA, STATEMENTS, STOCK, VIEWS, VISITED
+from support.inputs.plain_calls import CALLS, DAYS, DECLARED, EVENT, FAR, OVER_DELTA, STATEMENTS, STOCK, VIEWS, VISITED
 from support.programs.plain_session import NOTEBOOK, Rows, said
 from support.selected import selected
 
@@ -96,18 +96,12 @@ def test_a_view_is_read_where_the_pack_is_not_and_follows_its_table_when_it_is_m
     assert any(row[0] == "another" and row[2] for row in found["refreshed"][1])
 
 
-READ_MORE = {KNOWN: {"prices": 4}}  # the end of a call, a table that it reads more often, and how often; docs/plain.md says why
-
-
 @pytest.mark.parametrize("name", [*CALLS, *STATEMENTS])
 def test_plain_sql_reads_its_input_at_most_twice_in_event_order_and_else_three_times(compared: Any, name: str) -> None:
     call, scans = STATEMENTS.get(name, name), compared[1][name][2]
     most = 2 if EVENT in call or DAYS in call else 3
-    more = next((of for end, of in READ_MORE.items() if call.endswith(f"{end})")), {})
-    for table in more:
-        assert scans[table] == more[table] > most
     for table in scans:
-        assert scans[table] <= more.get(table, most * call.count(table)), scans  # of JOIN_CHANGES both sides
+        assert scans[table] <= most * call.count(table), scans  # of JOIN_CHANGES both sides
     assert scans
 
 
