@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from support import reference
 from support.inputs.batches import MOMENT, cut
+from support.reference import deduplicate as reference_deduplicate
 
 from streamtime.udfs.arrays import groups
 from streamtime.udfs.arrays.worker import spare_the_collector
@@ -53,7 +54,7 @@ def test_the_kernel_equals_the_slow_definition(seed: int) -> None:
         options["offset"] = "off"
     if options["refresh"] and random_.random() < 0.6:
         options["at_most"] = options["within"] + random_.choice([1, 2, 8, 30])
-    expected = reference.deduplicate(rows, **options)
+    expected = reference_deduplicate.deduplicate(rows, **options)
     in_order = options["order"] == ["t"]
     own_clock = not in_order and clock_by == ["k"]
     hashed = options["keep"] != "unique" and random_.random() < 0.5
@@ -105,7 +106,7 @@ def test_a_micro_batch_at_the_ends_of_a_bigint_equals_the_slow_definition(seed: 
         step = kernel.step(np.zeros(len(some), np.int64), columns, owner[alive], held[:, alive], mark)
         got += step.reasons.tolist()
         owner, held = (step.groups, step.entries) if len(step.groups) else (owner[alive], held[:, alive])
-    judged = reference.deduplicate([], within=within, refresh=refresh, at_most=at_most, offset=offset, clocked=clocked)
+    judged = reference_deduplicate.deduplicate([], within=within, refresh=refresh, at_most=at_most, offset=offset, clocked=clocked)
     assert got == [int(j.reason == "duplicate") for j in judged], (within, refresh, at_most, offset)
 
 
@@ -118,7 +119,7 @@ def test_a_redelivered_row_passes_and_leaves_the_kept_time_where_it_is_though_du
     batches = [tuple(c.slice(at, size) for c in columns) for at in range(0, len(times), size)]
     got = [v for batch in kernel.run(iter(batches)) for v in batch.cast(pa.int64()).to_pylist()]
     rows = [{"k": "k", "t": t, "off": r, "id": i} for i, (t, r) in enumerate(zip(times, records, strict=True))]
-    expected = [j.kept_time for j in reference.deduplicate(rows, within=10, refresh=True, offset="off")]
+    expected = [j.kept_time for j in reference_deduplicate.deduplicate(rows, within=10, refresh=True, offset="off")]
     assert got == expected == [None, None, 0, None, None, None, None, None]
 
 
@@ -202,7 +203,7 @@ def test_sessions_equal_the_slow_definition(seed: int) -> None:
     random_ = random.Random(seed)
     rows = some_rows(random_, random_.randint(0, 40), random_.choice([15, 60]))
     gap, grace = random_.choice([0, 2, 5]), random_.choice([0, 0, 3, 20])
-    expected = reference.distinct_in_sessions(rows, gap=gap, grace=grace, order=["id"])
+    expected = reference_deduplicate.distinct_in_sessions(rows, gap=gap, grace=grace, order=["id"])
     expected.sort(key=lambda j: (j.row["k"] is not None, j.row["k"] or ""))
     columns = [
         pa.array([j.row["t"] for j in expected], MOMENT),

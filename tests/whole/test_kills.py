@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from support import PROGRAMS, reference
 from support.programs.jvm import talking
 from support.programs.killed_calls import CALLS
+from support.reference import deduplicate as reference_deduplicate
 from support.reference.suppress import Suppress
 
 SECOND = 1_000_000
@@ -88,7 +89,7 @@ def test_a_stream_killed_at_random_moments_loses_nothing_and_doubles_nothing(spa
     written = spark.read.format("delta").load(str(folder / "deduplicate" / "out"))
     found = Counter((r.id, r.reason, r.kept_time) for r in written.collect())
     clocked = [(row, watermark) for rows, watermark in batches for row in reference.in_processing_order(rows, ["t"])]
-    expected = reference.deduplicate([], within=30 * SECOND, order=["t"], clocked=clocked)
+    expected = reference_deduplicate.deduplicate([], within=30 * SECOND, order=["t"], clocked=clocked)
     assert found == Counter((j.row["id"], j.reason, moment(j.kept_time)) for j in expected)
 
 

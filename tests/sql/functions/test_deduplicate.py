@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support import TESTS, reference
+from support import TESTS
 from support.inputs.deduplicate_calls import CASES, options_of, some_rows, sql_of
+from support.reference import deduplicate as reference_deduplicate
 from support.times import micros, moment, view
 
 import streamtime
@@ -63,7 +64,7 @@ def test_every_case_holds(spark: SparkSession, identity: str, interval_ms: int, 
 def test_random_input_equals_the_slow_definition_and_nothing_is_lost(spark: SparkSession, seed: int) -> None:
     random_ = random.Random(seed)
     rows, options = some_rows(random_, random_.choice([0, 1, 8, 60])), options_of(random_)
-    judged = reference.deduplicate(rows, **options)
+    judged = reference_deduplicate.deduplicate(rows, **options)
     expected = Counter(
         (*j.row.values(), j.reason, j.stream_time, None if j.lateness is None else j.lateness / 1e6, j.kept_time) for j in judged
     )
@@ -119,7 +120,7 @@ def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(
         "k INT, t TIMESTAMP, off INT, p INT, one STRING",
     )
     for keep, descending in (("first", False), ("last", False), ("first", True)):
-        judged = reference.deduplicate(rows, within=150, order=by, keep=keep, descending=descending)
+        judged = reference_deduplicate.deduplicate(rows, within=150, order=by, keep=keep, descending=descending)
         order = [f"{column} DESC" for column in by] if descending else by
         got = streamtime.deduplicate(
             df,
@@ -166,7 +167,7 @@ def test_keys_whose_hashes_collide_are_told_apart(spark: SparkSession, monkeypat
     random_ = random.Random(5)
     rows = [{"k": random_.choice("abcdef"), "t": random_.randint(0, 3_000), "off": i, "p": 0} for i in range(25_000)]
     view(spark, [r | {"t": moment(r["t"], 1)} for r in rows], "k STRING, t TIMESTAMP, off INT, p INT")
-    judged = reference.deduplicate(rows, within=20)
+    judged = reference_deduplicate.deduplicate(rows, within=20)
     got = spark.sql("SELECT * FROM DEDUPLICATE(TABLE(t) PARTITION BY k ORDER BY t, within => INTERVAL '0.00002' SECOND)")
     assert Counter((r.k, r.off) for r in got.collect()) == Counter((j.row["k"], j.row["off"]) for j in judged if j.reason is None)
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from support import reference
 from support.inputs import nasty
 from support.inputs.nasty import HIGHEST, SECOND, interval
+from support.reference import deduplicate as reference_deduplicate
 
 pytestmark = pytest.mark.usefixtures("as_users")
 
@@ -64,7 +65,7 @@ def text_of(options: dict[str, Any], names: nasty.Names, table: str) -> str:
 def judged_of(rows: list[nasty.Row], options: dict[str, Any]) -> list[reference.Judged]:
     given = [r | {"struct(c, v)": (r["c"], r["v"])} for r in nasty.meant(rows)]
     order = [o.removesuffix(" DESC") for o in options["order"]]
-    return reference.deduplicate(given, **options | {"order": order}, descending=order != options["order"])
+    return reference_deduplicate.deduplicate(given, **options | {"order": order}, descending=order != options["order"])
 
 
 @pytest.mark.parametrize("seed", range(8))

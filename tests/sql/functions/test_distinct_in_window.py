@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support import reference
+from support.reference import deduplicate as reference_deduplicate
 from support.times import micros, moment, view
 
 import streamtime
@@ -56,13 +56,13 @@ def test_random_input_equals_the_slow_definition(spark: SparkSession, seed: int)
     }
     if random_.random() < 0.5:
         options["gap"] = random_.choice([0, 3, 8])
-        judged = reference.distinct_in_sessions(rows, **options)
+        judged = reference_deduplicate.distinct_in_sessions(rows, **options)
         window = f"gap => INTERVAL '{options['gap'] / 1e6:.6f}' SECOND"
     else:
         options["size"] = random_.choice([1, 10, 13])
         slide = random_.choice([None, 1, 4, 10])
         options["slide"] = slide if slide and slide <= options["size"] else None
-        judged = reference.distinct_in_windows(rows, **options)
+        judged = reference_deduplicate.distinct_in_windows(rows, **options)
         window = f"size => INTERVAL '{options['size'] / 1e6:.6f}' SECOND"
         window += f", slide => INTERVAL '{options['slide'] / 1e6:.6f}' SECOND" if options["slide"] else ""
     in_order = options["order"] == ["t"]

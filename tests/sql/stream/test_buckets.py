@@ -21,6 +21,7 @@ import pytest
 from pyspark import cloudpickle
 from support import TESTS, reference
 from support.inputs.micro_batches import KEYS, MOMENT, STEP, Stream, moment, plan, some_stream, table
+from support.reference import deduplicate as reference_deduplicate
 
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.frame import LEFT_OUT
@@ -56,7 +57,7 @@ def test_a_stream_is_judged_as_the_slow_definition_says(seed: int) -> None:
     offset = "off" if random_.random() < 0.4 else None
     bounded = refresh and within is not None and random_.random() < 0.6
     at_most = within + random_.choice([1, 2, 9]) * STEP if bounded and within is not None else None
-    expected = reference.deduplicate(
+    expected = reference_deduplicate.deduplicate(
         [],
         within=within,
         refresh=refresh,
@@ -82,7 +83,9 @@ def test_windows_in_a_stream_are_judged_as_the_slow_definition_says(seed: int) -
     random_ = random.Random(seed)
     batches = some_stream(random_)
     size, grace, delay = random_.choice([3, 10]) * STEP, random_.choice([0, 2]) * STEP, random_.choice([0, 4]) * STEP
-    expected = reference.distinct_in_windows([], size=size, grace=grace, clocked=reference.in_micro_batches(batches, ["t"], delay, STEP))
+    expected = reference_deduplicate.distinct_in_windows(
+        [], size=size, grace=grace, clocked=reference.in_micro_batches(batches, ["t"], delay, STEP)
+    )
 
     def windowed(rows: list[reference.Row]) -> pa.Table:
         ends = [None if r["t"] is None else r["t"] // size * size + size for r in rows]
@@ -103,7 +106,9 @@ def test_sessions_in_a_stream_are_judged_as_the_slow_definition_says(seed: int) 
     random_ = random.Random(seed)
     batches = some_stream(random_)
     gap, grace, delay = random_.choice([0, 2, 5]) * STEP, random_.choice([0, 3]) * STEP, random_.choice([0, 4]) * STEP
-    expected = reference.distinct_in_sessions([], gap=gap, grace=grace, clocked=reference.in_micro_batches(batches, ["t"], delay, STEP))
+    expected = reference_deduplicate.distinct_in_sessions(
+        [], gap=gap, grace=grace, clocked=reference.in_micro_batches(batches, ["t"], delay, STEP)
+    )
 
     def sessions(rows: list[reference.Row]) -> pa.Table:
         aside = [1 if r["t"] is None else 2 if r["k"] is None else -1 for r in rows]

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from support import reference
 from support.inputs import nasty
 from support.inputs.nasty import HIGHEST, SECOND, interval
+from support.reference import deduplicate as reference_deduplicate
 from support.reference import sessionize as reference_sessionize
 from support.reference.suppress import Suppress
 from support.streams import Far
@@ -89,7 +90,7 @@ def test_deduplicate_suppress_and_sessionize_from_year_1_to_the_last_microsecond
     ):
         call = f"DEDUPLICATE({given.format(', '.join(keys).replace('t', 'ts'), order[0])}, {options}"
         asked(name, call, "unix_micros(stream_time) AS came, unix_micros(kept_time) AS a, CAST(NULL AS STRING) AS b")
-        for j in reference.deduplicate([], **meaning, keys=keys, order=order, clocked=clocked(batches, order)):
+        for j in reference_deduplicate.deduplicate([], **meaning, keys=keys, order=order, clocked=clocked(batches, order)):
             wanted[name, j.row["id"], j.reason, j.stream_time, j.kept_time, None] += 1
     emitted = "unix_micros(stream_time), unix_micros(emit_time), emit_reason"
     deleted = "deleted => 'gone'"

@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 from support import reference
+from support.reference import deduplicate as reference_deduplicate
 from support.streams import DDL, SECOND, Source, at, ids, micros, random_batches, replay
 
 from streamtime.sql.stream import packing
@@ -49,7 +50,7 @@ def test_deduplicate_over_a_stream_cut_and_restarted_at_random(source: Source, t
     for i, (options, meaning) in enumerate(kept.items()):
         got = {r.id: (r.reason, micros(r.kept_time), micros(r.stream_time) if r.ts else None) for r in rows if r.call == i}
         clocked = reference.in_micro_batches(batches, ["id"], 0, 1000)
-        expected = reference.deduplicate([], **meaning, order=["id"], clocked=clocked)
+        expected = reference_deduplicate.deduplicate([], **meaning, order=["id"], clocked=clocked)
         assert got == {j.row["id"]: (j.reason, j.kept_time, j.stream_time) for j in expected}, options
         observed = [p.observedMetrics[f"m{i}"] for p in source.progress]
         assert sum(o.input_rows for o in observed) == 60
@@ -64,7 +65,7 @@ def test_a_watermark_that_comes_late_lets_rows_live_longer(source: Source) -> No
     text = f"SELECT * FROM DEDUPLICATE(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', {options}, output => 'all')"
     got = {r.id: (r.reason, micros(r.kept_time), micros(r.stream_time) if r.ts else None) for r in replay(source, batches, text, random_)}
     clocked = reference.in_micro_batches(batches, ["id"], 3 * SECOND, 1000)
-    expected = reference.deduplicate([], within=4 * SECOND, refresh=True, order=["id"], clocked=clocked)
+    expected = reference_deduplicate.deduplicate([], within=4 * SECOND, refresh=True, order=["id"], clocked=clocked)
     assert got == {j.row["id"]: (j.reason, j.kept_time, j.stream_time) for j in expected}
 
 
@@ -73,13 +74,13 @@ def test_distinct_in_window_over_a_stream_cut_and_restarted_at_random(source: So
     batches = random_batches(random_, 8)
     clocked = reference.in_micro_batches(batches, ["id"], 0, 1000, [["k"]])
     meanings = {
-        "size => INTERVAL 7 SECONDS, grace => INTERVAL 2 SECONDS": reference.distinct_in_windows(
+        "size => INTERVAL 7 SECONDS, grace => INTERVAL 2 SECONDS": reference_deduplicate.distinct_in_windows(
             [], size=7 * SECOND, slide=7 * SECOND, grace=2 * SECOND, clocked=clocked
         ),
-        "size => INTERVAL 6 SECONDS, slide => INTERVAL 3 SECONDS": reference.distinct_in_windows(
+        "size => INTERVAL 6 SECONDS, slide => INTERVAL 3 SECONDS": reference_deduplicate.distinct_in_windows(
             [], size=6 * SECOND, slide=3 * SECOND, grace=0, clocked=clocked
         ),
-        "gap => INTERVAL 2 SECONDS": reference.distinct_in_sessions([], gap=2 * SECOND, clocked=clocked),
+        "gap => INTERVAL 2 SECONDS": reference_deduplicate.distinct_in_sessions([], gap=2 * SECOND, clocked=clocked),
     }
     meanings = dict(list(meanings.items())[: None if thorough else 1])
     call = "SELECT {} AS call, * FROM DISTINCT_IN_WINDOW(TABLE(events) PARTITION BY k ORDER BY id, time => 'ts', {}, output => 'all')"

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from support import reference, tasks
 from support.inputs import nasty
 from support.inputs.nasty import SECOND, interval
+from support.reference import deduplicate as reference_deduplicate
 from support.reference import updates as slow
 from support.streams import Far
 
@@ -229,10 +230,10 @@ def test_first_rows_of_windows_and_sessions_at_the_ends_of_timestamp(spark: Spar
     ):
         if gap is None:
             options = f"size => {interval(size)}, slide => {interval(slide)}"
-            judged = reference.distinct_in_windows(far, order=[order], clock_by=["s", "c"], grace=grace, size=size, slide=slide)
+            judged = reference_deduplicate.distinct_in_windows(far, order=[order], clock_by=["s", "c"], grace=grace, size=size, slide=slide)
         else:
             options = f"gap => {interval(gap)}"
-            judged = reference.distinct_in_sessions(far, order=[order], clock_by=["s", "c"], grace=grace, gap=gap)
+            judged = reference_deduplicate.distinct_in_sessions(far, order=[order], clock_by=["s", "c"], grace=grace, gap=gap)
         text = f"SELECT id, reason, unix_micros(window_start), unix_micros(window_end), lateness FROM {call}{options}, grace => {interval(grace)}"
         found = spark.sql(f"{text}, output => 'all')").collect()
         wanted = Counter(
@@ -321,9 +322,9 @@ def test_on_a_stream_from_year_1_to_the_last_microsecond(spark: SparkSession, tm
         call = f"DISTINCT_IN_WINDOW({given}, {options}, {by}, output => 'all')"
         texts.append(f"SELECT '{shape}', k, id, unix_micros(window_start), unix_micros(window_end), NULL, reason FROM {call}")
         judged = (
-            reference.distinct_in_windows([], size=9 * SECOND, slide=4 * SECOND, grace=SECOND, order=["id"], clocked=clocked)
+            reference_deduplicate.distinct_in_windows([], size=9 * SECOND, slide=4 * SECOND, grace=SECOND, order=["id"], clocked=clocked)
             if shape == "hops"
-            else reference.distinct_in_sessions([], gap=2 * SECOND, grace=SECOND, order=["id"], clocked=clocked)
+            else reference_deduplicate.distinct_in_sessions([], gap=2 * SECOND, grace=SECOND, order=["id"], clocked=clocked)
         )
         for j in judged:
             wanted[shape, j.row["k"], j.row["id"], *(map(held, j.window) if j.window else (None, None)), None, j.reason] += 1

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support import reference
 from support.inputs import nasty
 from support.inputs.nasty import SECOND, interval
+from support.reference import deduplicate as reference_deduplicate
 
 from streamtime.sql.windows import first_reach
 
@@ -35,7 +35,7 @@ def test_the_first_rows_of_windows_that_were_open_are_those_of_the_slow_definiti
     if files:
         nasty.in_files(spark, tmp_path)
     size, slide, grace = (options[n] * unit for n in ("size", "slide", "grace"))
-    judged = reference.distinct_in_windows(nasty.meant(rows), order=options["order"], grace=grace, size=size, slide=slide)
+    judged = reference_deduplicate.distinct_in_windows(nasty.meant(rows), order=options["order"], grace=grace, size=size, slide=slide)
     text = (
         f"DISTINCT_IN_WINDOW({names.clauses(['k'], options['order'])}, time => {names.option('{t}')}, size => {interval(size)}, "
         f"slide => {interval(slide)}, grace => {interval(grace)})"
