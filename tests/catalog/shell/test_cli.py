@@ -25,7 +25,7 @@ from support.terminal import Terminal
 
 from streamtime.describe import ORDER, RULE, aligned, results
 from streamtime.shelf import FUNCTIONS
-from streamtime.shell import cli, doctor, manual
+from streamtime.shell import cli, connection, doctor, manual
 from streamtime.shell.batch import UnreadableScript, split
 from streamtime.shell.completion import Vocabulary
 from streamtime.shell.connection import ConnectionFailed, address, masked, remote
@@ -343,17 +343,24 @@ def test_a_wrong_option_says_what_is_expected(capsys: pytest.CaptureFixture[str]
     assert says in capsys.readouterr().err
 
 
-def test_a_script_that_cannot_run_says_why_before_anything_runs(tmp_path: Path) -> None:
+def test_a_script_that_cannot_run_says_why_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def started(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(connection, "local", started)
     for arguments, stdin, says in (
         (["-f", str(tmp_path / "none.sql")], "", "none.sql"),
         (["-e", "SELECT 'open"], "", "cannot be split"),
         ([], " -- nothing\n", "no statement"),
         (["-e", "SELECT 1", "--remote", "http://x"], "", "sc://host:port"),
     ):
-        done = run("sql", *arguments, stdin=stdin, JAVA_HOME="/nowhere")
-        assert done.returncode == 1
-        assert says in done.stderr
-        assert "Traceback" not in done.stderr
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        assert cli.main(["sql", *arguments]) == 1
+        assert says in capsys.readouterr().err
+    with pytest.raises(AssertionError, match="Spark was started"):
+        cli.main(["sql", "-e", "SELECT 1"])
 
 
 def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
