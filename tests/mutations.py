@@ -773,8 +773,17 @@ MUTATIONS = [
     ),
     Mutation(
         "plain: AS_OF_JOIN with `arrival` asks blocks of the rows that it has", "sql/plain/known.py",
-        'rows = whole(rows, true=f"{quoted(PLACE)} >= 0")', "rows = rows",
+        "in_order = [*frame.sort(), *_others(frame, identity)]", "in_order = frame.sort()",
         "tests/whole/test_evaluations.py -k plain_sql_computes",
+    ),
+    Mutation(
+        "plain: what is told of groups wants all that they have", "sql/windows/grouped.py",
+        "df.withColumn(LATEST, wanting_all(named(LAST), df))", "df.withColumn(LATEST, named(LAST))", "tests/whole/test_evaluations.py -k plain_sql_computes",
+    ),
+    Mutation(
+        "no condition has many columns in it", "sql/windows/first_reach.py",
+        "of_rows = frame.with_df(joined.drop(HERE)).only(came)", "of_rows = frame.with_df(joined.where(came))",
+        "tests/catalog/plain/test_whole_texts.py -k many_columns",
     ),
     Mutation(
         "plain: late sessions go into the shuffle in sorted runs", "sql/plain/islands.py",

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.plain.blocks import Question, answered
 from streamtime.sql.rows.clock import STREAM_TIME
-from streamtime.sql.rows.columns import expression, less, named, sorted_by
-from streamtime.sql.rows.frame import PREFIX, whole
+from streamtime.sql.rows.columns import expression, less, named, orderable, sorted_by
+from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.typed import event_time, microseconds
 from streamtime.sql.syntax.text import quoted
 from streamtime.udfs.versions import expired, refused
@@ -49,12 +49,12 @@ def with_known(frame: Frame, identity: Sequence[str], asked: CallFacts, number: 
     """
     keys = [*map(named, dict.fromkeys(identity))]
     time, clock = (microseconds(quoted(name), frame.time.type) for name in (frame.time.name, STREAM_TIME))
-    before = Window.partitionBy(*keys).orderBy(*frame.sort()).rowsBetween(Window.unboundedPreceding, -1)
+    in_order = [*frame.sort(), *_others(frame, identity)]
+    before = Window.partitionBy(*keys).orderBy(*in_order).rowsBetween(Window.unboundedPreceding, -1)
     right = named(asked.right)
     rows = frame.df.withColumn(AT, expression(time))
     rows = rows.withColumn(TAKEN, right & ~_true(refused(named(AT), clock, asked.retention, less)))
     rows = rows.withColumn(PLACE, F.count(F.when(named(TAKEN), True)).over(before))
-    rows = whole(rows, true=f"{quoted(PLACE)} >= 0")  # blocks ask of the same rows
     version = F.struct(named(AT).alias("at"), named(PLACE).alias("place"), named(asked.deleted).alias("gone"))
     rows = rows.withColumn(VERSION, F.when(named(TAKEN), version))
     rows = rows.withColumn(NEWEST, F.max(named(VERSION)).over(before))
@@ -82,6 +82,14 @@ def with_next(frame: Frame, identity: Sequence[str], accepted: Column, into: str
     rows = rows.withColumn(OPEN, _true(named(NEWEST) > named(AT)))
     rows = answered(rows, identity, Question(OPEN, TAKEN, AT, PLACE, AT, later=True, equal=False), ANSWER)
     return rows.withColumn(into, expression(event_time(quoted(ANSWER), kind)))
+
+
+def _others(frame: Frame, identity: Sequence[str]) -> list[Column]:
+    """The rest of the order: all other columns. So Spark has them wherever it has the order, and blocks are asked of the rows that there
+    are; without the left side's, it would shuffle all rows once more.
+    """
+    done = {*identity, *(o.ref.name for o in frame.order)}
+    return [sorted_by(quoted(f.name)) for f in frame.df.schema if f.name not in done and orderable(f.dataType)]
 
 
 def _true(condition: Column | bool) -> Column:

@@ -66,17 +66,21 @@ def refs_of(df: DataFrame, names: Iterable[str]) -> list[Ref]:
     return [Ref(name, schema[name].dataType, name) for name in names]
 
 
-def whole(df: DataFrame, *, once: bool = True, true: str = "") -> DataFrame:
+def whole(df: DataFrame) -> DataFrame:
     """The same rows; used twice, they are computed once: for Spark to see that, both uses must ask for all columns.
 
-    Not `once`: in a text, Spark shuffles all that is not deterministic and stands in two places, to keep it. There it sees for itself that
-    what is below the last shuffle is the same, and what is above that is computed twice. `true` is SQL text that is true of every row,
-    which Spark does not see: then nothing is hashed.
+    Not for a text: Spark shuffles all that is not deterministic and stands in two places, to keep it (`wanting_all`).
     """
-    hashed = hash_of_all(df.schema)
-    true = true or ("spark_partition_id() >= 0" if once else "")
-    either = expression(f"{true} OR {hashed} = 0" if true else f"{hashed} >= {-(2**31)}")
+    either = expression(f"spark_partition_id() >= 0 OR {hash_of_all(df.schema)} = 0")
     return df.withColumn(HERE, either).where(named(HERE)).drop(HERE)
+
+
+def wanting_all(column: Column, df: DataFrame) -> Column:
+    """A column of these rows for which Spark must have all of them, as far as it knows: where rows are used twice, for all columns and for
+    this one, it then sees that what is below the last shuffle is the same. No filter: Spark carries a condition over n columns through each
+    renaming, in 2^n forms.
+    """
+    return F.when(expression(f"{hash_of_all(df.schema)} >= {-(2**31)}"), column)
 
 
 def presorted(df: DataFrame, by: Column) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import expression, named
-from streamtime.sql.rows.frame import PREFIX
+from streamtime.sql.rows.frame import HERE, PREFIX
 from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, floor_div, quoted
 from streamtime.sql.windows.membership import AT, END, START, moments, windowed
@@ -82,7 +82,9 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Cl
     joined = rows.join(F.broadcast(table), named(REACHED) == named(STEP), "left")
     by = frame.order[0].ref.column  # nearly always says it: whole sort keys are made and compared only where it is the same
     came = named(LEAST).isNull() | (by < named(LEAST)) | ((by == named(LEAST)) & (key < named(PLACE))) | never
-    of_rows = frame.with_df(joined.where(came).drop(REACHED, LEAST, PLACE))
+    # `came` has all columns in it: of a filter that it took for deterministic, Spark would carry 2^n forms through each renaming
+    of_rows = frame.with_df(joined.drop(HERE)).only(came)
+    of_rows = frame.with_df(of_rows.df.drop(HERE, REACHED, LEAST, PLACE))
     return windowed(of_rows, F.lit(True), size, slide) if slide == size else of_rows  # bounds of those that are left, if anybody asks
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.rows.columns import SUMMED_AS_BIGINT, expression, named
-from streamtime.sql.rows.frame import PREFIX, whole
+from streamtime.sql.rows.frame import PREFIX, wanting_all, whole
 from streamtime.sql.rows.scans import chosen, is_few, straight_from_files
 from streamtime.sql.rows.sorting import coarse, sorted_runs
 from streamtime.sql.rows.typed import collated, microseconds, moment
@@ -74,8 +74,8 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
             df = df.where(F.when(named(LAST).isNotNull(), named(STEP)).isNotNull())
         return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps, few=is_few(frame.source))
     df = grouped({RELEASE: F.max(named(RELEASE))})  # all rows of a window have the same
-    if call["at_end"] == "emit":
-        df = whole(df, once=frame.kernels)
+    if call["at_end"] == "emit" and frame.kernels:  # a text keeps them by itself, since which rows take part is not deterministic there
+        df = whole(df)
     clocks = df.select(instant(frame, named(LATEST)).alias(MOMENT))  # the largest time of all is never late
     finals = _laid_out(call, frame, df, closing, fields)
     return as_they_leave(call, finals, [f.name for f in fields], clocks, {})
@@ -96,9 +96,11 @@ def _with_clocks(
         times = frame.df.select(F.when(takes_part, at).alias(MOMENT))
         return grouped({}).withColumn(LATEST, named(LAST)), times
     firsts = _firsts(frame, size, closing)
-    df = whole(grouped({name: F.min(first) for name, first in firsts.items()}), once=frame.kernels).withColumn(LATEST, named(LAST))
+    df = grouped({name: F.min(first) for name, first in firsts.items()})
+    df = whole(df).withColumn(LATEST, named(LAST)) if frame.kernels else df.withColumn(LATEST, wanting_all(named(LAST), df))
     told = [instant(frame, named(n)) for n in (*firsts, *([LATEST] if call["at_end"] == "emit" else []))]
-    told = told if frame.kernels else [F.when(named(STEP).isNotNull(), at) for at in told]  # rows that take no part move no clock
+    if not frame.kernels:  # rows that take no part move no clock
+        told = [F.when(named(STEP).isNotNull(), at) for at in told]
     return df, df.select((F.explode(F.array(*told)) if len(told) > 1 else told[0]).alias(MOMENT))
 
 
@@ -127,7 +129,8 @@ def _of_sessions(call: Bound, frame: Frame, sums: Sequence[Column], fields: Sequ
     else:
         needed = [*frame.keys, frame.order[0].ref, frame.time, *frame.extras.get("aggregates", ())]
         df = frame.only(takes_part).df.select(*map(named, dict.fromkeys(ref.name for ref in needed)))
-        taking = frame.with_df(whole(df.repartition(*keys) if keys else df.repartition(1), once=frame.kernels))
+        apart = df.repartition(*keys) if keys else df.repartition(1)
+        taking = frame.with_df(whole(apart) if frame.kernels else apart)
     rows = taking.df.withColumn(AT, expression(microseconds(quoted(frame.time.name), frame.time.type)))
     if keys:
         rows, by = sorted_runs(rows, [k.name for k in frame.keys], coarse(frame.time.name, frame.time.type))

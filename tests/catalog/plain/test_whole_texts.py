@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException, ParseException
@@ -306,3 +307,40 @@ def test_left_rows_that_arrive_long_before_or_after_all_right_ones_meet_the_last
     for text in (asked := f"SELECT s, came, {PRICE} FROM {call}", streamtime.compile(spark, asked)):
         found = sorted(map(tuple, spark.sql(text).collect()), key=lambda row: (row[0], row[1] or -99999))
         assert found == expected
+
+
+MANY = [f"c{i}" for i in range(12)]
+TOTALS = f"aggregates => '{', '.join(f'max({c}) AS m_{c}' for c in MANY)}'"
+WIDE = (
+    "DISTINCT_IN_WINDOW(TABLE(wide) PARTITION BY k ORDER BY n, time => 'ts', size => INTERVAL 1 HOUR)",
+    "DEDUPLICATE(TABLE(wide) PARTITION BY k ORDER BY n, time => 'ts', within => INTERVAL 1 HOUR)",
+    "SESSIONIZE(TABLE(wide) PARTITION BY k ORDER BY n, time => 'ts', gap => INTERVAL 1 HOUR, grace => INTERVAL 1 HOUR)",
+    *(
+        f"WINDOW_UPDATES(TABLE(wide) PARTITION BY k ORDER BY {order}, size => INTERVAL 1 HOUR, {TOTALS}, emit => 'final', at_end => 'emit')"
+        for order in ("n, time => 'ts'", "ts")
+    ),
+    f"SESSION_UPDATES(TABLE(wide) PARTITION BY k ORDER BY ts, gap => INTERVAL 1 HOUR, {TOTALS}, emit => 'final', at_end => 'emit')",
+    "AS_OF_JOIN(TABLE(wide) PARTITION BY k ORDER BY ts, TABLE(SELECT *, ts AS at FROM wide) PARTITION BY k ORDER BY at, arrival => 'n')",
+)
+
+
+@pytest.mark.parametrize("call", WIDE, ids=lambda call: call.partition("(")[0])
+def test_no_condition_has_many_columns_in_it(spark: SparkSession, call: str) -> None:
+    """Spark carries each condition through each renaming, as many times as there are subsets of the columns: with 14 a plan takes half a
+    minute, with 25 all memory. What it takes for not deterministic it does not carry.
+    """
+    columns = ", ".join(["k INT, n BIGINT, ts TIMESTAMP", *(f"{c} INT" for c in MANY)])
+    spark.createDataFrame([], columns).createOrReplaceTempView("wide")
+    for text in (f"SELECT * FROM {call}", streamtime.compile(spark, f"SELECT * FROM {call}")):
+        plan = spark.sql(text)._jdf.queryExecution().withCachedData()  # as it is analysed, with each CTE in one place
+        assert most_columns(plan) <= 8, text
+    spark.catalog.dropTempView("wide")
+
+
+def most_columns(plan: Any) -> int:
+    """How many columns a condition has, of all that Spark carries."""
+    own = 0
+    if plan.nodeName() == "Filter" and plan.condition().deterministic():
+        own = plan.condition().references().size()
+    below = [plan.children(), plan.innerChildren()]
+    return max([own, *(most_columns(nodes.apply(i)) for nodes in below for i in range(nodes.size()))])
