@@ -684,28 +684,18 @@
 # MAGIC       FROM fewer_columns
 # MAGIC       LEFT OUTER JOIN with_least_and_place_and_more ON `__streamtime_reached` = `__streamtime_step`
 # MAGIC     ),
-# MAGIC     with_here_2 AS (
-# MAGIC       SELECT
-# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_step`, `__streamtime_reached`, `__streamtime_least`,
-# MAGIC         `__streamtime_place`, `__streamtime_release`,
-# MAGIC         SPARK_PARTITION_ID() >= 0
-# MAGIC           AND (
-# MAGIC             `__streamtime_least` IS NULL
-# MAGIC               OR `offset` < `__streamtime_least`
-# MAGIC               OR (
-# MAGIC                 `offset` = `__streamtime_least`
-# MAGIC                   AND named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`) < `__streamtime_place`
-# MAGIC               )
-# MAGIC               OR `__streamtime_step` >= 15372286728L
-# MAGIC           ) AS `__streamtime_here`
-# MAGIC       FROM with_reached_and_least_and_more
-# MAGIC     ),
 # MAGIC     with_at_2 AS (
 # MAGIC       SELECT
-# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_step`, `__streamtime_release`,
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_here`, `__streamtime_step`, `__streamtime_release`,
 # MAGIC         coalesce(CASE WHEN true THEN unix_micros(CAST(`ts` AS TIMESTAMP)) END, CAST(0 AS BIGINT)) AS `__streamtime_at`
-# MAGIC       FROM with_here_2
-# MAGIC       WHERE `__streamtime_here`
+# MAGIC       FROM with_reached_and_least_and_more
+# MAGIC       WHERE `__streamtime_least` IS NULL
+# MAGIC         OR `offset` < `__streamtime_least`
+# MAGIC         OR (
+# MAGIC           `offset` = `__streamtime_least`
+# MAGIC             AND named_struct('c0', `offset`, 'c1', `id`, 'c2', `product`, 'c3', `ts`) < `__streamtime_place`
+# MAGIC         )
+# MAGIC         OR `__streamtime_step` >= 15372286728L
 # MAGIC     ),
 # MAGIC     with_into AS (
 # MAGIC       SELECT *, pmod(`__streamtime_at`, 600000000L) AS `__streamtime_into`

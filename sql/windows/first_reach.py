@@ -29,6 +29,7 @@ STEP, FIRST, BEFORE, REACHED, PLACE, RELEASE = (f"{PREFIX}{name}" for name in ("
 LEAST = f"{PREFIX}least"
 NUMBERS = (T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType)  # the least of these is found without a sort
 FEW_STEPS = 600_000_000  # steps this far apart are so few, over decades, that a driver can hold a row for each
+MOST_CARRIED = 8  # columns in a condition that moves: a few hundred forms of it
 MOST_STEPS = 10_000  # between a window's start and its close, for each of which a row may stand in the table
 
 
@@ -82,9 +83,10 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Cl
     joined = rows.join(F.broadcast(table), named(REACHED) == named(STEP), "left")
     by = frame.order[0].ref.column  # nearly always says it: whole sort keys are made and compared only where it is the same
     came = named(LEAST).isNull() | (by < named(LEAST)) | ((by == named(LEAST)) & (key < named(PLACE))) | never
-    # `came` has all columns in it: of a filter that it took for deterministic, Spark would carry 2^n forms through each renaming
-    of_rows = frame.with_df(joined.drop(HERE)).only(came)
-    of_rows = frame.with_df(of_rows.df.drop(HERE, REACHED, LEAST, PLACE))
+    # `came` has all columns in it. What users filter by moves below it, but Spark also carries it through each renaming, in 2^n forms
+    narrow = len(frame.columns) <= MOST_CARRIED
+    came_in_time = joined.where(came) if narrow else frame.with_df(joined.drop(HERE)).only(came).df.drop(HERE)
+    of_rows = frame.with_df(came_in_time.drop(REACHED, LEAST, PLACE))
     return windowed(of_rows, F.lit(True), size, slide) if slide == size else of_rows  # bounds of those that are left, if anybody asks
 
 
