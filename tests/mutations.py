@@ -781,8 +781,8 @@ MUTATIONS = [
         "df.withColumn(LATEST, wanting_all(named(LAST), df))", "df.withColumn(LATEST, named(LAST))", "tests/whole/test_evaluations.py -k plain_sql_computes",
     ),
     Mutation(
-        "no condition has many columns in it", "sql/windows/first_reach.py",
-        "narrow = len(frame.columns) <= MOST_CARRIED", "narrow = True",
+        "plain: no condition has many columns in it", "sql/windows/first_reach.py",
+        "narrow = frame.kernels or len(frame.columns) <= MOST_CARRIED", "narrow = True",
         "tests/catalog/plain/test_whole_texts.py -k many_columns",
     ),
     Mutation(

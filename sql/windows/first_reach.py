@@ -83,8 +83,8 @@ def in_time(frame: Frame, takes_part: Column, size: int, slide: int, closing: Cl
     joined = rows.join(F.broadcast(table), named(REACHED) == named(STEP), "left")
     by = frame.order[0].ref.column  # nearly always says it: whole sort keys are made and compared only where it is the same
     came = named(LEAST).isNull() | (by < named(LEAST)) | ((by == named(LEAST)) & (key < named(PLACE))) | never
-    # `came` has all columns in it. What users filter by moves below it, but Spark also carries it through each renaming, in 2^n forms
-    narrow = len(frame.columns) <= MOST_CARRIED
+    # `came` has all columns in it. What users filter by moves below it; but Spark also carries it through each step of a text, in 2^n forms
+    narrow = frame.kernels or len(frame.columns) <= MOST_CARRIED
     came_in_time = joined.where(came) if narrow else frame.with_df(joined.drop(HERE)).only(came).df.drop(HERE)
     of_rows = frame.with_df(came_in_time.drop(REACHED, LEAST, PLACE))
     return windowed(of_rows, F.lit(True), size, slide) if slide == size else of_rows  # bounds of those that are left, if anybody asks

@@ -30,7 +30,6 @@ def test_the_first_rows_of_windows_that_were_open_are_those_of_the_slow_definiti
     spark: SparkSession, number: int, files: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(first_reach, "FEW_STEPS", 1)
-    monkeypatch.setattr(first_reach, "MOST_CARRIED", 99 if files != (number % 2 == 0) else 8)  # of the ten columns
     options, kind = CALLS[number], CALLS[number].get("kind", "TIMESTAMP")
     rows, unit, names = nasty.drifted(spark, number, 600, kind, "far" in options, late=60)
     if files:
@@ -60,8 +59,9 @@ def test_stream_time_is_sorted_for_only_where_rows_do_not_compare_as_they_are_or
     assert ("ArrowEvalPython" in plan) == (not table and order != "t")
 
 
-def test_what_users_filter_by_reaches_the_files_of_a_table_of_few_columns(spark: SparkSession, tmp_path: Path) -> None:
-    spark.sql("SELECT id % 5 AS k, id AS n, timestamp_seconds(id) AS ts FROM range(99)").write.parquet(str(tmp_path / "rows"))
+def test_what_users_filter_by_reaches_the_files(spark: SparkSession, tmp_path: Path) -> None:
+    many = ", ".join(f"id AS c{i}" for i in range(9))
+    spark.sql(f"SELECT id % 5 AS k, id AS n, timestamp_seconds(id) AS ts, {many} FROM range(99)").write.parquet(str(tmp_path / "rows"))
     spark.read.parquet(str(tmp_path / "rows")).createOrReplaceTempView("clicks")
     call = "DISTINCT_IN_WINDOW(TABLE(clicks) PARTITION BY k ORDER BY n, time => 'ts', size => INTERVAL 1 HOUR)"
     plan = spark.sql(f"SELECT * FROM {call} WHERE k = 3")._jdf.queryExecution().executedPlan().toString()
