@@ -786,6 +786,11 @@ MUTATIONS = [
         "tests/catalog/plain/test_whole_texts.py -k many_columns",
     ),
     Mutation(
+        "what users filter by moves below what came in time", "sql/windows/first_reach.py",
+        "narrow = frame.kernels or len(frame.columns)", "narrow = len(frame.columns)",
+        "tests/sql/windows/test_first_reach.py -k reaches_the_files",
+    ),
+    Mutation(
         "plain: late sessions go into the shuffle in sorted runs", "sql/plain/islands.py",
         'rows, by = sorted_runs(rows, identity, "0L" if falls else coarse_number(SINCE))', "by = list(identity)",
         "tests/catalog/plain/test_compiling.py -k stays",

@@ -1,8 +1,8 @@
-"""The slow meaning of DEDUPLICATE and DISTINCT_IN_WINDOW: row by row, from rules C3, C12, D1 to D9 and from nothing else."""
+"""The slow meaning of DEDUPLICATE and DISTINCT_IN_WINDOW: row by row, from rules C3, C4, C12, D1 to D10 and W1 to W3, and from nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from support.reference import BEFORE, Judged, Row, in_processing_order, known, with_stream_time
@@ -76,14 +76,7 @@ def distinct_in_windows(
     slide = slide or size
     seen: set[Any] = set()
     judged: list[Judged] = []
-    has_time = lambda r: r["t"] is not None and r[order[0]] is not None  # noqa: E731
-    moves = lambda r: has_time(r) and r["k"] is not None  # noqa: E731
-    exact = with_stream_time(in_processing_order(rows, order), lambda r: tuple(r[c] for c in clock_by), moves, 1)
-    for row, clock in clocked or exact:
-        if not moves(row):
-            judged.append(Judged(row, "null_key" if has_time(row) else "null_time", known(clock) if has_time(row) else None))
-            continue
-        assert clock is not None
+    for row, clock in _taking_part(rows, order, clock_by, clocked, judged):
         start = (row["t"] - size) // slide * slide + slide  # the earliest window that contains the row
         while start <= row["t"]:
             identity = (row["k"], start)
@@ -108,14 +101,7 @@ def distinct_in_sessions(
     """D9 with session windows: W2, W3."""
     sessions: dict[Any, list[list[int]]] = {}
     judged: list[Judged] = []
-    has_time = lambda r: r["t"] is not None and r[order[0]] is not None  # noqa: E731
-    moves = lambda r: has_time(r) and r["k"] is not None  # noqa: E731
-    exact = with_stream_time(in_processing_order(rows, order), lambda r: tuple(r[c] for c in clock_by), moves, 1)
-    for row, clock in clocked or exact:
-        if not moves(row):
-            judged.append(Judged(row, "null_key" if has_time(row) else "null_time", known(clock) if has_time(row) else None))
-            continue
-        assert clock is not None
+    for row, clock in _taking_part(rows, order, clock_by, clocked, judged):
         time = row["t"]
         live = sessions[row["k"]] = [s for s in sessions.get(row["k"], []) if not clock > s[1] + gap + grace]  # closed for good
         joined = [s for s in live if s[0] - gap <= time <= s[1] + gap]
@@ -126,3 +112,18 @@ def distinct_in_sessions(
         sessions[row["k"]] = [s for s in live if s not in joined] + [merged]
         judged.append(Judged(row, "duplicate" if joined else None, known(clock), window=(merged[0], merged[1])))
     return judged
+
+
+def _taking_part(
+    rows: Sequence[Row], order: Sequence[str], clock_by: Sequence[str], clocked: list[tuple[Row, int]] | None, judged: list[Judged]
+) -> Iterator[tuple[Row, int]]:
+    """D9: rows with a time and a key, in order, each with stream time. The others are `judged` on the way (C12)."""
+    has_time = lambda r: r["t"] is not None and r[order[0]] is not None  # noqa: E731
+    moves = lambda r: has_time(r) and r["k"] is not None  # noqa: E731
+    exact = with_stream_time(in_processing_order(rows, order), lambda r: tuple(r[c] for c in clock_by), moves, 1)
+    for row, clock in clocked or exact:
+        if not moves(row):
+            judged.append(Judged(row, "null_key" if has_time(row) else "null_time", known(clock) if has_time(row) else None))
+            continue
+        assert clock is not None
+        yield row, clock
