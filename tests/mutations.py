@@ -151,11 +151,11 @@ MUTATIONS = [
     Mutation("plain SQL: what prints itself without parentheses gets some", "catalog/plain/expressions.py", "if e.kind in OPEN else", "if e.kind in () else", EXPRESSIONS),
     Mutation("plain SQL: a parenthesis stays where what is in it binds as what is beside it", "catalog/plain/parentheses.py", "its > ASKED", "its >= ASKED", "tests/catalog/plain/test_layout.py -k stay"),
     Mutation("plain SQL: what a call broadcasts is broadcast", "catalog/plain/printer.py", 'hint = f" /*+ BROADCAST({small}) */" if small else ""', 'hint = "" if small else ""', "tests/catalog/plain/test_whole_texts.py -k each_task"),
-    Mutation("plain SQL: a hint reads nothing", "catalog/plain/printer.py", 'NAMELESS.findall(HINT.sub("", body))', "NAMELESS.findall(body)", "tests/catalog/plain/test_whole_texts.py -k hint"),
+    Mutation("plain SQL: a hint reads nothing", "catalog/plain/ctes.py", 'NAMELESS.findall(HINT.sub("", body))', "NAMELESS.findall(body)", "tests/catalog/plain/test_whole_texts.py -k hint"),
     Mutation("a call over Spark Connect may be deep", "sql/call/binding.py", "        let_plans_be_deep()\n", "        pass\n", "tests/sql/call/test_remote.py"),
     Mutation("plain SQL: behind all ranges of stream time it stands where it stood last", "sql/rows/clock.py", "turn = turn if moving is frame.df else", "turn = turn if moving is not None else", "tests/catalog/plain/test_whole_texts.py -k arrive_long"),
     Mutation("rows that never move stream time are not asked where it stands", "sql/rows/clock.py", "moving = frame.df if movers is None else frame.df.where(movers)", "moving = frame.df", "tests/whole/test_evaluations.py -k known"),
-    Mutation("plain SQL: a CTE has the name of no column", "catalog/plain/printer.py", " or name in self._taken:", ":", "tests/catalog/plain/test_names.py -k nobody"),
+    Mutation("plain SQL: a CTE has the name of no column", "catalog/plain/ctes.py", " or name in self._taken:", ":", "tests/catalog/plain/test_names.py -k nobody"),
     Mutation("plain SQL: a variable has the name of no column", "catalog/plain/expressions.py", " or name.lower() in self._taken:", ":", EXPRESSIONS),
     Mutation("plain SQL: options and schemas that are no children are said, or it is refused", "catalog/plain/expressions.py", "if e.more and", "if not e and", EXPRESSIONS),
     Mutation("around a join a star shows its columns, and no table", "catalog/statements/qualifiers.py", "shown = [c for c in columns if not c.whole]", "shown = [*columns]", "tests/catalog/statements/test_query.py -k star_shows"),
@@ -764,7 +764,7 @@ MUTATIONS = [
         "columns = [error_or(F.lit(None).cast(f.dataType), f.dataType)", "columns = [F.lit(None).cast(f.dataType)", "tests/catalog/plain/test_whole_texts.py -k full",
     ),
     Mutation(
-        "plain: two `?` of one text have two values", "catalog/plain/printer.py",
+        "plain: two `?` of one text have two values", "catalog/plain/ctes.py",
         'if any(token.text == "?" for token in Source(text).tokens):', "if False:", "tests/catalog/plain/test_compiling.py -k question",
     ),
     Mutation(
@@ -799,6 +799,26 @@ MUTATIONS = [
         "C12: in AS_OF_JOIN with retention a right row without a key moves no clock", "sql/as_of/lookup.py",
         "chosen(right, right.has_time & right.has_key).df, left", "chosen(right, right.has_time).df, left",
         "tests/catalog/plain/test_whole_texts.py -k long_before",
+    ),
+    Mutation(
+        "plain: long texts name their columns, for which Spark's analyzer needs fewer turns", "catalog/plain/ctes.py",
+        '"*" if self.depth <= DEEP else listed', '"*"', "tests/catalog/plain/test_whole_texts.py -k deep_text",
+    ),
+    Mutation(
+        "plain: a text that Spark's analyzer gives up on is refused", "catalog/plain/compiling.py",
+        "if TURNS not in str(error):", "if TURNS:", "tests/catalog/plain/test_whole_texts.py -k deep_text",
+    ),
+    Mutation(
+        "plain: a text is as deep as the calls in it are together", "catalog/plain/ctes.py",
+        "self.depth = below + self._depth()", "self.depth = self._depth()", "tests/catalog/plain/test_whole_texts.py -k deep_text",
+    ),
+    Mutation(
+        "plain: a window function stands in the expression that it is for", "catalog/plain/printer.py",
+        "return (each, child) if all(n == 1", "return (each, child) if not all(n == 1", "tests/catalog/plain/test_whole_texts.py -k stands_in",
+    ),
+    Mutation(
+        "plain: a key of sessions may be given twice", "sql/plain/islands.py",
+        "identity = list(dict.fromkeys(identity))", "identity = list(identity)", "tests/catalog/plain/test_whole_texts.py -k given_twice",
     ),
 ]  # fmt: skip
 

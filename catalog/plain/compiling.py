@@ -42,6 +42,9 @@ SETTINGS = {  # that a text means something else in, and how they are said of th
     "spark.sql.caseSensitive": "false",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
+TURNS = "spark.sql.analyzer.maxIterations"
+SETTINGS[TURNS] = "100"  # or can be read at all
+DEEP = 42  # CTEs that stand on one another: of a text with more, Spark's analyzer is asked whether it can read it in so many turns
 PROBES = (None, 1, "1")  # values of parameters in a TABLE argument, whose columns are asked for
 
 
@@ -90,10 +93,7 @@ def compile(  # noqa: A001 - a verb that users guess
     given = with_tables(spark, tables)
     pieces = [Compiling(given, with_calls(given.session, piece), dialect).text() for piece in spoken(text)]
     for piece in pieces if check else ():
-        places, unqualified = given.named_in(Statement(piece))
-        given.refuse_ctes(Statement(unqualified), places, [(0, len(piece))])
-        given.show(name for _, name in places.values())
-        rows = given.session.sql(f"EXPLAIN {unqualified}").collect()
+        rows = given.session.sql(f"EXPLAIN {_shown(given, piece)}").collect()
         plan = "\n".join(row[0] for row in rows)  # an error is a row for each of its lines
         if plan.startswith("Error occurred during query planning"):
             raise AnalysisException(f"compile: Spark refuses the plain text. {plan}")
@@ -101,6 +101,14 @@ def compile(  # noqa: A001 - a verb that users guess
 
 
 views.compilers.append(compile)
+
+
+def _shown(given: Given, text: str) -> str:
+    """A text that names the given tables' views, which are there. Raises CallError."""
+    places, unqualified = given.named_in(Statement(text))
+    given.refuse_ctes(Statement(unqualified), places, [(0, len(text))])
+    given.show(name for _, name in places.values())
+    return unqualified
 
 
 class Compiling(Run):
@@ -127,6 +135,7 @@ class Compiling(Run):
         self.gives = ""  # what it gives, in a word or two
         self.declarations: list[str] = []  # what it follows of what tables declare of themselves
         self.compiled: dict[Span, str] = {}  # calls
+        self.depths: dict[Span, int] = {}  # .. and how many CTEs stand on one another in each
 
     def text(self) -> str:
         """Without its calls."""
@@ -145,7 +154,25 @@ class Compiling(Run):
                 fix = "Write its value: what a call becomes depends on it."
                 self._refuse(call, CallError(call.function, f"`{option.name}`", "a parameter cannot stand here", fix))
         self.place(calls, self._placed)
-        return self._rendered(whole)
+        made = self._rendered(whole)
+        if max(self.depths.values(), default=0) > DEEP and not self.open:
+            self._refuse_too_deep(made)
+        return made
+
+    def _refuse_too_deep(self, made: str) -> None:
+        """Raises AnalysisException if Spark's analyzer runs out of turns. What else is wrong with the text is for others to find."""
+        state: Any = self.spark._jsparkSession.sessionState()
+        try:
+            state.analyzer().execute(state.sqlParser().parsePlan(_shown(self.tables, made)))
+        except Exception as error:  # the JVM's are of many kinds
+            if TURNS not in str(error):
+                return
+        else:
+            return
+        call = next(c for c in self.statement.calls(SPECS) if self.depths.get(c.span) == max(self.depths.values()))
+        turns = self.spark.conf.get(TURNS)
+        problem = f"with the calls in it, its plain SQL is too deep for Spark's analyzer, which stops after {turns} turns"
+        self._refuse(call, CallError(call.function.upper(), None, problem, "Write an inner call into a table of its own, and read that."))
 
     def _placed(self, call: Call, df: DataFrame) -> tuple[str, DataFrame]:
         try:
@@ -170,12 +197,15 @@ class Compiling(Run):
 
     def _commented(self, call: Call, df: DataFrame) -> str:
         """The query that a call is, below what it was."""
-        query = self.printer.query(df, self.gives)
-        if self.dialect == "databricks" and (unknown := databricks.missing(self.printer.made)):
+        start, end = call.span
+        below = max((depth for inner, depth in self.depths.items() if start < inner[0] and inner[1] < end), default=0)
+        query = self.printer.query(df, self.gives, below)
+        self.depths[call.span] = self.printer.ctes.depth
+        if self.dialect == "databricks" and (unknown := databricks.missing(self.printer.ctes.made)):
             raise Unprintable(f"{listed(unknown)}, which Databricks' SQL manual does not have")
-        if "\\" in self.printer.made and str(self.spark.conf.get("spark.sql.parser.escapedStringLiterals")).lower() == "true":
+        if "\\" in self.printer.ctes.made and str(self.spark.conf.get("spark.sql.parser.escapedStringLiterals")).lower() == "true":
             raise Unprintable("spark.sql.parser.escapedStringLiterals = false, to say a backslash as other sessions read it")
-        for rows, times in zip(call.tables, map(self.printer.readings, self.ids), strict=True):
+        for rows, times in zip(call.tables, map(self.printer.ctes.readings, self.ids), strict=True):
             if times > 1 and (taken := unordered(self.statement, rows.query)):
                 what, fix = taken
                 raise Unprintable(

@@ -52,6 +52,7 @@ class ExpressionPrinter:
         self._free, self._local = free, local
         self._trees = Trees(gateway)
         self._names: dict[int, str] = {}  # of attributes, by expression id
+        self._in_it: dict[int, str] = {}  # window functions that stand where their columns would, by the columns' ids
         self._taken: set[str] = set()  # names of columns, in lower case
         self._common: dict[str, str] = {}  # expressions that others refer to
         self._depth = 0  # of lambda functions around what is printed
@@ -65,6 +66,8 @@ class ExpressionPrinter:
 
     def _expression(self, e: Node) -> str:
         if e.kind == "AttributeReference":
+            if e.id in self._in_it:
+                return self._in_it[e.id]
             if e.id not in self._names:
                 raise Unprintable(f"column {e.name} of elsewhere")
             return quoted(self._names[e.id])

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from streamtime.plain import names
+from streamtime.plain.ctes import Ctes
 from streamtime.plain.expressions import ExpressionPrinter, Unprintable
-from streamtime.plain.layout import laid_out
-from streamtime.plain.parentheses import without_needless
 from streamtime.plain.trees import Node, Operator
-from streamtime.sql.call.names import RESERVED
 from streamtime.sql.syntax.text import literal, quoted, unquoted
-from streamtime.sql.syntax.tokens import Source
 
 THE_SAME = re.compile(r"SELECT \* FROM (\w+)")
 KERNELS = ("MapInArrow", "MapInPandas", "ArrowEvalPython", "FlatMapGroupsInArrow", "FlatMapGroupsInPandas")
 FEED = "DeltaCDFRelation"
 OWN_CATALOG = "`spark_catalog`."  # a name that no other engine has
-NAMELESS = re.compile(rf"{RESERVED}(?:cte|text)_\d+")  # what stands for a name, until all columns are known, and for a text of the user's
-HINT = re.compile(rf"/\*\+ BROADCAST\((?:(?:, )?{NAMELESS.pattern})+\) \*/")  # the names in it are no tokens
 
 Made = tuple[str, str]  # a query, and what its CTE is to be called
 
@@ -48,53 +43,26 @@ class Printer(ExpressionPrinter):
     def __init__(self, gateway: Any, free: Callable[[str], bool], local: bool = False) -> None:
         super().__init__(gateway, free, local)
         self.sources: dict[int, str] = {}
-        self.made = ""  # of the last query, without its sources
-        self._ctes: dict[str, tuple[str, str]] = {}  # a body: what stands for the CTE's name, and the columns in its head
-        self._inputs: dict[int, str] = {}  # a source: what stands for the CTE's name
-        self._last = ""  # .. of the CTE that has the query's rows
-        self._texts: dict[str, str] = {}  # of sources, by what stands for them
-        self._roles: dict[str, str] = {}  # what stands for a name: what that should be
-        self._used: set[str] = set()  # names of CTEs
+        self.ctes = Ctes(free, self._taken)  # of the last query
 
-    def query(self, df: DataFrame, result: str = "result") -> str:
-        """A DataFrame as a query, WITH .. SELECT .., of lines that are indented; its last CTE is the `result`. Raises Unprintable."""
-        self._ctes, self._inputs, self._roles = {}, {}, {}
+    def query(self, df: DataFrame, result: str = "result", below: int = 0) -> str:
+        """A DataFrame as a query, WITH .. SELECT .., of lines that are indented; its last CTE is the `result`. `below` is how many CTEs
+        stand on one another in its sources. Raises Unprintable."""
+        self.ctes.begin()
         plan = last = self._trees.operator(df._jdf.queryExecution().analyzed())
-        while self._leaves_out(last):
-            last = self._child(last)
-        self._last = self._relation(last)
-        if self._last == [*self._roles][-1] and self._last not in self._inputs.values():
-            self._roles[self._last] = result
-        named = {each: self._name(role) for each, role in self._roles.items()}
+        while last.leaves_out:
+            last = last.child
+        name = self._relation(last)
         own = [(self._names[i], name) for i, name in plan.output]
         columns = ", ".join(quoted(n) if n == name else f"{quoted(n)} AS {quoted(name)}" for n, name in own)
-        texts = [f"    {named[name]}{head} AS (\n{self._said(body, named, 6)}\n    )" for body, (name, head) in self._ctes.items()]
-        self.made = "\n".join(body for body, (name, _) in self._ctes.items() if name not in self._inputs.values())
-        return "\n".join(("  WITH", ",\n".join(texts), self._said(f"SELECT {columns} FROM {self._last}", named, 2)))
-
-    def readings(self, source: int) -> int:
-        """How often the last query computes a source, as Spark does it: a CTE is put in wherever it is named."""
-        times = Counter({self._last: 1})
-        for body, (name, _) in reversed(self._ctes.items()):
-            for other in NAMELESS.findall(HINT.sub("", body)):
-                times[other] += times[name]
-        return times[self._inputs.get(source, "")]
-
-    def _said(self, body: str, named: dict[str, str], indent: int) -> str:
-        """A query with the names of CTEs, on lines, and with a user's text as it is."""
-        at, said = 0, ""
-        body = HINT.sub(lambda hint: NAMELESS.sub(lambda name: named[name[0]], hint[0]), body)
-        for token in (t for t in Source(body).tokens if t.kind == "word" and t.text in named):
-            said, at = said + body[at : token.start] + named[token.text], token.end
-        lines = laid_out(without_needless(said + body[at:]), indent)
-        return next((lines.removesuffix(each) + text for each, text in self._texts.items() if lines.endswith(each)), lines)
+        return self.ctes.query(columns, name, result, below)
 
     # -- operators
 
     def _relation(self, plan: Operator) -> str:
         """The name of the CTE that has the rows of an operator."""
         if plan.kind in ("SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint"):
-            return self._relation(self._child(plan))
+            return self._relation(plan.child)
         if plan.kind == "WithCTE":
             return self._relation(self._trees.operator(plan.jvm.plan()))
         if plan.kind == "CTERelationRef":
@@ -105,21 +73,18 @@ class Printer(ExpressionPrinter):
             raise Unprintable(f"an operator, {plan.kind}, that SQL cannot say")
         body, role = OPERATORS[plan.kind](self, plan)
         same = THE_SAME.fullmatch(body)
-        return same[1] if same else self._cte(body, role)
-
-    def _child(self, plan: Operator) -> Operator:
-        return self._trees.operator(plan.jvm.child())
+        return same[1] if same else self.ctes.named(body, role)
 
     def _wider(self, plan: Operator) -> Operator:
         """The child, or what it only leaves columns out of: each CTE that a text is deep takes the analyzer one of its hundred turns."""
-        child = self._child(plan)
-        while self._leaves_out(child):
-            child = self._child(child)
+        child = plan.child
+        while child.leaves_out and not self._folds(child):
+            child = child.child
         return child
 
-    def _leaves_out(self, plan: Operator) -> bool:
-        """Whether it only leaves columns out."""
-        return plan.kind == "Project" and all(e.kind == "AttributeReference" for e in self._trees.expressions(plan.jvm.projectList()))
+    def _folds(self, plan: Operator) -> bool:
+        """Whether it leaves columns out of a projection over window functions, which then can stand in what is left."""
+        return plan.child.kind == "Project" and not plan.child.leaves_out and self._windowed(plan) is not None
 
     def _inside(self, plan: Operator) -> Inside:
         """What has the rows of an operator, behind FROM: windows and filters without a CTE of their own, for the same reason."""
@@ -133,20 +98,8 @@ class Printer(ExpressionPrinter):
 
     def _source(self, plan: Operator) -> str:
         cte, own = plan.jvm.cteId(), [name for _, name in plan.output]
-        text, stands = self.sources[cte], f"{RESERVED}text_{cte}"
-        if any(token.text == "?" for token in Source(text).tokens):  # each has a value of its own, by its place
-            if stands not in self._texts and cte < max(self._inputs, default=0):
-                raise Unprintable("a `?` of one TABLE argument in front of another's; give parameters names, :day")
-        else:
-            stands = next((each for each, other in self._texts.items() if other == text), stands)
-        self._texts[stands] = text
-        columns, role = self._fresh(plan.output, ()), names.input_of(text)
-        if columns != own:  # two have one name
-            made = self._cte(f"SELECT * FROM {stands}", role, f" ({', '.join(map(quoted, columns))})")
-        else:
-            made = self._cte(f"SELECT {', '.join(map(quoted, columns))} FROM {stands}", role)
-        self._inputs[cte] = made
-        return made
+        columns = self._fresh(plan.output, ())
+        return self.ctes.input(cte, self.sources[cte], columns, own)
 
     def _changes(self, plan: Operator) -> Made:
         """A table's change data feed, of the commits that were there when the call was planned."""
@@ -163,26 +116,6 @@ class Printer(ExpressionPrinter):
         columns = ", ".join(map(quoted, self._fresh(plan.output, ())))
         body = f"SELECT {columns} FROM table_changes({', '.join([literal(name), *(str(b.get()) for b in bounds)])})"
         return body, names.changes_of(str(table.get().identifier().table()))
-
-    def _cte(self, body: str, role: str, head: str = "") -> str:
-        if body not in self._ctes:
-            self._ctes[body] = (self._nameless(role), head)
-        return self._ctes[body][0]
-
-    def _nameless(self, role: str) -> str:
-        """What stands for a name: which one is free is known when all columns are."""
-        each = f"{RESERVED}cte_{len(self._roles)}"
-        self._roles[each] = role
-        return each
-
-    def _name(self, role: str) -> str:
-        """A name that nothing in the statement has, nor a column: it would stand in front of the user's own table, or of a struct."""
-        name, number = role, 1
-        while not self._free(name) or name in self._used or name in self._taken:
-            number += 1
-            name = f"{role}_{number}"
-        self._used.add(name)
-        return name
 
     def _fresh(self, columns: Iterable[tuple[int, str]], taken: Sequence[str]) -> list[str]:
         """Names for new columns, none of them taken."""
@@ -202,9 +135,34 @@ class Printer(ExpressionPrinter):
         return list(dict.fromkeys(self._names[i] for i, _ in plan.output))
 
     def _project(self, plan: Operator) -> Made:
+        if windowed := self._windowed(plan):
+            return self._in_one(plan, *windowed)
         child = self._wider(plan)
         inside = self._inside(child)
-        body = f"SELECT {self._listed(plan.jvm.projectList(), child)} FROM {inside.text}"
+        body = f"SELECT {self._listed(plan.listed, child)} FROM {inside.text}"
+        return body, self._role(plan, inside)
+
+    def _windowed(self, plan: Operator) -> tuple[list[Node], Operator] | None:
+        """What a projection over window functions lists, and the operator of these, where each is there once, and in no lambda function: it
+        can stand in the expression that it is for."""
+        each, child = plan.listed, self._wider(plan)
+        if child.kind == "Project" and plan.leaves_out:
+            made = {e.id: e for e in child.listed}
+            each, child = [made[e.id] for e in each], self._wider(child)
+        if child.kind != "Window":
+            return None
+        windows = {e.id for e in child.listed}
+        times = Counter(i for e in each for i in _columns_in(e) if i in windows)
+        return (each, child) if all(n == 1 for n in times.values()) else None
+
+    def _in_one(self, plan: Operator, each: Sequence[Node], window: Operator) -> Made:
+        """One SELECT: as deep as the rows below it."""
+        below = self._wider(window)
+        inside = self._inside(below)
+        windows = {e.id: e for e in window.listed}
+        self._in_it = {i: self._expression(e.children[0]) for i, e in windows.items()}
+        body = f"SELECT {self._listed([windows.get(e.id, e) for e in each], below)} FROM {inside.text}"
+        self._in_it = {}
         return body, self._role(plan, inside)
 
     def _role(self, plan: Operator, inside: Inside) -> str:
@@ -215,7 +173,7 @@ class Printer(ExpressionPrinter):
     def _aggregate(self, plan: Operator) -> Made:
         inside = self._inside(self._wider(plan))
         by = self._list(plan.jvm.groupingExpressions())
-        columns = self._listed(plan.jvm.aggregateExpressions(), None)
+        columns = self._listed(plan.listed, None)
         keys = [(re.findall(rf"{re.escape(key)} AS (`\w+`)", columns) or [key])[0] for key in by]  # a column that it is, else itself
         role = names.groups_by([unquoted(key) for key in keys])
         return f"SELECT {columns} FROM {inside.text}" + (f" GROUP BY {', '.join(by)}" if by else ""), role
@@ -229,15 +187,14 @@ class Printer(ExpressionPrinter):
         return body, self._role(plan, inside)
 
     def _windows(self, plan: Operator) -> tuple[str, Inside]:
-        child, wider = self._child(plan), self._wider(plan)
+        child, wider = plan.child, self._wider(plan)
         inside = self._inside(wider)
         columns = self._columns(child)
-        front = "*" if columns == self._columns(wider) else ", ".join(map(quoted, columns))
-        return f"SELECT {front}, {self._listed(plan.jvm.windowExpressions(), None, columns)} FROM {inside.text}", inside
+        front = self.ctes.every(columns) if columns == self._columns(wider) else ", ".join(map(quoted, columns))
+        return f"SELECT {front}, {self._listed(plan.listed, None, columns)} FROM {inside.text}", inside
 
-    def _listed(self, expressions: Any, child: Operator | None, taken: Sequence[str] = ()) -> str:
-        """A SELECT list; `*` for all columns of the child in front, where they are."""
-        each = list({e.id: e for e in self._trees.expressions(expressions)}.values())  # Spark repeats windows' columns
+    def _listed(self, each: Sequence[Node], child: Operator | None, taken: Sequence[str] = ()) -> str:
+        """A SELECT list; all columns of the child in one, where they stand in front."""
         passed = [e for e in each if e.kind == "AttributeReference"]
         made = [e for e in each if e.kind != "AttributeReference"]
         texts = {e.id: self._expression(e.children[0]) for e in made}  # before their names are known
@@ -246,42 +203,45 @@ class Printer(ExpressionPrinter):
         for e in each:
             name, text = quoted(self._names[e.id]), texts.get(e.id)
             parts.append(name if text is None or text == name else f"{text} AS {name}")
-        front = [quoted(n) for n in self._columns(child)] if child is not None else []
-        return ", ".join(["*", *parts[len(front) :]] if front and parts[: len(front)] == front else parts)
+        front = self._columns(child) if child is not None else []
+        if front and parts[: len(front)] == [*map(quoted, front)]:
+            more = parts[len(front) :]
+            parts = [self.ctes.every(front) if more else "*", *more]
+        return ", ".join(parts)
 
     def _rows(self, plan: Operator) -> Made:
         """A filter with a CTE of its own, which may leave columns out, too."""
-        child = self._child(plan)
-        if not self._leaves_out(child):
+        child = plan.child
+        if not child.leaves_out:
             return self._filter(plan)
         source, condition = self._relation(self._wider(plan)), self._trees.expression(plan.jvm.condition())
         columns = ", ".join(map(quoted, self._columns(child)))
         return f"SELECT {columns} FROM {source} WHERE {self._expression(condition)}", names.rows_where(condition, self._named)
 
     def _filter(self, plan: Operator) -> Made:
-        source, condition = self._relation(self._child(plan)), self._trees.expression(plan.jvm.condition())
+        source, condition = self._relation(plan.child), self._trees.expression(plan.jvm.condition())
         return f"SELECT * FROM {source} WHERE {self._expression(condition)}", names.rows_where(condition, self._named)
 
     def _sort(self, plan: Operator) -> Made:
         by = "ORDER" if getattr(plan.jvm, "global")() else "SORT"
-        source = self._relation(self._child(plan))
+        source = self._relation(plan.child)
         return f"SELECT * FROM {source} {by} BY {', '.join(self._list(plan.jvm.order()))}", "sorted"
 
     def _spread_by(self, plan: Operator) -> Made:
-        source, by = self._relation(self._child(plan)), self._list(plan.jvm.partitionExpressions())
+        source, by = self._relation(plan.child), self._list(plan.jvm.partitionExpressions())
         return (f"SELECT * FROM {source} DISTRIBUTE BY {', '.join(by)}" if by else f"SELECT * FROM {source}"), "spread"
 
     def _spread(self, plan: Operator) -> Made:
-        return f"SELECT /*+ REPARTITION({plan.jvm.numPartitions()}) */ * FROM {self._relation(self._child(plan))}", "spread"
+        return f"SELECT /*+ REPARTITION({plan.jvm.numPartitions()}) */ * FROM {self._relation(plan.child)}", "spread"
 
     def _deduplicate(self, plan: Operator) -> Made:
-        source = self._relation(self._child(plan))
+        source = self._relation(plan.child)
         if plan.jvm.keys().length() != len(plan.output):
             raise Unprintable("dropDuplicates of some columns")
         return f"SELECT DISTINCT * FROM {source}", "different"
 
     def _distinct(self, plan: Operator) -> Made:
-        return f"SELECT DISTINCT * FROM {self._relation(self._child(plan))}", "different"
+        return f"SELECT DISTINCT * FROM {self._relation(plan.child)}", "different"
 
     def _union(self, plan: Operator) -> Made:
         parts, children = [], plan.jvm.children()
@@ -300,7 +260,7 @@ class Printer(ExpressionPrinter):
             self._fresh(other.output, mine)
             now = self._columns(other)
             renamed = ", ".join(f"{quoted(a)} AS {quoted(b)}" for a, b in zip(theirs, now, strict=True))
-            right = self._cte(f"SELECT {renamed} FROM {right}", "renamed")
+            right = self.ctes.named(f"SELECT {renamed} FROM {right}", "renamed")
         condition = plan.jvm.condition()
         on = f" ON {self._expression(self._trees.expression(condition.get()))}" if condition.isDefined() else ""
         kind, made = plan.jvm.joinType().sql(), [self._names[i] for i, _ in plan.output if i not in _ids(one)]
@@ -310,12 +270,12 @@ class Printer(ExpressionPrinter):
         return f"SELECT{hint} * FROM {left} {kind} JOIN {right}{on}", role
 
     def _generate(self, plan: Operator) -> Made:
-        child = self._child(plan)
+        child = plan.child
         source = self._relation(child)
         text = self._expression(self._trees.expression(plan.jvm.generator()))
         made = self._trees.expressions(plan.jvm.generatorOutput())
         columns = self._fresh([(e.id, e.name) for e in made], self._columns(child))
-        outer, each = "OUTER " if plan.jvm.outer() else "", self._nameless("each")
+        outer, each = "OUTER " if plan.jvm.outer() else "", self.ctes.nameless("each")
         own = "`" in "".join(columns) and columns == list(plan.jvm.generator().elementSchema().fieldNames())
         called = "" if own else f" AS {', '.join(map(quoted, columns))}"  # there, Sparks before 4.2 keep both backticks that stand for one
         body = f"SELECT * FROM {source} LATERAL VIEW {outer}{text} {each}{called}"
@@ -325,6 +285,14 @@ class Printer(ExpressionPrinter):
 def _is_small(plan: Operator) -> bool:
     """Whether each task is to have all rows of a join's side."""
     return plan.kind == "ResolvedHint" and "strategy=broadcast)" in plan.jvm.hints().toString()
+
+
+def _columns_in(e: Node) -> Iterator[int]:
+    """The columns that an expression has in it, as often as it says them; twice in a lambda function, or in what is said again."""
+    if e.kind == "AttributeReference":
+        yield e.id
+    for child in e.children:
+        yield from (i for _ in range(2 if child.kind in ("LambdaFunction", "CommonExpressionDef") else 1) for i in _columns_in(child))
 
 
 def _ids(plan: Operator) -> frozenset[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 from streamtime.door import janino
 
+LISTS = {"Project": "projectList", "Window": "windowExpressions", "Aggregate": "aggregateExpressions"}
 JAVA = """
 package streamtime;
 
@@ -144,13 +146,29 @@ class Node:
         return str(self.trees.java.sql(self.place, json.dumps(children)) if children else self.trees.java.sql(self.place))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Operator:
     """A node of a plan; `output` are the ids and names of its columns."""
 
+    trees: Trees
     jvm: Any
     kind: str
     output: list[tuple[int, str]]
+
+    @functools.cached_property
+    def child(self) -> Operator:
+        """The only one."""
+        return self.trees.operator(self.jvm.child())
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether it only leaves columns out."""
+        return self.kind == "Project" and all(e.kind == "AttributeReference" for e in self.listed)
+
+    @functools.cached_property
+    def listed(self) -> list[Node]:
+        """What is in the list of a projection, of window functions or of groups; each once, for Spark repeats columns of windows."""
+        return list({e.id: e for e in self.trees.expressions(getattr(self.jvm, LISTS[self.kind])())}.values())
 
 
 class Trees:
@@ -162,7 +180,7 @@ class Trees:
     def operator(self, plan: Any) -> Operator:
         """A logical plan's root."""
         kind, output = json.loads(self.java.plan(plan))
-        return Operator(plan, kind, [(i, name) for i, name in output])
+        return Operator(self, plan, kind, [(i, name) for i, name in output])
 
     def expression(self, e: Any) -> Node:
         """An expression with all below it."""

@@ -93,17 +93,13 @@
 # MAGIC     ),
 # MAGIC     with_opened AS (
 # MAGIC       SELECT
-# MAGIC         `id`, `__streamtime_at`, `__streamtime_hash`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened`
-# MAGIC       FROM (
-# MAGIC         SELECT
-# MAGIC           *,
-# MAGIC           max(`__streamtime_argument`) OVER (
-# MAGIC             PARTITION BY `__streamtime_hash`, `id`
-# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
-# MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-# MAGIC           ) AS `__streamtime_opened`
-# MAGIC         FROM with_before_and_row
-# MAGIC       )
+# MAGIC         `id`, `__streamtime_at`, `__streamtime_hash`, `__streamtime_before`, `__streamtime_row`,
+# MAGIC         max(`__streamtime_argument`) OVER (
+# MAGIC           PARTITION BY `__streamtime_hash`, `id`
+# MAGIC           ORDER BY `__streamtime_at` ASC NULLS FIRST
+# MAGIC           ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+# MAGIC         ) AS `__streamtime_opened`
+# MAGIC       FROM with_before_and_row
 # MAGIC     ),
 # MAGIC     by_hash_and_id_and_more AS (
 # MAGIC       SELECT
@@ -288,14 +284,14 @@
 # MAGIC     ),
 # MAGIC     with_at AS (
 # MAGIC       SELECT
-# MAGIC         *,
+# MAGIC         `offset`, `id`, `product`, `ts`,
 # MAGIC         CASE
 # MAGIC           WHEN `ts` IS NOT NULL AND `id` IS NOT NULL THEN unix_micros(CAST(`ts` AS TIMESTAMP))
 # MAGIC         END AS `__streamtime_at`
 # MAGIC       FROM orders_input
 # MAGIC     ),
 # MAGIC     with_mark AS (
-# MAGIC       SELECT *, false AS `__streamtime_mark`
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, false AS `__streamtime_mark`
 # MAGIC       FROM with_at
 # MAGIC     ),
 # MAGIC     with_hash AS (
@@ -312,7 +308,7 @@
 # MAGIC     ),
 # MAGIC     with_before_and_row AS (
 # MAGIC       SELECT
-# MAGIC         *,
+# MAGIC         `id`, `__streamtime_at`, `__streamtime_hash`, `__streamtime_before`, `__streamtime_row`,
 # MAGIC         CASE
 # MAGIC           WHEN `__streamtime_before` IS NULL
 # MAGIC             OR `__streamtime_at` > least(`__streamtime_before`, 9223372036254775807L) + 600000000L
@@ -320,7 +316,7 @@
 # MAGIC         END AS `__streamtime_argument`
 # MAGIC       FROM (
 # MAGIC         SELECT
-# MAGIC           *,
+# MAGIC           `id`, `__streamtime_at`, `__streamtime_hash`,
 # MAGIC           lag(`__streamtime_at`, 1, NULL) OVER (
 # MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
@@ -335,17 +331,13 @@
 # MAGIC     ),
 # MAGIC     with_opened AS (
 # MAGIC       SELECT
-# MAGIC         `id`, `__streamtime_at`, `__streamtime_hash`, `__streamtime_before`, `__streamtime_row`, `__streamtime_opened`
-# MAGIC       FROM (
-# MAGIC         SELECT
-# MAGIC           *,
-# MAGIC           max(`__streamtime_argument`) OVER (
-# MAGIC             PARTITION BY `__streamtime_hash`, `id`
-# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST
-# MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-# MAGIC           ) AS `__streamtime_opened`
-# MAGIC         FROM with_before_and_row
-# MAGIC       )
+# MAGIC         `id`, `__streamtime_at`, `__streamtime_hash`, `__streamtime_before`, `__streamtime_row`,
+# MAGIC         max(`__streamtime_argument`) OVER (
+# MAGIC           PARTITION BY `__streamtime_hash`, `id`
+# MAGIC           ORDER BY `__streamtime_at` ASC NULLS FIRST
+# MAGIC           ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+# MAGIC         ) AS `__streamtime_opened`
+# MAGIC       FROM with_before_and_row
 # MAGIC     ),
 # MAGIC     by_hash_and_id_and_more AS (
 # MAGIC       SELECT
@@ -443,7 +435,7 @@
 # MAGIC       FROM with_offset_and_product_and_more
 # MAGIC     ),
 # MAGIC     with_hash_2 AS (
-# MAGIC       SELECT *, hash(`id`) AS `__streamtime_hash`
+# MAGIC       SELECT `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, hash(`id`) AS `__streamtime_hash`
 # MAGIC       FROM united
 # MAGIC     ),
 # MAGIC     sorted_2 AS (
@@ -468,7 +460,7 @@
 # MAGIC           ) AS `__streamtime_itself`
 # MAGIC       FROM (
 # MAGIC         SELECT
-# MAGIC           *,
+# MAGIC           `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_hash`,
 # MAGIC           lag(`__streamtime_at`, 1, NULL) OVER (
 # MAGIC             PARTITION BY `__streamtime_hash`, `id`
 # MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
@@ -487,26 +479,25 @@
 # MAGIC       )
 # MAGIC     ),
 # MAGIC     with_arguments AS (
-# MAGIC       SELECT *, CASE WHEN `__streamtime_itself` THEN `__streamtime_at` END AS `__streamtime_argument`
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_hash`,
+# MAGIC         `__streamtime_before`, `__streamtime_itself`,
+# MAGIC         CASE WHEN `__streamtime_itself` THEN `__streamtime_at` END AS `__streamtime_argument`
 # MAGIC       FROM with_before_and_itself
 # MAGIC     ),
 # MAGIC     with_kept_at AS (
 # MAGIC       SELECT
 # MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_mark`, `__streamtime_hash`,
-# MAGIC         `__streamtime_before`, `__streamtime_itself`, `__streamtime_kept_at`
-# MAGIC       FROM (
-# MAGIC         SELECT
-# MAGIC           *,
-# MAGIC           max(`__streamtime_argument`) OVER (
-# MAGIC             PARTITION BY `__streamtime_hash`, `id`
-# MAGIC             ORDER BY `__streamtime_at` ASC NULLS FIRST,
-# MAGIC               `__streamtime_mark` DESC NULLS LAST,
-# MAGIC               `offset` ASC NULLS FIRST,
-# MAGIC               `product` ASC NULLS FIRST
-# MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-# MAGIC           ) AS `__streamtime_kept_at`
-# MAGIC         FROM with_arguments
-# MAGIC       )
+# MAGIC         `__streamtime_before`, `__streamtime_itself`,
+# MAGIC         max(`__streamtime_argument`) OVER (
+# MAGIC           PARTITION BY `__streamtime_hash`, `id`
+# MAGIC           ORDER BY `__streamtime_at` ASC NULLS FIRST,
+# MAGIC             `__streamtime_mark` DESC NULLS LAST,
+# MAGIC             `offset` ASC NULLS FIRST,
+# MAGIC             `product` ASC NULLS FIRST
+# MAGIC           ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+# MAGIC         ) AS `__streamtime_kept_at`
+# MAGIC       FROM with_arguments
 # MAGIC     ),
 # MAGIC     with_owner AS (
 # MAGIC       SELECT
@@ -523,7 +514,10 @@
 # MAGIC       FROM with_owner
 # MAGIC     ),
 # MAGIC     with_kept_time AS (
-# MAGIC       SELECT *, timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time`
+# MAGIC       SELECT
+# MAGIC         `offset`, `id`, `product`, `ts`, `__streamtime_at`, `__streamtime_itself`, `__streamtime_kept_at`,
+# MAGIC         `__streamtime_owner`,
+# MAGIC         timestamp_micros(`__streamtime_kept_at`) AS `__streamtime_kept_time`
 # MAGIC       FROM with_kept_at_2
 # MAGIC     ),
 # MAGIC     deduplicate_dropped AS (
@@ -645,20 +639,17 @@
 # MAGIC       END
 # MAGIC     ),
 # MAGIC     with_first_2_and_before AS (
-# MAGIC       SELECT *
+# MAGIC       SELECT
+# MAGIC         `__streamtime_step`, `__streamtime_first_2`,
+# MAGIC         lag(`__streamtime_step`, 1, NULL) OVER (ORDER BY `__streamtime_step` ASC NULLS FIRST) AS `__streamtime_before`
 # MAGIC       FROM (
 # MAGIC         SELECT
-# MAGIC           `__streamtime_step`, `__streamtime_first_2`,
-# MAGIC           lag(`__streamtime_step`, 1, NULL) OVER (ORDER BY `__streamtime_step` ASC NULLS FIRST) AS `__streamtime_before`
-# MAGIC         FROM (
-# MAGIC           SELECT
-# MAGIC             *,
-# MAGIC             min(`__streamtime_first`) OVER (
-# MAGIC               ORDER BY `__streamtime_step` DESC NULLS LAST
-# MAGIC               ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-# MAGIC             ) AS `__streamtime_first_2`
-# MAGIC           FROM by_step
-# MAGIC         )
+# MAGIC           *,
+# MAGIC           min(`__streamtime_first`) OVER (
+# MAGIC             ORDER BY `__streamtime_step` DESC NULLS LAST
+# MAGIC             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+# MAGIC           ) AS `__streamtime_first_2`
+# MAGIC         FROM by_step
 # MAGIC       )
 # MAGIC     ),
 # MAGIC     for_each_reached AS (
@@ -845,16 +836,13 @@
 # MAGIC       ) ASC NULLS FIRST
 # MAGIC     ),
 # MAGIC     with_before AS (
-# MAGIC       SELECT *
-# MAGIC       FROM (
-# MAGIC         SELECT
-# MAGIC           *,
-# MAGIC           lag(`__streamtime_right`, 1, NULL) IGNORE NULLS OVER (
-# MAGIC             PARTITION BY `__streamtime_hash`, `product`
-# MAGIC             ORDER BY `ts` ASC NULLS FIRST, `__streamtime_is_right` DESC NULLS LAST, `__streamtime_right` ASC NULLS FIRST
-# MAGIC           ) AS `__streamtime_before`
-# MAGIC         FROM sorted
-# MAGIC       )
+# MAGIC       SELECT
+# MAGIC         *,
+# MAGIC         lag(`__streamtime_right`, 1, NULL) IGNORE NULLS OVER (
+# MAGIC           PARTITION BY `__streamtime_hash`, `product`
+# MAGIC           ORDER BY `ts` ASC NULLS FIRST, `__streamtime_is_right` DESC NULLS LAST, `__streamtime_right` ASC NULLS FIRST
+# MAGIC         ) AS `__streamtime_before`
+# MAGIC       FROM sorted
 # MAGIC     ),
 # MAGIC     with_match AS (
 # MAGIC       SELECT *, `__streamtime_before` AS `__streamtime_match`
@@ -955,16 +943,13 @@ FROM (
       ) ASC NULLS FIRST
     ),
     with_before AS (
-      SELECT *
-      FROM (
-        SELECT
-          *,
-          lag(`__streamtime_right`, 1, NULL) IGNORE NULLS OVER (
-            PARTITION BY `__streamtime_hash`, `product`
-            ORDER BY `ts` ASC NULLS FIRST, `__streamtime_is_right` DESC NULLS LAST, `__streamtime_right` ASC NULLS FIRST
-          ) AS `__streamtime_before`
-        FROM sorted
-      )
+      SELECT
+        *,
+        lag(`__streamtime_right`, 1, NULL) IGNORE NULLS OVER (
+          PARTITION BY `__streamtime_hash`, `product`
+          ORDER BY `ts` ASC NULLS FIRST, `__streamtime_is_right` DESC NULLS LAST, `__streamtime_right` ASC NULLS FIRST
+        ) AS `__streamtime_before`
+      FROM sorted
     ),
     with_match AS (
       SELECT *, `__streamtime_before` AS `__streamtime_match`

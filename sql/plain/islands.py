@@ -190,6 +190,7 @@ def with_steps(
     Rows have stream time beside them, unless they come in event-time order. Without `grace` no session closes. With the state of each
     total right after the row. With `final`, only rows that `STANDS` is true of count: those after which nothing came to their session.
     """
+    identity = list(dict.fromkeys(identity))  # a key may be given twice
     keys, kind = [*map(named, identity)], frame.time.type
     takes_part, order = frame.has_time & frame.has_key, frame.sort()
     numbers = {AT: frame.time.name} | ({} if frame.in_time_order else {SINCE: STREAM_TIME})

@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 from support.inputs import nasty
+from support.inputs.plain_calls import SESSIONS, TWICE
 from support.programs.plain_session import said
 
 import streamtime
@@ -344,3 +345,62 @@ def most_columns(plan: Any) -> int:
         own = plan.condition().references().size()
     below = [plan.children(), plan.innerChildren()]
     return max([own, *(most_columns(nodes.apply(i)) for nodes in below for i in range(nodes.size()))])
+
+
+UPDATES = "WINDOW_UPDATES({}, size => INTERVAL 5 SECONDS, grace => INTERVAL 2 SECONDS, aggregates => 'count(*) AS n')"
+UPDATES_OF_FEW = UPDATES.format("TABLE(few) PARTITION BY (s, k) ORDER BY off, time => 't'")
+TURNS = "spark.sql.analyzer.maxIterations"
+CHAIN = (
+    "SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT("
+    f"TABLE(SELECT * FROM {UPDATES_OF_FEW}) PARTITION BY (s, k, window_start) ORDER BY off, time => 'change_time', wait => INTERVAL 2 SECONDS)"
+)
+
+
+@pytest.fixture
+def few(spark: SparkSession) -> Iterator[None]:
+    nasty.view(spark, nasty.scenarios(5, 3), name="few")
+    yield
+    spark.conf.unset(TURNS)
+    spark.catalog.dropTempView("few")
+
+
+@pytest.mark.usefixtures("few")
+def test_a_deep_text_can_be_analysed_or_is_refused(spark: SparkSession) -> None:
+    """Spark's analyzer takes a turn or two for each CTE that others stand on, and has a hundred. A `*` in front of other columns is one."""
+    shallow = "SELECT * FROM DEDUPLICATE(TABLE(few) PARTITION BY k ORDER BY t)"
+    text = streamtime.compile(spark, shallow)
+    assert "SELECT *, " in text
+    assert f"under {TURNS}" not in text
+    deep = streamtime.compile(spark, f"SELECT * FROM {SESSIONS[5]}".replace("nasty", "few"))
+    spark.conf.set(TURNS, "80")
+    spark.sql(deep)
+    spark.conf.set(TURNS, "60")
+    assert f"under {TURNS} = 60" in streamtime.compile(spark, shallow)
+    says = (
+        r"^SUPPRESS_UNTIL_TIME_LIMIT: with the calls in it, .* too deep .* 60 turns\. Write an inner call into a table .*; line 1 pos 14$"
+    )
+    with pytest.raises(AnalysisException, match=says):
+        streamtime.compile(spark, CHAIN)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.long("the same of one call, and of two that are not as deep")
+def test_a_deep_text_gives_what_its_calls_give(spark: SparkSession) -> None:
+    found, wanted = (spark.sql(text).collect() for text in (streamtime.compile(spark, CHAIN), CHAIN))
+    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("function", ["SESSION_UPDATES", "SESSIONIZE", "DISTINCT_IN_WINDOW"])
+def test_a_key_of_sessions_may_be_given_twice(spark: SparkSession, function: str) -> None:
+    more = ", aggregates => 'count(*) AS n'" if function == "SESSION_UPDATES" else ", output => 'all'"
+    call = f"{function}({{}}, gap => INTERVAL 2 SECONDS, grace => INTERVAL 1 SECOND{more})"
+    asked = f"SELECT * FROM {call.format(TWICE.replace('nasty', 'few'))}"
+    assert spark.sql(streamtime.compile(spark, asked)).columns == spark.sql(asked).columns
+
+
+def test_a_window_function_stands_in_the_expression_that_it_is_for(spark: SparkSession) -> None:
+    spark.createDataFrame([], "k INT, ts TIMESTAMP, gone BOOLEAN").createOrReplaceTempView("few")
+    text = streamtime.compile(spark, "SELECT * FROM VERSIONS(TABLE(few) PARTITION BY k ORDER BY ts, deleted => 'gone')")
+    assert text.count("FROM (\n") == 1
+    spark.catalog.dropTempView("few")

@@ -173,6 +173,8 @@ SESSIONS = [  # of SESSION_UPDATES
     f"SESSION_UPDATES({ARRIVAL}, {BOTH}, {ORDERED}{CLOCKS})",
     f"SESSION_UPDATES({EVENT}, {BOTH}, {SUMS}, emit => 'final')",
     f"SESSION_UPDATES({ARRIVAL}, {BOTH}, {ORDERED}, emit => 'final', at_end => 'emit')",
+    f"SESSION_UPDATES({LOCAL}, {BOTH}, {ORDERED}, emit => 'final', at_end => 'emit')",
+    f"SESSION_UPDATES({TWICE}, {BOTH}, {SUMS})",
     *(f"SESSION_UPDATES({ARRIVAL}, {BOTH}, {SUMS}, output => '{o}')" for o in WHOLE),
 ]
 SUPPRESS = [

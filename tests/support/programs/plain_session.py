@@ -95,6 +95,7 @@ def main(folder: Path, jars: str) -> None:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.analyzer.maxIterations": "80",  # of 100 turns, some are left for the statement that a text is in
         "spark.sql.maxMetadataStringLength": "1000",  # so that plans say which files they read
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder),
