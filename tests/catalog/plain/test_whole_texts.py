@@ -400,7 +400,8 @@ def test_a_key_of_sessions_may_be_given_twice(spark: SparkSession, function: str
 
 
 def test_a_window_function_stands_in_the_expression_that_it_is_for(spark: SparkSession) -> None:
-    spark.createDataFrame([], "k INT, ts TIMESTAMP, gone BOOLEAN").createOrReplaceTempView("few")
-    text = streamtime.compile(spark, "SELECT * FROM VERSIONS(TABLE(few) PARTITION BY k ORDER BY ts, deleted => 'gone')")
+    spark.createDataFrame([], "k INT, ts TIMESTAMP, n INT").createOrReplaceTempView("few")
+    call = "VERSIONS(TABLE(few) PARTITION BY k ORDER BY n, time => 'ts', grace => INTERVAL 1 SECOND)"
+    text = streamtime.compile(spark, f"SELECT * FROM {call}")
     assert text.count("FROM (\n") == 1
     spark.catalog.dropTempView("few")
