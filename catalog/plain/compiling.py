@@ -17,6 +17,7 @@ from pyspark.sql.types import NullType
 
 from streamtime.door.inputs import Inputs
 from streamtime.plain import databricks
+from streamtime.plain.ctes import DEEP
 from streamtime.plain.expressions import Unprintable
 from streamtime.plain.printer import Printer
 from streamtime.plain.refusing import refuse_what_stays, unordered
@@ -43,8 +44,7 @@ SETTINGS = {  # that a text means something else in, and how they are said of th
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
 TURNS = "spark.sql.analyzer.maxIterations"
-SETTINGS[TURNS] = "100"  # or can be read at all
-DEEP = 42  # CTEs that stand on one another: of a text with more, Spark's analyzer is asked whether it can read it in so many turns
+DOUBTFUL = 0.42  # CTEs that stand on one another, for each of these turns: of a text with more, Spark's analyzer is asked
 PROBES = (None, 1, "1")  # values of parameters in a TABLE argument, whose columns are asked for
 
 
@@ -155,12 +155,14 @@ class Compiling(Run):
                 self._refuse(call, CallError(call.function, f"`{option.name}`", "a parameter cannot stand here", fix))
         self.place(calls, self._placed)
         made = self._rendered(whole)
-        if max(self.depths.values(), default=0) > DEEP and not self.open:
-            self._refuse_too_deep(made)
+        turns = int(str(self.spark.conf.get(TURNS)))
+        if sum(self.depths.values()) > DOUBTFUL * turns:  # calls stand on one another through CTEs of the statement, too
+            self._refuse_too_deep(made, turns)
         return made
 
-    def _refuse_too_deep(self, made: str) -> None:
-        """Raises AnalysisException if Spark's analyzer runs out of turns. What else is wrong with the text is for others to find."""
+    def _refuse_too_deep(self, made: str, turns: int) -> None:
+        """Raises AnalysisException if Spark's analyzer runs out of turns. What else is wrong with the text is for others to find; with
+        parameters in it, it is never through, and says that first."""
         state: Any = self.spark._jsparkSession.sessionState()
         try:
             state.analyzer().execute(state.sqlParser().parsePlan(_shown(self.tables, made)))
@@ -170,8 +172,7 @@ class Compiling(Run):
         else:
             return
         call = next(c for c in self.statement.calls(SPECS) if self.depths.get(c.span) == max(self.depths.values()))
-        turns = self.spark.conf.get(TURNS)
-        problem = f"with the calls in it, its plain SQL is too deep for Spark's analyzer, which stops after {turns} turns"
+        problem = f"with the calls in it, its plain SQL is too deep for Spark's analyzer, which stops after {turns} turns ({TURNS})"
         self._refuse(call, CallError(call.function.upper(), None, problem, "Write an inner call into a table of its own, and read that."))
 
     def _placed(self, call: Call, df: DataFrame) -> tuple[str, DataFrame]:
@@ -214,7 +215,8 @@ class Compiling(Run):
         said = " ".join(self.written[slice(*call.span)].split())
         inputs = [f"{f.name} {f.dataType.simpleString()}" for rows in call.tables for f in self.inputs[rows.inside].schema]
         beside = "".join(f"\n     where {declared}" for declared in self.declarations)
-        settings = [f"{name} = {now}" for name, usual in SETTINGS.items() if (now := self.spark.conf.get(name)) != usual]
+        under = SETTINGS | ({TURNS: "100"} if self.printer.ctes.depth > DEEP else {})
+        settings = [f"{name} = {now}" for name, usual in under.items() if (now := self.spark.conf.get(name)) != usual]
         beside += f"\n     under {', '.join(settings)}" if settings else ""
         comment = f"streamtime {VERSION}: {said}\n     over ({', '.join(inputs)}){beside}".replace("/*", "/ *").replace("*/", "* /")
         return f"(\n  /* {comment} */\n{query}\n)"

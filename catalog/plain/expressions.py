@@ -176,7 +176,10 @@ class ExpressionPrinter:
 
     def _field(self, e: Node) -> str:
         inner = self._expression(e.children[0])
-        inner = inner if e.children[0].kind in ("AttributeReference", "NamedLambdaVariable", "GetStructField") else f"({inner})"
+        alone = (
+            e.children[0].kind in ("AttributeReference", "NamedLambdaVariable", "GetStructField") and e.children[0].id not in self._in_it
+        )
+        inner = inner if alone else f"({inner})"
         return f"{inner}.{quoted(e.name)}"
 
     def _lambda(self, e: Node) -> str:
@@ -206,7 +209,10 @@ class ExpressionPrinter:
         return f"({self._common[str(e.jvm.id().toString())]})"
 
     def _subquery(self, e: Node) -> str:
-        return f"(SELECT * FROM {self._relation(self._trees.operator(e.jvm.plan()))})"
+        around, self._in_it = self._in_it, {}
+        name = self._relation(self._trees.operator(e.jvm.plan()))
+        self._in_it = around
+        return f"(SELECT * FROM {name})"
 
     def _aggregated(self, e: Node) -> str:
         function, *only = e.children

@@ -121,7 +121,7 @@ class Printer(ExpressionPrinter):
         """Names for new columns, none of them taken."""
         used, made = {t.lower() for t in taken}, []
         for place, own in columns:
-            name, number = own, 1
+            name, number = self._names.get(place, own), 1  # an operator that is said twice has one name for a column
             while name.lower() in used:
                 number += 1
                 name = f"{own}_{number}"
