@@ -161,8 +161,8 @@ class Compiling(Run):
         return made
 
     def _refuse_too_deep(self, made: str, turns: int) -> None:
-        """Raises AnalysisException if Spark's analyzer runs out of turns. What else is wrong with the text is for others to find; with
-        parameters in it, it is never through, and says that first."""
+        """Raises AnalysisException if Spark's analyzer runs out of turns. What else is wrong with the text is for others to find. With a
+        parameter in a TABLE argument it ends sooner: nothing above that is looked at."""
         state: Any = self.spark._jsparkSession.sessionState()
         try:
             state.analyzer().execute(state.sqlParser().parsePlan(_shown(self.tables, made)))

@@ -347,12 +347,14 @@ def most_columns(plan: Any) -> int:
     return max([own, *(most_columns(nodes.apply(i)) for nodes in below for i in range(nodes.size()))])
 
 
-UPDATES = "WINDOW_UPDATES({}, size => INTERVAL 5 SECONDS, grace => INTERVAL 2 SECONDS, aggregates => 'count(*) AS n')"
-UPDATES_OF_FEW = UPDATES.format("TABLE(few) PARTITION BY (s, k) ORDER BY off, time => 't'")
+UPDATES = (
+    "WINDOW_UPDATES(TABLE(few) PARTITION BY (s, k) ORDER BY off, time => 't', "
+    "size => INTERVAL 5 SECONDS, grace => INTERVAL 2 SECONDS, aggregates => 'count(*) AS n')"
+)
 TURNS = "spark.sql.analyzer.maxIterations"
 CHAIN = (
     "SELECT * FROM SUPPRESS_UNTIL_TIME_LIMIT("
-    f"TABLE(SELECT * FROM {UPDATES_OF_FEW}) PARTITION BY (s, k, window_start) ORDER BY off, time => 'change_time', wait => INTERVAL 2 SECONDS)"
+    f"TABLE(SELECT * FROM {UPDATES}) PARTITION BY (s, k, window_start) ORDER BY off, time => 'change_time', wait => INTERVAL 2 SECONDS)"
 )
 
 
@@ -370,13 +372,16 @@ def test_a_deep_text_can_be_analysed_or_is_refused(spark: SparkSession) -> None:
     shallow = "SELECT * FROM DEDUPLICATE(TABLE(few) PARTITION BY k ORDER BY t)"
     text = streamtime.compile(spark, shallow)
     assert "SELECT *, " in text
+    inner = SESSIONS[4].replace("nasty", "few")
+    above = f"SELECT * FROM DEDUPLICATE(TABLE(SELECT * FROM {inner}) PARTITION BY k ORDER BY change_time)"
+    assert "SELECT *, " not in streamtime.compile(spark, above)  # as deep as the calls in it are together
     spark.conf.set(TURNS, "80")
     deep = streamtime.compile(spark, f"SELECT * FROM {SESSIONS[5]}".replace("nasty", "few"))
     assert f"under {TURNS} = 80" in deep
     spark.sql(deep)
     assert streamtime.compile(spark, shallow) == text
     spark.conf.set(TURNS, "60")
-    through_a_cte = f"WITH updates AS (SELECT * FROM {UPDATES_OF_FEW}) " + CHAIN.replace(f"SELECT * FROM {UPDATES_OF_FEW}", "updates")
+    through_a_cte = f"WITH updates AS (SELECT * FROM {UPDATES}) " + CHAIN.replace(f"SELECT * FROM {UPDATES}", "updates")
     says = r"^SUPPRESS_UNTIL_TIME_LIMIT: with the calls in it, .* too deep .* 60 turns .*\. Write an inner call into a table .*; line 1 pos \d+$"
     for chained in (CHAIN, through_a_cte):
         with pytest.raises(AnalysisException, match=says):
