@@ -37,6 +37,7 @@ import sys
 import venv
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent
@@ -151,6 +152,7 @@ def tested(python: Path, arguments: list[str]) -> int:
         print("\nThe long tests were left out: python3 run.py tests --all", flush=True)
     if code == 0 and os.environ.get("STREAMTIME_SECONDS") == "write":
         known[which] = {name: round(time) for name, time in sorted(by_file(taken).items())}
+        known["slow"] = known["slow"] if chosen else slow(taken)
         SECONDS.write_text(json.dumps(known, indent=0) + "\n")
     return code
 
@@ -163,26 +165,45 @@ def packed(seconds: dict[str, float], groups: int) -> list[list[str]]:
     return [sorted(group) for group in found]
 
 
-def tests_of(results: Path) -> list[tuple[str, str, float]]:
-    """File, test and seconds of each test in a file of JUnit's."""
-    cases = ElementTree.parse(results).getroot().iter("testcase")
-    return [(case.get("file", "?"), case.get("name", "?"), float(case.get("time", 0))) for case in cases]
+class Taken(NamedTuple):
+    """A test that ran: how many seconds it took, and how many of these its fixtures did."""
+
+    file: str
+    name: str
+    seconds: float
+    fixtures: float
 
 
-def by_file(tests: list[tuple[str, str, float]]) -> dict[str, float]:
+def tests_of(results: Path) -> list[Taken]:
+    """Each test in a file of JUnit's."""
+    cases = list(ElementTree.parse(results).getroot().iter("testcase"))
+    fixtures = [sum(float(p.get("value", 0)) for p in case.iter("property") if p.get("name") == "setup") for case in cases]
+    return [
+        Taken(case.get("file", "?"), case.get("name", "?"), float(case.get("time", 0)), took)
+        for case, took in zip(cases, fixtures, strict=True)
+    ]
+
+
+def by_file(tests: list[Taken]) -> dict[str, float]:
     found: dict[str, float] = {}
-    for file, _, time in tests:
-        found[file] = found.get(file, 0) + time
+    for test in tests:
+        found[test.file] = found.get(test.file, 0) + test.seconds
     return found
 
 
-def longest(tests: list[tuple[str, str, float]]) -> str:
+def slow(tests: list[Taken]) -> dict[str, int]:
+    """Those that take more than a second without their fixtures. Asked of all tests at once: with some left out, others come first in their
+    files, and are slow for that."""
+    return {f"{test.file}::{test.name}": round(own) for test in sorted(tests) if (own := test.seconds - test.fixtures) >= 1}
+
+
+def longest(tests: list[Taken]) -> str:
     """What took longest: every file of more than a second, and the slowest tests."""
     files = sorted(by_file(tests).items(), key=lambda item: -item[1])
-    slowest = sorted(tests, key=lambda test: -test[2])[:50]
+    slowest = sorted(tests, key=lambda test: -test.seconds)[:50]
     lines = [f"{time:7.1f} s  {file}" for file, time in files if time >= 1]
-    tests_ = [f"{time:7.1f} s  {file}::{name[:90]}" for file, name, time in slowest]
-    total = f"{sum(time for *_, time in tests):7.1f} s  {len(tests)} tests in {len(files)} files"
+    tests_ = [f"{test.seconds:7.1f} s  {test.file}::{test.name[:90]}" for test in slowest]
+    total = f"{sum(test.seconds for test in tests):7.1f} s  {len(tests)} tests in {len(files)} files"
     return "\n".join(["What took longest, by file:", *lines, total, "", "The slowest tests:", *tests_])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import uuid
@@ -10,10 +11,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import mutations
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
-from support import as_plain
+from support import TESTS, as_plain
 from support.doors import LOCAL
 from support.programs.jvm import (
     INTERPRETED,
@@ -39,15 +41,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--plain-bundle", metavar="FOLDER", help="keep that plain SQL, its tables and what the calls give there")
 
 
+SLOW = frozenset(json.loads((TESTS / "seconds.json").read_text())["slow"])
+CAUGHT = frozenset(record.caught for record in mutations.records().values())
 LARGE = {60: 16, 20: 9, 5: 4}  # of more cases than so many, so manyeth ones are short
 MANY, HALF = 50, 2  # the same of seeds that do not ask Spark
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Of a large family of cases that ask Spark a short run takes each fourth one, of a very large one each ninth or sixteenth; of many seeds
-    that do not ask Spark, each second; of Kafka's cases all."""
+    """A short run takes each test that caught a rule broken on purpose, however slow, and of the others those that are quick: of a large family
+    of cases that ask Spark each fourth one, of a very large one each ninth or sixteenth; of many seeds that do not ask Spark, each second; of
+    Kafka's cases all."""
     call: Any = getattr(item, "callspec", None)
-    if call is None or "case" in call.params:
+    if item.nodeid in CAUGHT or (call and "case" in call.params):
+        return
+    if item.nodeid in SLOW and not item.get_closest_marker("short"):
+        item.add_marker(pytest.mark.long("slow, and no broken rule needs it"))
+    if call is None:
         return
     cases = math.prod(len(mark.args[1]) for mark in item.iter_markers("parametrize"))
     if {"spark", "compared", "connect"} & {*getattr(item, "fixturenames", ())}:
@@ -56,6 +65,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         each = HALF if cases > MANY and all(isinstance(value, int) for value in call.params.values()) else 1
     if sum(call.indices.values()) % each:
         item.add_marker(pytest.mark.long("the same of other cases"))
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
+    """What fixtures took is told apart: the first test that asks for one is not slow for that."""
+    if call.when == "setup":
+        item.user_properties.append(("setup", f"{call.duration:.2f}"))
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,9 @@
     python3 run.py mutations --older --seconds 3600   first those that were never run, then those whose file is another now, and so on:
                                                       of each the quick ones first; ends in time
 
-A rule is broken in a copy of the package that stands first on the path; the checkout stays as it is. First the tests that are not long run,
-then, if none of them fails, the long ones. What caught each rule is added to `tests/mutations.json`, so that runs of some add up.
+A rule is broken in a copy of the package that stands first on the path; the checkout stays as it is. First the test runs that caught it before,
+then the tests that are not long, then, if none of them fails, the long ones. What caught each rule is added to `tests/mutations.json`, so that
+runs of some add up; it is in each short run from then on, however slow it is.
 `tests/whole/test_mutations.py` holds that each text below still stands where it is said to, once, and that no record says that nothing did.
 """
 
@@ -26,6 +27,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "tests" / "mutations.json"
@@ -44,6 +46,10 @@ DRAWN = "tests/catalog/pictures/test_pictures.py"
 VERSIONED, APPLIED = "tests/catalog/store/test_versioned.py", "tests/catalog/store/test_applying.py"
 PUTS = "tests/catalog/store/test_puts.py"
 SERVED = "tests/catalog/server/test_options.py"
+CHANGING = "tests/sql/changes/test_changes_streams.py"
+NAMING = "tests/sql/changes/test_foreign_key_streams.py"
+AS_OF_STREAMS = "tests/sql/stream/test_as_of_streams.py"
+HISTORIES = "tests/sql/functions/test_table_history.py"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
 
@@ -820,6 +826,107 @@ MUTATIONS = [
         "plain: a key of sessions may be given twice", "sql/plain/islands.py",
         "identity = list(dict.fromkeys(identity))", "identity = list(identity)", "tests/catalog/plain/test_whole_texts.py -k given_twice",
     ),
+    # what slow tests alone see
+    Mutation(
+        "J7: on a stream, too, of equal places in the order the left row is first", "sql/changes/stream.py",
+        "order.append(Order(refs[SIDE], True, True))", "order.append(Order(refs[SIDE], False, True))", CHANGING,
+    ),
+    Mutation(
+        "J7: on a stream no side is ahead of the other", "sql/changes/stream.py",
+        "watermarked(own if mine and not all(has) else call, side.frame)", "side.frame.df", f"{CHANGING} -k 'ahead or cut_anyhow'",
+    ),
+    Mutation(
+        "J9: on a stream, too, a null group is no group", "sql/changes/stream_totals.py",
+        """*(f"{quoted(g.name)} IS NOT NULL" for g in seen.groups)""", "*[]", f"{CHANGING} -k totals",
+    ),
+    Mutation(
+        "FILTER_CHANGES: on a stream, what a deletion shows beside its key is null", "sql/changes/stream.py",
+        "F.when(upsert, named(c))).alias(o)", "named(c)).alias(o)", f"{CHANGING} -k 'filter or batch'",
+    ),
+    Mutation(
+        "J8: on a stream, a row that goes and comes back to where it was only comes", "sql/changes/foreign_stream.py",
+        "return parts.where(named(LAST))", "return parts", NAMING,
+    ),
+    Mutation(
+        "J8: on a stream, a left row says when it comes alone, not when it went from another", "sql/changes/foreign_stream.py",
+        "named(MOVED) & ~named(COMES)", "~named(COMES)", NAMING,
+    ),
+    Mutation(
+        "AS_OF_JOIN: a table without rows leaves no row of the stream unread", "sql/as_of/stream.py",
+        "return F.spark_partition_id() >= 0", "return F.lit(True)", AS_OF_STREAMS,
+    ),
+    Mutation(
+        "J4: beside a stream, of right rows of one time one is taken", "sql/as_of/stream.py",
+        ".where(named(TO).isNull() | (named(TO) != right.time.column))", "", AS_OF_STREAMS,
+    ),
+    Mutation(
+        "J5: of two streams, a left row without a key moves no watermark", "sql/as_of/both_streams.py",
+        "side.time.column if place else F.when(side.has_key, side.time.column)", "side.time.column",
+        f"{AS_OF_STREAMS} -k moves_no_watermark",
+    ),
+    Mutation(
+        "J5: two streams have one watermark, that of the slower one", "sql/as_of/both_streams.py",
+        "if has[place] or (any(has) and call", "if has[place] or (False and call", f"{AS_OF_STREAMS} -k idle_side",
+    ),
+    Mutation(
+        "S8: what follows SUPPRESS knows how far its rows lie behind by emit_time", "sql/suppress/stream.py",
+        "[*(_unmarked(schema[name]) for name", "[*(schema[name] for name", "tests/sql/stream/test_suppress_stream.py -k own_times",
+    ),
+    Mutation(
+        "a bounded buffer of a stream is one", "sql/suppress/stream.py",
+        "identity = [] if bounded else changelog.identity", "identity = changelog.identity",
+        "tests/sql/stream/test_suppress_stream.py -k bounded",
+    ),
+    Mutation(
+        "S2: what is due leaves an idle stream", "sql/stream/buckets.py",
+        "return first_due(state) - self.holder.threshold(0)", "return FAR",
+        "tests/sql/stream/test_suppress_stream.py -k 'idle or random or equal_however'",
+    ),
+    Mutation(
+        "W3: on a stream, sessions close without `grace`, too, as each row's sentence says", "sql/windows/explain.py",
+        'SessionSteps(call["gap"], grace, close=True)', 'SessionSteps(call["gap"], grace, close=False)',
+        "tests/sql/stream/test_session_streams.py -k sentence",
+    ),
+    Mutation(
+        "a function that follows a stream's function has its watermark", "sql/stream/plan.py",
+        "        return marked(call, field)\n", "        return field\n", "tests/whole/test_chains.py tests/sql/stream/test_streaming.py",
+    ),
+    Mutation(
+        "a checkpoint of another output is an error that names it", "sql/functions/sessionize.py",
+        '"grace": call["grace"], "output": output}', '"grace": call["grace"]}', "tests/sql/stream/test_session_streams.py",
+    ),
+    Mutation(
+        "TABLE_HISTORY: a commit that wrote a row as it was is no version", "sql/tables/commits.py",
+        'unchanged = (F.col("removed") == 1) & equal', 'unchanged = (F.col("removed") == 1) & F.lit(False)', HISTORIES,
+    ),
+    Mutation(
+        "TABLE_HISTORY: what was there before the range began has no beginning", "sql/tables/commits.py",
+        '(F.col("number") == 1) & (F.col("removed") > 0)', 'F.col("removed") > 9', HISTORIES,
+    ),
+    Mutation(
+        "TABLE_HISTORY: history begins where files of older commits were vacuumed", "sql/tables/commits.py",
+        'if r.at >= horizon), default', 'if r.at >= 0), default', HISTORIES,
+    ),
+    Mutation(
+        "C8: a backquote in a name is written twice", "sql/syntax/text.py", '"`" + name.replace("`", "``") + "`"', '"`" + name + "`"', "tests/sql/call/test_names.py",
+    ),
+    Mutation(
+        "D1: as a Python UDTF, too, rows come in the order that is asked for", "sql/udtf/handler.py",
+        "OrderingColumn(o.expression.text, o.ascending != last, o.nulls_first != last)",
+        "OrderingColumn(o.expression.text, o.ascending, o.nulls_first)", "tests/sql/udtf/test_udtf.py",
+    ),
+    Mutation(
+        "C12: as a Python UDTF, too, a row without a time moves no clock", "sql/udtf/handler.py",
+        "pa.array(micros[order], mask=~moves[order])", "pa.array(micros[order])", "tests/sql/udtf/test_udtf.py",
+    ),
+    Mutation(
+        "kernels travel to workers that have not the pack", "sql/rows/kernels.py",
+        'pkgutil.walk_packages(streamtime.udfs.__path__, "streamtime.udfs.")', 'pkgutil.iter_modules(streamtime.udfs.__path__, "streamtime.udfs.")',
+        "tests/whole/test_install.py -k travel",
+    ),
+    Mutation(
+        "an analysis leaves nothing behind", "sql/rows/columns.py", "if not all(map(lasts, columns)):", "if not columns:", "tests/whole/test_leaks.py",
+    ),
 ]  # fmt: skip
 
 
@@ -846,27 +953,34 @@ def broken(mutation: Mutation, package: Path) -> None:
 
 
 def caught(mutation: Mutation, seconds: float = LIMIT) -> str | None:
-    """The first test that fails; None where the broken rule passes them all."""
+    """The test that caught it before, if it does so still; or the first that fails; None where the broken rule passes them all."""
+    named = [word.strip("'") for word in re.findall(r"'[^']*'|\S+", mutation.tests)]
+    known = records().get(mutation.rule)
+    before = [known.caught] if known and known.caught and (ROOT / known.caught.partition("::")[0]).exists() else []
     with tempfile.TemporaryDirectory() as folder:
         broken(mutation, Path(folder) / "streamtime")
-        return failing(mutation, folder, "not long", seconds) or failing(mutation, folder, "long or not long", seconds)
+        tries = [*((before, "not long") for _ in before), (named, "not long"), (named, "long or not long")]
+        return next((by for tests, which in tries if (by := failing(mutation, folder, tests, which, seconds))), None)
 
 
-def failing(mutation: Mutation, folder: str, which: str, seconds: float) -> str | None:
-    tests = [t.strip("'") for t in re.findall(r"'[^']*'|\S+", mutation.tests)]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", which, *tests]
+def failing(mutation: Mutation, folder: str, tests: list[str], which: str, seconds: float) -> str | None:
+    results = Path(folder) / "results.xml"
+    results.unlink(missing_ok=True)
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junitxml={results}"]
+    command = [sys.executable, "-m", "pytest", *options, "-m", which, *tests]
     try:
         done = subprocess.run(
             command, cwd=ROOT, env=os.environ | {"PYTHONPATH": folder}, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         return f"nothing came for {LIMIT} s"
-    if done.returncode in (0, 5):  # passed, or none of them is such a test
+    if done.returncode in (0, 5) or "ERROR: not found: " in done.stderr:  # passed, or none of them is such a test, or one is gone
         return None
-    said = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
-    if said is None or done.returncode != 1:  # it must be a test that fails, not pytest
+    cases = ElementTree.parse(results).getroot().iter("testcase") if done.returncode == 1 else ()
+    failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
+    if not failed or failed[0].get("file") is None:  # it must be a test that fails, not pytest
         raise DidNotRunError(f"{mutation.tests} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return said[1]
+    return f"{failed[0].get('file')}::{failed[0].get('name')}"
 
 
 def records() -> dict[str, Record]:

@@ -16,6 +16,7 @@ from streamtime.pages import computed, pages
 from streamtime.shelf import FUNCTIONS
 
 
+@pytest.mark.short("whether what is made of the code was made anew")
 def test_the_reference_pages_are_what_the_code_says(spark: SparkSession) -> None:
     """Run `python3 run.py pages` after changing a docstring or a SPEC."""
     assert computed(spark) == results()

@@ -124,6 +124,7 @@ def test_late_rows_of_a_stream_are_reported_and_counted(source: Source) -> None:
     assert counted == Counter(late_drop_total=1, null_time_drop_total=1, null_key_drop_total=1)
 
 
+@pytest.mark.short("a stream into a table")
 def test_a_stream_can_be_written_to_delta_and_read_as_a_table(spark: SparkSession, source: Source, tmp_path: Path) -> None:
     for row in [("a", at(0), 0, 0), ("a", at(1), 1, 0), ("b", at(100), 2, 0)]:
         source.add([row])

@@ -52,6 +52,7 @@ def own(spark: SparkSession) -> Iterator[SparkSession]:
             session.sql(f"DROP SCHEMA `{name}` CASCADE")
 
 
+@pytest.mark.short("what readers try first")
 @pytest.mark.parametrize("page", [page for page, path in RUN.items() if "```" in path.read_text()])
 def test_a_page_shows_what_its_blocks_put_out(page: str, own: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = PAGES[page].read_text()
@@ -144,6 +145,7 @@ class Statements(HTMLParser):
             self.found[-1] += data
 
 
+@pytest.mark.short("what readers try first")
 def test_all_of_the_cheat_sheet_is_right(own: SparkSession) -> None:
     """What is wrong with a call is said when it is analysed."""
     seen = Statements()

@@ -142,6 +142,7 @@ def test_functions_travel_to_workers_that_do_not_have_the_package() -> None:
     assert all(answer.isdigit() for answer in counts["analyzer"].values()), found
 
 
+@pytest.mark.short("packing")
 def test_the_wheel_holds_the_three_folders_as_one_package(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)], check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")

@@ -63,6 +63,7 @@ def test_the_notebook_gives_what_is_stored_in_it(build: ModuleType, script: str,
     assert sum(kinds == ["text/html", "text/plain"] for _, shown in found for kinds, _ in shown) == 5
 
 
+@pytest.mark.short("whether what is made of the code was made anew")
 def test_the_notebooks_for_databricks_are_made_of_the_same_script(spark: SparkSession, build: ModuleType, script: str) -> None:
     assert build.INSTALL in (ROOT / "docs" / "install.md").read_text().split("## Databricks")[1]  # the lines that leave out what is there
     assert build.as_databricks(script) == (HERE / "databricks.py").read_text()

@@ -132,6 +132,7 @@ def probed(found: set[str], text: str, missing: Iterable[str] = ()) -> subproces
         )
 
 
+@pytest.mark.short("a machine that has nothing else")
 def test_with_what_the_page_names_and_nothing_else_the_pack_is_imported() -> None:
     assert not {"matplotlib", "ipython", "dbt-core", "starlette", "great-expectations", "pytest"} & there()
     done = probed(there(), BASE)

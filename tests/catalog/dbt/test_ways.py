@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections import Counter
-from pathlib import Path
 from typing import IO, Any
 
 import pytest
@@ -15,13 +14,13 @@ from support.programs.jvm import JAVA_OPTIONS, talking
 
 from streamtime.dbt.adapter import said
 
+pytestmark = pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 Said = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def ways(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> dict[str, Said]:
-    names = ("here", "bare", "project", "served") if thorough else ("here",)
-    folder: Path = tmp_path_factory.mktemp("dbt")
+def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
+    names, folder = ("here", "bare", "project", "served"), tmp_path_factory.mktemp("dbt")
     environment = os.environ | {"SPARK_SUBMIT_OPTS": JAVA_OPTIONS, "NO_COLOR": "1"}
     client, log = PROGRAMS / "dbt_client.py", folder / "dbt.log"
     read = 0
@@ -35,12 +34,11 @@ def ways(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> dict[str, 
         read += len(answer["log"])
         return answer
 
-    asked = (str(folder), *names, *(["more"] if thorough else []))
+    asked = (str(folder), *names, "more")
     with log.open("w") as out, talking(client, *asked, cwd=folder, env=environment, stdout=out, stderr=out) as (_, answers):
         return {way: heard(answers) for way in names}
 
 
-@pytest.mark.long("tests/catalog/dbt/test_project.py")
 def test_each_way_is_green_twice_and_gives_the_same_rows(ways: dict[str, Said]) -> None:
     for way in ("bare", "served", "project"):
         assert ways[way]["rows"] == ways["here"]["rows"], way
@@ -53,7 +51,6 @@ def test_the_page_shows_what_comes_out(ways: dict[str, Said]) -> None:
     assert dict(pages) == {team: int(count) for team, count in shown}
 
 
-@pytest.mark.long("tests/catalog/dbt/test_project.py")
 def test_a_project_of_plain_sql_has_no_calls_and_is_a_project_still(ways: dict[str, Said]) -> None:
     project = ways["project"]
     assert (project["not compiled"], project["left"]) == ({}, [])
@@ -92,7 +89,6 @@ def test_a_rota_has_late_changes_in_their_place_and_of_two_at_one_time_the_large
     ]  # fmt: skip
 
 
-@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_changes_are_merged_whatever_their_order(ways: dict[str, Said]) -> None:
     found = ways["here"]["changes"]
     assert found["kept"][-2:] == ["op", "change_time"]  # one of the names of a changelog's columns alone is a column
@@ -109,7 +105,6 @@ def test_changes_are_merged_whatever_their_order(ways: dict[str, Said]) -> None:
     ]
 
 
-@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_changes_that_do_not_fit_their_table_are_refused_and_the_table_of_deletions_may_be_missing(ways: dict[str, Said]) -> None:
     again, one, two, halves = ways["here"]["changes"]["fits"]
     assert (again, one[0], two[1]) == (["success", "success"], "success", "success")
@@ -118,7 +113,6 @@ def test_changes_that_do_not_fit_their_table_are_refused_and_the_table_of_deleti
     assert all("the model has `batch` as double" in said and "which would cut fractions off" in said for said in halves)
 
 
-@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_a_seed_with_one_odd_time_is_refused_where_it_would_be_a_time_and_told_how_to_type_it(ways: dict[str, Said]) -> None:
     found = ways["here"]["changes"]
     assert sorted(found["odd"]) == ["odd_call", "odd_versions"]
@@ -132,7 +126,6 @@ def test_a_seed_with_one_odd_time_is_refused_where_it_would_be_a_time_and_told_h
     assert found["built"] == ["initials", "odd_times", "people_1", "people_2"]
 
 
-@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_a_maintained_model_follows_the_table_that_it_reads(ways: dict[str, Said]) -> None:
     found = ways["here"]["changes"]
     assert (found["initials"], found["ways"][:2]) == (["A 1", "C 1", "d 1"], ["full", "incremental"])
@@ -148,7 +141,6 @@ def test_the_example_has_a_maintained_model_that_is_its_query_after_a_second_run
     assert (other, rows) == (0, all_rows)
 
 
-@pytest.mark.long("tests/catalog/dbt/test_incremental.py")
 def test_the_project_that_the_page_writes_answers_what_it_says(ways: dict[str, Said]) -> None:
     found = ways["here"]["page"]
     first, after = "1 JFK 2026-01-01 10:00:00", ["3 LGA 2026-01-01 10:40:00", "5 LGA 2026-01-01 13:00:00"]
@@ -183,14 +175,13 @@ def test_each_file_of_the_project_is_part_of_what_was_built(ways: dict[str, Said
     assert not there - {*ways["here"]["docs"]["files"]}
 
 
-@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_a_view_stores_the_call_where_the_server_knows_it_and_plain_sql_where_not(ways: dict[str, Said]) -> None:
     assert "DEDUPLICATE(TABLE(" in ways["served"]["view"]
     assert "/* streamtime" in ways["bare"]["view"]
     assert "row_number" in ways["bare"]["view"].lower() or "WITH" in ways["bare"]["view"]
 
 
-@pytest.mark.parametrize("way", ["here", pytest.param("bare", marks=pytest.mark.long("tests/catalog/dbt/test_project.py"))])
+@pytest.mark.parametrize("way", ["here", "bare"])
 def test_a_wrong_call_is_one_line(ways: dict[str, Said], way: str) -> None:
     wrong, text = ways[way]["refused"]
     assert "DEDUPLICATE, `withn`: no such option. Did you mean `within`?" in wrong
@@ -198,7 +189,6 @@ def test_a_wrong_call_is_one_line(ways: dict[str, Said], way: str) -> None:
     assert "column_types" in text
 
 
-@pytest.mark.long("tests/catalog/server/test_serving.py")
 def test_through_dbt_spark_alone_the_line_is_in_what_the_server_says(ways: dict[str, Said]) -> None:
     for refused in ways["served"]["refused"]:
         assert said(refused).startswith("DEDUPLICATE, ")  # which is what `type: streamtime` makes of it

@@ -34,6 +34,7 @@ def test_a_call_stands_wherever_a_table_may(spark: SparkSession, text: str, expe
     assert values(spark, text) == expected
 
 
+@pytest.mark.short("calls inside of other statements")
 def test_views_tables_and_statements(spark: SparkSession, schema: str) -> None:
     spark.sql(f"CREATE TABLE {schema}.raw USING delta AS SELECT * FROM events")
     call = CALL.format(f"{schema}.raw")

@@ -39,6 +39,7 @@ def shown(svg_text: str) -> Counter[str]:
     return Counter(DRAWN.findall(svg_text) + WORDS.findall(svg_text))
 
 
+@pytest.mark.short("whether what is made of texts was made anew")
 def test_the_pictures_in_the_docs_are_those_of_their_texts(spark: SparkSession) -> None:
     """Run `python3 run.py pictures` after changing one, and look at them."""
     made = gallery(spark, PICTURES)

@@ -497,6 +497,7 @@ def test_statements_are_compiled_from_stdin_or_refused(tmp_path: Path) -> None:
     assert "under spark.sql.ansi.enabled = false" in done.stdout
 
 
+@pytest.mark.short("the command, as a process")
 def test_a_script_goes_to_its_first_failure_and_says_which_it_is(tmp_path: Path) -> None:
     script = tmp_path / "s.sql"
     script.write_text(

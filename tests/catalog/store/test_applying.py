@@ -121,9 +121,6 @@ def test_a_batch_that_comes_again_writes_nothing_but_what_was_deleted_meanwhile(
     assert left == [(3, 10)]
 
 
-@pytest.mark.long(
-    "tests/catalog/store/test_applying.py::test_columns_that_come_are_added_and_those_that_only_the_table_has_keep_their_values"
-)
 def test_numbers_take_the_tables_type_and_what_would_be_cut_off_is_refused(spark: SparkSession, schema: str) -> None:
     table, options = f"{schema}.t", {"keys": "id", "sequence_by": "at"}
     streamtime.apply_changes(spark, table, "SELECT 1 AS id, 1 AS at, 10 AS price, 1.5BD AS d, DATE '2024-01-01' AS day", **options)

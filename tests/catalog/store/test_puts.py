@@ -26,7 +26,7 @@ def table_of(spark: SparkSession, schema: str, ddl: str = DDL, **options: Any) -
     return VersionedTable.create(spark, f"{schema}.t", ddl, **{"key": "k", "time": "t"} | options)
 
 
-@pytest.mark.parametrize("way", [pytest.param("rows", marks=pytest.mark.long("the same of a frame")), "frame"])
+@pytest.mark.parametrize("way", ["rows", "frame"])
 def test_stream_time_is_what_the_table_has_though_its_newest_rows_are_gone(spark: SparkSession, schema: str, way: str) -> None:
     table = table_of(spark, schema, grace="1 day")
     table.put([("a", moment(80 * YEAR, 1), "a typo")])

@@ -91,7 +91,7 @@ def _naive(t: int | None) -> datetime.datetime | None:
 
 @pytest.mark.parametrize(
     ("count", "by"),
-    [(16, ["off"]), pytest.param(40, ["off"], marks=pytest.mark.long("the same of 16")), (70, ["p", "off"]), (16, ["one"])],
+    [(16, ["off"]), (40, ["off"]), (70, ["p", "off"]), (16, ["one"])],
     ids=["16", "40", "70 of two columns", "of one value"],
 )
 def test_stream_time_is_exact_where_the_order_is_cut_into_ranges(

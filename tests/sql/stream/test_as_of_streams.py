@@ -172,16 +172,29 @@ def test_what_is_too_late_is_told_of(spark: SparkSession, source: Source) -> Non
     assert [sum(o[name] for o in observed) for name in ("right_too_old_total", "left_late_total")] == [1, 3]
 
 
+def test_a_left_row_without_a_key_moves_no_watermark_and_waits_for_nothing(source: Source) -> None:
+    source.add([(None, at(5000), 1, 0), ("a", at(100), 2, 1)])
+    source.add([("a", at(101), 3, 0)])
+    call = BOTH.format(of="events", columns="id, price, reason", options=", output => 'all'" + WAITS)
+    assert source.run(call) == [(1, None, "null_key")]
+    source.add([("z", at(900), 4, 1)])
+    assert sorted(source.run(call)) == [(1, None, "null_key"), (3, 2, None)]
+
+
 @pytest.mark.parametrize("policy", ["min", pytest.param("max", marks=pytest.mark.long("the same that does not wait"))])
+@pytest.mark.parametrize("by", ["an option", pytest.param("Spark", marks=pytest.mark.long("the same of an option"))])
 def test_an_idle_side_holds_the_join_up_where_both_have_watermarks_unless_the_policy_is_max(
-    spark: SparkSession, source: Source, policy: str
+    spark: SparkSession, source: Source, policy: str, by: str
 ) -> None:
+    """The right side has one from Spark, as the left one does, or from the call's option, which is for a side that has none."""
     setting = "spark.sql.streaming.multipleWatermarkPolicy"
     for side, name in enumerate(("lefts", "rights")):
-        source.stream().where(f"off = {side}").withWatermark("ts", "0 seconds").createOrReplaceTempView(name)
+        rows = source.stream().where(f"off = {side}")
+        (rows.withWatermark("ts", "0 seconds") if name == "lefts" or by == "Spark" else rows).createOrReplaceTempView(name)
     call = (
         "SELECT id, price FROM AS_OF_JOIN(TABLE(lefts) PARTITION BY k ORDER BY ts,"
-        " TABLE(SELECT k AS rk, ts AS since, id AS price FROM rights) PARTITION BY rk ORDER BY since, retention => INTERVAL 1 DAY)"
+        " TABLE(SELECT k AS rk, ts AS since, id AS price FROM rights) PARTITION BY rk ORDER BY since, retention => INTERVAL 1 DAY"
+        f"{', watermark => INTERVAL 0 SECONDS' if by == 'an option' else ''})"
     )
     source.add([("a", at(100), 1, 1), ("a", at(99), 9, 0)])
     source.add([("a", at(105), 2, 0)])

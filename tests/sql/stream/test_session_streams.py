@@ -93,6 +93,15 @@ def test_without_grace_a_row_that_comes_after_its_session_closed_is_one_of_its_o
     assert ids(explained) == [1, 2, 3, 5]
 
 
+def test_without_grace_sessions_close_yet_no_row_is_late_as_each_rows_sentence_says(source: Source) -> None:
+    source.add([("a", at(0), 1, 0), ("b", at(100), 2, 0)])
+    source.add([("a", at(1), 3, 0), ("a", at(2), 4, 0)])
+    found = {r.id: (r.outcome, r.session_start, r.session_end) for r in source.run(CALL.format(", output => 'explain'"))}
+    assert found == {
+        1: ("opened", at(0), at(0)), 2: ("opened", at(100), at(100)), 3: ("opened", at(1), at(1)), 4: ("opened", at(2), at(2)),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP_NTZ"])
 def test_event_times_without_a_zone(source: Source, kind: str) -> None:
     for days in ([0, 1], [3], [40], [80]):
@@ -113,7 +122,6 @@ def test_a_window_aggregate_that_follows_is_refused_and_does_not_lose_rows(spark
         spark.sql(f"SELECT window.start, count(*) AS n FROM ({inner}) GROUP BY window(ts, '10 seconds')").writeStream.format("noop").start()
 
 
-@pytest.mark.long("tests/sql/stream/test_buckets.py")
 def test_a_checkpoint_of_another_output_is_an_error_that_names_it(source: Source) -> None:
     source.add([("a", at(0), 1, 0)])
     source.run(CALL.format(""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import random
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,15 @@ def test_a_window_aggregate_can_follow_though_rows_lie_behind_the_watermark(sour
     assert all(newest < start + datetime.timedelta(seconds=10) for start, _, newest in got)
 
 
+def test_an_aggregate_by_the_rows_own_times_is_refused_and_does_not_lose_rows(spark: SparkSession, source: Source) -> None:
+    source.stream().withWatermark("ts", "2 seconds").createOrReplaceTempView("marked")
+    inner = LIMIT.format("").replace("events", "marked")
+    for time, allowed in (("ts", False), ("emit_time", True)):
+        df = spark.sql(f"SELECT window.start, count(*) AS n FROM {inner} GROUP BY window({time}, '10 seconds')")
+        with nullcontext() if allowed else pytest.raises(AnalysisException, match=r"(?s)watermark"):
+            df.writeStream.format("noop").option("checkpointLocation", str(source.folder / time)).start().stop()
+
+
 @pytest.mark.parametrize("call", ["LIMIT", "CLOSE"])
 def test_an_idle_stream_releases_its_last_row_by_the_clock_on_the_wall(source: Source, call: str) -> None:
     now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
@@ -175,7 +185,6 @@ def test_what_a_stream_cannot_have_is_refused(source: Source, options: str, mess
         source.spark.sql(f"SELECT * FROM {LIMIT.format(options)}")
 
 
-@pytest.mark.long("tests/udfs/suppress/test_waiting.py::test_a_stream_is_suppressed_as_the_slow_definition_says")
 def test_a_bounded_stream_emits_its_oldest_places_early_across_keys_and_restarts(source: Source) -> None:
     text = LIMIT.replace("5 SECONDS", "1 DAY").format(", max_records => 2, when_full => 'emit_early'")
     for number, (key, offset) in enumerate([("a", 0), ("b", 1), ("a", 2), ("c", 3), ("d", 4)]):
@@ -188,7 +197,6 @@ def test_a_bounded_stream_emits_its_oldest_places_early_across_keys_and_restarts
         source.run(f"SELECT * FROM {failing}")
 
 
-@pytest.mark.long("tests/sql/stream/test_buckets.py")
 def test_an_option_that_says_until_when_is_kept_with_the_checkpoint(source: Source) -> None:
     source.add([("a", at(0), 1, 0)])
     text = CLOSE.replace(", grace => INTERVAL 3 SECONDS", "").format("")

@@ -50,7 +50,7 @@ def as_options(text: str) -> str:
     return text.replace(found[0], f", keys => ARRAY('k'), order_by => ARRAY({order})")
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [*range(8), 17, 24, 27, 35])  # the last four keep the last of many rows
 def test_deduplicate(spark: SparkSession, udtfs: None, seed: int) -> None:
     random_ = random.Random(seed)
     rows, options = some_rows(random_, random_.choice([1, 8, 60])), options_of(random_)
