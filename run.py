@@ -8,8 +8,8 @@ python3 run.py maintain      a report that keeps itself up to date, and totals b
 python3 run.py workers       streaming queries planned over workers by ASSIGN_TASKS; one joins, one dies
 python3 run.py dbt           a dbt project on the same data, built twice, with new rows between; with --target served through
                              `streamtime serve`, with --target bare through a Thrift server that knows nothing of the functions
-python3 run.py tests         all checks, and the tests but the long ones, which hold what shorter ones hold, over more cases; with --all,
-                             all tests; with --spark 4.0 or --spark 4.1, all of them on that Spark, in a .venv of its own
+python3 run.py tests         all checks, and the tests but the long ones (slow ones that caught no broken rule, and more cases of others);
+                             with --all, all tests; with --spark 4.0 or --spark 4.1, all of them on that Spark, in a .venv of its own
 python3 run.py sparks        the tests on every Spark, one after the other, as a table
 python3 run.py mutations     breaks rules on purpose, one at a time, and says which test caught each; with --older --seconds N, first
                              those whose file changed since they were run
@@ -60,7 +60,7 @@ EXTRAS = {
 }
 WITHOUT_JAVA = ("site", "cheatsheet")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-SECONDS = ROOT / "tests" / "seconds.json"  # what each file took, of all tests and but the long ones; STREAMTIME_SECONDS=write makes it anew
+SECONDS = ROOT / "tests" / "seconds.json"  # of each file and each slow test; STREAMTIME_SECONDS=write makes it anew
 SPARKS = {"4.2": "4.2.0", "4.1": "4.1.4", "4.0": "4.0.5"}  # what the tests run on; the first is the reference, in .venv
 
 
@@ -166,22 +166,21 @@ def packed(seconds: dict[str, float], groups: int) -> list[list[str]]:
 
 
 class Taken(NamedTuple):
-    """A test that ran: how many seconds it took, and how many of these its fixtures did."""
+    """A test that ran: how many seconds it took, with its fixtures and by itself."""
 
     file: str
     name: str
     seconds: float
-    fixtures: float
+    own: float
 
 
 def tests_of(results: Path) -> list[Taken]:
     """Each test in a file of JUnit's."""
-    cases = list(ElementTree.parse(results).getroot().iter("testcase"))
-    fixtures = [sum(float(p.get("value", 0)) for p in case.iter("property") if p.get("name") == "setup") for case in cases]
-    return [
-        Taken(case.get("file", "?"), case.get("name", "?"), float(case.get("time", 0)), took)
-        for case, took in zip(cases, fixtures, strict=True)
-    ]
+    found = []
+    for case in ElementTree.parse(results).getroot().iter("testcase"):
+        own = sum(float(said.get("value", 0)) for said in case.iter("property") if said.get("name") == "own")
+        found.append(Taken(case.get("file", "?"), case.get("name", "?"), float(case.get("time", 0)), own))
+    return found
 
 
 def by_file(tests: list[Taken]) -> dict[str, float]:
@@ -192,9 +191,9 @@ def by_file(tests: list[Taken]) -> dict[str, float]:
 
 
 def slow(tests: list[Taken]) -> dict[str, int]:
-    """Those that take more than a second without their fixtures. Asked of all tests at once: with some left out, others come first in their
+    """Those that take a second or more without their fixtures. Asked of all tests at once: with some left out, others come first in their
     files, and are slow for that."""
-    return {f"{test.file}::{test.name}": round(own) for test in sorted(tests) if (own := test.seconds - test.fixtures) >= 1}
+    return {f"{test.file}::{test.name}": round(test.own) for test in sorted(tests) if test.own >= 1}
 
 
 def longest(tests: list[Taken]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import uuid
 from collections.abc import Iterator
@@ -11,11 +9,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import mutations
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
-from support import TESTS, as_plain
+from support import as_plain
 from support.doors import LOCAL
 from support.programs.jvm import (
     INTERPRETED,
@@ -28,6 +25,7 @@ from support.programs.jvm import (
     compiled,
     no_process_for_a_file,
 )
+from support.selected import left_out
 from support.streams import Source
 
 from streamtime.shelf import FUNCTIONS
@@ -38,45 +36,26 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)  # for every JVM that a
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--plain", action="store_true", help="run calls as the plain SQL that they compile to, where there is one")
+    parser.addoption("--few", action="store_true", help="go round no more often than a short run does")
     parser.addoption("--plain-bundle", metavar="FOLDER", help="keep that plain SQL, its tables and what the calls give there")
 
 
-SLOW = frozenset(json.loads((TESTS / "seconds.json").read_text())["slow"])
-CAUGHT = frozenset(record.caught for record in mutations.records().values())
-LARGE = {60: 16, 20: 9, 5: 4}  # of more cases than so many, so manyeth ones are short
-MANY, HALF = 50, 2  # the same of seeds that do not ask Spark
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """A short run takes each test that caught a rule broken on purpose, however slow, and of the others those that are quick: of a large family
-    of cases that ask Spark each fourth one, of a very large one each ninth or sixteenth; of many seeds that do not ask Spark, each second; of
-    Kafka's cases all."""
-    call: Any = getattr(item, "callspec", None)
-    if item.nodeid in CAUGHT or (call and "case" in call.params):
-        return
-    if item.nodeid in SLOW and not item.get_closest_marker("short"):
-        item.add_marker(pytest.mark.long("slow, and no broken rule needs it"))
-    if call is None:
-        return
-    cases = math.prod(len(mark.args[1]) for mark in item.iter_markers("parametrize"))
-    if {"spark", "compared", "connect"} & {*getattr(item, "fixturenames", ())}:
-        each = next((each for family, each in LARGE.items() if cases > family), 1)
-    else:
-        each = HALF if cases > MANY and all(isinstance(value, int) for value in call.params.values()) else 1
-    if sum(call.indices.values()) % each:
-        item.add_marker(pytest.mark.long("the same of other cases"))
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item, why in left_out(items):
+        item.add_marker(pytest.mark.long(why))
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
-    """What fixtures took is told apart: the first test that asks for one is not slow for that."""
-    if call.when == "setup":
-        item.user_properties.append(("setup", f"{call.duration:.2f}"))
+    """What a test takes by itself is told apart: the first to ask for a fixture is not slow for that, nor is the last."""
+    if call.when == "call":
+        item.user_properties.append(("own", f"{call.duration:.2f}"))
 
 
 @pytest.fixture(scope="session")
 def thorough(request: pytest.FixtureRequest) -> bool:
     """Whether long tests run, too: where they are left out, what goes round goes round less often."""
-    return bool(request.config.getoption("-m") != "not long")
+    return request.config.getoption("-m") != "not long" and not request.config.getoption("--few")
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

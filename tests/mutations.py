@@ -5,9 +5,9 @@
     python3 run.py mutations --older --seconds 3600   first those that were never run, then those whose file is another now, and so on:
                                                       of each the quick ones first; ends in time
 
-A rule is broken in a copy of the package that stands first on the path; the checkout stays as it is. First the test runs that caught it before,
-then the tests that are not long, then, if none of them fails, the long ones. What caught each rule is added to `tests/mutations.json`, so that
-runs of some add up; it is in each short run from then on, however slow it is.
+A rule is broken in a copy of the package that stands first on the path; the checkout stays as it is. The test that
+caught it before runs first, then those that are not long, then, if none of them fails, the long ones. What caught each rule is added to
+`tests/mutations.json`, so that runs of some add up; a short run takes it from then on, however slow it is, unless it is marked long.
 `tests/whole/test_mutations.py` holds that each text below still stands where it is said to, once, and that no record says that nothing did.
 """
 
@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -50,6 +51,7 @@ CHANGING = "tests/sql/changes/test_changes_streams.py"
 NAMING = "tests/sql/changes/test_foreign_key_streams.py"
 AS_OF_STREAMS = "tests/sql/stream/test_as_of_streams.py"
 HISTORIES = "tests/sql/functions/test_table_history.py"
+ALL = "long or not long"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
 
@@ -832,7 +834,7 @@ MUTATIONS = [
         "order.append(Order(refs[SIDE], True, True))", "order.append(Order(refs[SIDE], False, True))", CHANGING,
     ),
     Mutation(
-        "J7: on a stream no side is ahead of the other", "sql/changes/stream.py",
+        "J7: on a stream each side has a watermark, so that none is ahead of the other", "sql/changes/stream.py",
         "watermarked(own if mine and not all(has) else call, side.frame)", "side.frame.df", f"{CHANGING} -k 'ahead or cut_anyhow'",
     ),
     Mutation(
@@ -860,12 +862,12 @@ MUTATIONS = [
         ".where(named(TO).isNull() | (named(TO) != right.time.column))", "", AS_OF_STREAMS,
     ),
     Mutation(
-        "J5: of two streams, a left row without a key moves no watermark", "sql/as_of/both_streams.py",
+        "C12: of two streams, a left row without a key moves no watermark", "sql/as_of/both_streams.py",
         "side.time.column if place else F.when(side.has_key, side.time.column)", "side.time.column",
         f"{AS_OF_STREAMS} -k moves_no_watermark",
     ),
     Mutation(
-        "J5: two streams have one watermark, that of the slower one", "sql/as_of/both_streams.py",
+        "C3: where one of two streams has a watermark, the option gives the other one", "sql/as_of/both_streams.py",
         "if has[place] or (any(has) and call", "if has[place] or (False and call", f"{AS_OF_STREAMS} -k idle_side",
     ),
     Mutation(
@@ -873,12 +875,12 @@ MUTATIONS = [
         "[*(_unmarked(schema[name]) for name", "[*(schema[name] for name", "tests/sql/stream/test_suppress_stream.py -k own_times",
     ),
     Mutation(
-        "a bounded buffer of a stream is one", "sql/suppress/stream.py",
+        "S6: on a stream, too, bounds are of all keys together", "sql/suppress/stream.py",
         "identity = [] if bounded else changelog.identity", "identity = changelog.identity",
         "tests/sql/stream/test_suppress_stream.py -k bounded",
     ),
     Mutation(
-        "S2: what is due leaves an idle stream", "sql/stream/buckets.py",
+        "on a stream, what is held is looked at when it is due, whether rows come or not", "sql/stream/buckets.py",
         "return first_due(state) - self.holder.threshold(0)", "return FAR",
         "tests/sql/stream/test_suppress_stream.py -k 'idle or random or equal_however'",
     ),
@@ -908,10 +910,10 @@ MUTATIONS = [
         'if r.at >= horizon), default', 'if r.at >= 0), default', HISTORIES,
     ),
     Mutation(
-        "C8: a backquote in a name is written twice", "sql/syntax/text.py", '"`" + name.replace("`", "``") + "`"', '"`" + name + "`"', "tests/sql/call/test_names.py",
+        "a backquote in a name is written twice", "sql/syntax/text.py", '"`" + name.replace("`", "``") + "`"', '"`" + name + "`"', "tests/sql/call/test_names.py",
     ),
     Mutation(
-        "D1: as a Python UDTF, too, rows come in the order that is asked for", "sql/udtf/handler.py",
+        "D8: as a Python UDTF, too, rows are turned round where the last of a key stays", "sql/udtf/handler.py",
         "OrderingColumn(o.expression.text, o.ascending != last, o.nulls_first != last)",
         "OrderingColumn(o.expression.text, o.ascending, o.nulls_first)", "tests/sql/udtf/test_udtf.py",
     ),
@@ -925,18 +927,22 @@ MUTATIONS = [
         "tests/whole/test_install.py -k travel",
     ),
     Mutation(
-        "an analysis leaves nothing behind", "sql/rows/columns.py", "if not all(map(lasts, columns)):", "if not columns:", "tests/whole/test_leaks.py",
+        "what is made for one analysis goes with it", "sql/rows/columns.py", "if not all(map(lasts, columns)):", "if not columns:", "tests/sql/rows/test_columns.py",
     ),
 ]  # fmt: skip
 
 
 class Record(NamedTuple):
-    """What became of a broken rule: the test that failed first, or None; when, in which commit, and a digest of the file that was broken."""
+    """What became of a broken rule: the test that failed first, or None; when, in which commit, and a digest of the file that was broken.
+
+    `short`: it failed with no more rounds than a short run goes.
+    """
 
     caught: str | None
     date: str
     commit: str
     file: str
+    short: bool = True
 
 
 class DidNotRunError(Exception):
@@ -952,21 +958,27 @@ def broken(mutation: Mutation, package: Path) -> None:
     path.write_text(path.read_text().replace(mutation.text, mutation.broken))
 
 
-def caught(mutation: Mutation, seconds: float = LIMIT) -> str | None:
-    """The test that caught it before, if it does so still; or the first that fails; None where the broken rule passes them all."""
+def caught(mutation: Mutation, seconds: float = LIMIT) -> tuple[str | None, bool]:
+    """The test that caught it before, if it does so still; or the first that fails; None where the broken rule passes them all. And whether
+    it went round no more often than in a short run."""
     named = [word.strip("'") for word in re.findall(r"'[^']*'|\S+", mutation.tests)]
     known = records().get(mutation.rule)
-    before = [known.caught] if known and known.caught and (ROOT / known.caught.partition("::")[0]).exists() else []
     with tempfile.TemporaryDirectory() as folder:
         broken(mutation, Path(folder) / "streamtime")
-        tries = [*((before, "not long") for _ in before), (named, "not long"), (named, "long or not long")]
-        return next((by for tests, which in tries if (by := failing(mutation, folder, tests, which, seconds))), None)
+        try:
+            by = failing(folder, [known.caught], ALL, seconds, "--few") if known and known.caught and "::" in known.caught else None
+        except DidNotRunError:  # it may be gone
+            by = None
+        for which, *more in (("not long",), (ALL, "--few")):
+            by = by or failing(folder, named, which, seconds, *more)
+        return (by, True) if by else (failing(folder, named, ALL, seconds), False)
 
 
-def failing(mutation: Mutation, folder: str, tests: list[str], which: str, seconds: float) -> str | None:
+def failing(folder: str, tests: Sequence[str], which: str, seconds: float, *more: str) -> str | None:
+    """The first of these tests that fails over the package in a folder."""
     results = Path(folder) / "results.xml"
     results.unlink(missing_ok=True)
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junitxml={results}"]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junitxml={results}", *more]
     command = [sys.executable, "-m", "pytest", *options, "-m", which, *tests]
     try:
         done = subprocess.run(
@@ -974,12 +986,12 @@ def failing(mutation: Mutation, folder: str, tests: list[str], which: str, secon
         )
     except subprocess.TimeoutExpired:
         return f"nothing came for {LIMIT} s"
-    if done.returncode in (0, 5) or "ERROR: not found: " in done.stderr:  # passed, or none of them is such a test, or one is gone
+    if done.returncode in (0, 5):  # passed, or none of them is such a test
         return None
     cases = ElementTree.parse(results).getroot().iter("testcase") if done.returncode == 1 else ()
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     if not failed or failed[0].get("file") is None:  # it must be a test that fails, not pytest
-        raise DidNotRunError(f"{mutation.tests} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise DidNotRunError(f"{' '.join(tests)} did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return f"{failed[0].get('file')}::{failed[0].get('name')}"
 
 
@@ -987,9 +999,9 @@ def records() -> dict[str, Record]:
     return {rule: Record(**record) for rule, record in json.loads(RECORDS.read_text()).items()}
 
 
-def add(mutation: Mutation, by: str | None) -> None:
+def add(mutation: Mutation, by: str | None, short: bool = True) -> None:
     """What others wrote meanwhile stays; records of rules that stand no more go."""
-    now = records() | {mutation.rule: Record(by, datetime.datetime.now(datetime.UTC).date().isoformat(), commit(), digest(mutation))}
+    now = records() | {mutation.rule: Record(by, datetime.datetime.now(datetime.UTC).date().isoformat(), commit(), digest(mutation), short)}
     lines = (f"{json.dumps(m.rule)}: {json.dumps(now[m.rule]._asdict())}" for m in MUTATIONS if m.rule in now)
     RECORDS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -1054,14 +1066,14 @@ def main(arguments: list[str]) -> int:
         if began >= end:
             break
         try:
-            by = caught(mutation, min(LIMIT, end - began))
+            by, short = caught(mutation, min(LIMIT, end - began))
         except DidNotRunError as error:
             good = False
             print(f"{mutation.rule}: {error}", file=sys.stderr, flush=True)
             continue
         if by is not None and time.monotonic() >= end and by.startswith("nothing came"):
             break  # it was not asked to the end
-        add(mutation, by)
+        add(mutation, by, short)
         good = good and by is not None
         print(f"{number:3}/{len(chosen)}  {time.monotonic() - began:5.0f} s  {mutation.rule}\n{' ' * 17}{by or 'NOT CAUGHT'}", flush=True)
     print(f"\n{summary()}")

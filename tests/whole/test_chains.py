@@ -79,6 +79,7 @@ def test_final_rows_of_windows_are_those_of_group_by_in_batch_and_as_a_stream(sp
     assert sum(m.input_rows for m in late) == len(rows)
 
 
+@pytest.mark.short("batch and stream, row for row")
 def test_final_sessions_are_equal_however_the_stream_is_cut(spark: SparkSession, source: Source) -> None:
     rows = events(2)
     view(spark, rows)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
 import mutations
 import pytest
 from support import ROOT
+from support.selected import is_marked
 
 RULES = {m.rule: m for m in mutations.MUTATIONS}
 RECORDS = mutations.records()
@@ -39,18 +39,10 @@ def test_contributing_says_how_many_were_caught() -> None:
     assert int(said[1]) == len(RECORDS)
 
 
-def is_long(test: str) -> bool:
-    """Whether a test is marked so."""
-    path, _, name = test.partition("::")
-    functions = [node for node in ast.parse((ROOT / path).read_text()).body if isinstance(node, ast.FunctionDef)]
-    found = next(node for node in functions if node.name == name.partition("[")[0])
-    return any(ast.unparse(mark).startswith("pytest.mark.long") for mark in found.decorator_list)
-
-
 def test_contributing_says_how_many_only_the_long_tests_catch() -> None:
     said = re.search(r"of these (\d+) by tests that are marked long", (ROOT / "CONTRIBUTING.md").read_text())
     assert said is not None
-    assert int(said[1]) == sum(is_long(record.caught or "") for record in RECORDS.values())
+    assert int(said[1]) == sum(is_marked(record.caught or "", "long") or not record.short for record in RECORDS.values())
 
 
 def test_what_was_never_run_comes_first_then_what_changed_since_then_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

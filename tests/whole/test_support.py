@@ -8,6 +8,7 @@ from typing import Any
 
 from support import ROOT, TESTS
 from support.programs.jvm import COMPILED, INTERPRETED, compiled
+from support.selected import stands_in
 
 
 def test_plans_are_compiled_until_the_last_thread_that_asks_is_done_and_then_as_before() -> None:
@@ -26,11 +27,14 @@ def test_plans_are_compiled_until_the_last_thread_that_asks_is_done_and_then_as_
 
 def test_each_long_test_names_what_is_short_of_the_same() -> None:
     """A file of tests, or one of its tests; or it is one case of several."""
-    marked = [(path, said) for path in TESTS.rglob("test_*.py") for said in re.findall(r'pytest\.mark\.long\("([^"]*)"', path.read_text())]
+    marked = [
+        (path, said) for path in TESTS.rglob("test_*.py") for said in re.findall(r'pytest\.mark\.long\(\s*"([^"]*)"', path.read_text())
+    ]
     for path, said in marked:
         file, _, name = said.partition("::")
         if "/" in said:
             assert f"def {name or 'test_'}" in (ROOT / file).read_text(), (path, said)
+            assert not name or stands_in(said), (path, said)
         else:
             assert "the same" in said, (path, said)
     assert len(marked) > 10

@@ -34,8 +34,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
         read += len(answer["log"])
         return answer
 
-    asked = (str(folder), *names, "more")
-    with log.open("w") as out, talking(client, *asked, cwd=folder, env=environment, stdout=out, stderr=out) as (_, answers):
+    with log.open("w") as out, talking(client, str(folder), *names, cwd=folder, env=environment, stdout=out, stderr=out) as (_, answers):
         return {way: heard(answers) for way in names}
 
 

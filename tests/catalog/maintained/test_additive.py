@@ -200,7 +200,7 @@ CHANGES = {  # what is done between two runs, to which table, so that all ways o
 }  # fmt: skip
 
 
-@pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")
+@pytest.mark.long("tests/catalog/maintained/test_additive.py::test_what_changes_are_added_to_is_what_all_rows_give")
 def test_rows_that_changes_lead_to_are_put_in_their_places(spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What changed meets the other tables, and nothing else is computed again; by conditions that name keys, and by none."""
     spark.sql(f"CREATE TABLE {schema}.f (id INT, g INT, v DOUBLE, `wh at` STRING) {cases.FEED[:-1]}, delta.columnMapping.mode = 'name')")
@@ -231,7 +231,7 @@ def test_rows_that_changes_lead_to_are_put_in_their_places(spark: SparkSession, 
     assert ways >= {(said, *kinds) for said in SAID for kinds in each}, ways
 
 
-@pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")
+@pytest.mark.long("tests/catalog/maintained/test_additive.py::test_what_changes_are_added_to_is_what_all_rows_give")
 def test_a_key_that_two_rows_come_to_have_is_refused(spark: SparkSession, schema: str) -> None:
     """Whether both come at once, or one was there before; and what is refused is not written."""
     spark.sql(f"CREATE TABLE {schema}.f (id INT, v INT) {cases.FEED}")

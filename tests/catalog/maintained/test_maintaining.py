@@ -225,7 +225,7 @@ def test_variables_are_refused_and_properties_of_any_name_are_kept(spark: SparkS
     assert sorted(tuple(row) for row in spark.table(f"{schema}.m").collect()) == [(1, 1), (2, 1)]
 
 
-@pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")
+@pytest.mark.long("tests/catalog/maintained/test_additive.py::test_what_changes_are_added_to_is_what_all_rows_give")
 def test_what_a_review_found(spark: SparkSession, schema: str) -> None:
     """Equal values of two types; an expression without a table's name over a join; a write while a run was computing; another time zone."""
     for name, columns, rows in (
@@ -262,7 +262,7 @@ LOOKED = (
 )
 
 
-@pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")
+@pytest.mark.long("tests/catalog/maintained/test_additive.py::test_what_changes_are_added_to_is_what_all_rows_give")
 def test_what_random_queries_found(spark: SparkSession, schema: str) -> None:
     """Several rows of one group; -0.0 in the place of 0.0; a column with a dot under *; rows that have no partner on the null side; tables
     that WHERE joins."""
@@ -377,7 +377,7 @@ def test_what_a_run_took_says_most_of_what_less_is_known_of() -> None:
     assert costs.learned({"size": 1e9}, ran(1, 3.0), 2000) == {"size": 1e9}  # of a run before costs were known
 
 
-@pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")
+@pytest.mark.long("tests/catalog/maintained/test_additive.py::test_what_changes_are_added_to_is_what_all_rows_give")
 def test_names_times_and_values_that_were_overlooked(spark: SparkSession, schema: str) -> None:
     """Found by a reader: columns by the names of ours, days beyond Python's years, values that only the rows left out have."""
     columns = "count BIGINT, came STRING, day DATE, v INT"
@@ -524,7 +524,7 @@ def test_a_run_that_finds_nothing_leaves_nothing_out_of_what_another_did_meanwhi
     assert "Somebody else" not in streamtime.maintain(spark, target, text).why
 
 
-@pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")
+@pytest.mark.long("tests/catalog/maintained/test_additive.py::test_what_changes_are_added_to_is_what_all_rows_give")
 def test_tables_that_change_seldom_are_read_as_they_were_and_what_is_lost_is_computed_anew(
     spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -667,7 +667,7 @@ def _held(spark: SparkSession) -> int:
     return int(manager.numCachedEntries()) if spark.version > "4.1" else int(not manager.isEmpty())
 
 
-@pytest.mark.long("tests/catalog/maintained/test_maintaining.py::test_a_maintained_table_is_what_its_query_says_after_random_commits")
+@pytest.mark.long("tests/catalog/maintained/test_additive.py::test_what_changes_are_added_to_is_what_all_rows_give")
 def test_a_table_that_is_made_anew_over_an_old_log_is_kept_up_to_date(spark: SparkSession, schema: str, tmp_path: Path) -> None:
     """A catalog that forgot a table, as that of a session does, leaves its files there: the runs of long ago are none of the new table's."""
     spark.sql(f"CREATE TABLE {schema}.v (id INT, v INT) {cases.FEED}")

@@ -86,6 +86,7 @@ def test_mypy_refuses_each_wrong_call_and_accepts_each_right_one(installed: Path
     assert found == marked(), done.stdout + done.stderr
 
 
+@pytest.mark.short("the types of the Python API")
 def test_pyright_refuses_each_wrong_call_and_accepts_each_right_one(installed: Path, tmp_path: Path) -> None:
     settings = tmp_path / "pyrightconfig.json"
     shutil.copytree(TYPED, tmp_path / "typed")  # it looks for files beside its settings only

@@ -300,6 +300,6 @@ def test_a_warehouse_serves_one_process_at_a_time_and_says_so(seen: Seen) -> Non
     assert "is in use by another session; a warehouse serves one at a time" in seen.second
 
 
-@pytest.mark.long("tests/catalog/shell/test_cli.py::test_the_shell_in_a_terminal")
+@pytest.mark.long("tests/catalog/shell/test_cli.py::test_a_script_goes_to_its_first_failure_and_says_which_it_is")
 def test_tables_and_views_last(seen: Seen) -> None:
     assert seen.afterwards.splitlines()[:4] == ["v", "a", "c", "d"], seen.afterwards

@@ -290,7 +290,7 @@ def test_a_micro_batch_that_breaks_off_comes_again_and_counts_once(
 
 
 @pytest.mark.parametrize("scd", SCD)
-@pytest.mark.long("tests/catalog/store/test_applying.py::test_a_micro_batch_that_breaks_off_comes_again_and_counts_once")
+@pytest.mark.long("tests/catalog/store/test_applying.py::test_a_batch_that_comes_again_writes_nothing_but_what_was_deleted_meanwhile")
 def test_two_streams_at_once_make_one_table_of_their_changes(
     spark: SparkSession, schema: str, tmp_path: Path, reports: list[tuple[int, bool]], scd: int
 ) -> None:

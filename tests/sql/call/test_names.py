@@ -391,7 +391,7 @@ HISTORIES = (
 )
 
 
-@pytest.mark.long("tests/sql/tables/test_what_tables_say.py::test_names_may_have_any_characters")
+@pytest.mark.long("tests/sql/call/test_names.py::test_in_sql_any_name_gives_the_rows_of_tame_ones")
 def test_histories_of_tables_with_any_names(spark: SparkSession, views: None, schema: str) -> None:
     """By commit and by event time. Appended and overwritten: Delta's own UPDATE fails over a feed where a name has a backquote."""
     told: dict[tuple[str, str, str], tuple[list[str], Counter[str]]] = {}

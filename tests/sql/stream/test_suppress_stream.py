@@ -126,7 +126,7 @@ def test_a_window_aggregate_can_follow_though_rows_lie_behind_the_watermark(sour
     assert all(newest < start + datetime.timedelta(seconds=10) for start, _, newest in got)
 
 
-def test_an_aggregate_by_the_rows_own_times_is_refused_and_does_not_lose_rows(spark: SparkSession, source: Source) -> None:
+def test_an_aggregate_by_the_rows_own_times_is_refused(spark: SparkSession, source: Source) -> None:
     source.stream().withWatermark("ts", "2 seconds").createOrReplaceTempView("marked")
     inner = LIMIT.format("").replace("events", "marked")
     for time, allowed in (("ts", False), ("emit_time", True)):

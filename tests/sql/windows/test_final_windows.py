@@ -282,7 +282,7 @@ def test_times_without_a_zone_fall_into_the_same_windows(spark: SparkSession, ki
         spark.conf.set("spark.sql.session.timeZone", zone)
 
 
-@pytest.mark.long("tests/sql/stream/test_far_streams.py")
+@pytest.mark.long("tests/sql/windows/test_final_windows.py::test_final_rows_of_one_clock_over_ten_thousand_years_leave_in_time")
 def test_on_a_stream_from_year_1_to_the_last_microsecond(spark: SparkSession, tmp_path: Path) -> None:
     later = [m for m in nasty.MOMENTS if m > 0]
     parts = [

@@ -1,6 +1,6 @@
 """Who runs dbt: the example's project, in this process, against a server without the pack, and against one that has it.
 
-Says what came, a line of JSON for each way. With "more", projects of its own as well, in this process.
+Says what came, a line of JSON for each way. Projects of its own as well, in this process.
 """
 
 from __future__ import annotations
@@ -281,8 +281,7 @@ def main(channel: str, folder: str, *ways: str) -> None:
     os.environ["FLIGHTS_CORES"] = "2"
     asks_at_once()
     built = here()
-    if "more" in ways:
-        built |= {"changes": changes(Path(folder) / "people"), "page": page(Path(folder) / "shop")}
+    built |= {"changes": changes(Path(folder) / "people"), "page": page(Path(folder) / "shop")}
     say(channel, json.dumps(built))
     if "bare" in ways:
         bare(channel, Path(folder))
