@@ -25,7 +25,7 @@ from support.programs.jvm import (
     compiled,
     no_process_for_a_file,
 )
-from support.selected import left_out
+from support.short_run import left_out
 from support.streams import Source
 
 from streamtime.shelf import FUNCTIONS

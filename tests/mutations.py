@@ -19,7 +19,7 @@ import hashlib
 import json
 import math
 import os
-import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -961,7 +961,7 @@ def broken(mutation: Mutation, package: Path) -> None:
 def caught(mutation: Mutation, seconds: float = LIMIT) -> tuple[str | None, bool]:
     """The test that caught it before, if it does so still; or the first that fails; None where the broken rule passes them all. And whether
     it went round no more often than in a short run."""
-    named = [word.strip("'") for word in re.findall(r"'[^']*'|\S+", mutation.tests)]
+    named = shlex.split(mutation.tests)
     known = records().get(mutation.rule)
     with tempfile.TemporaryDirectory() as folder:
         broken(mutation, Path(folder) / "streamtime")

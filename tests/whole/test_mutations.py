@@ -8,7 +8,7 @@ from pathlib import Path
 import mutations
 import pytest
 from support import ROOT
-from support.selected import is_marked
+from support.short_run import is_marked
 
 RULES = {m.rule: m for m in mutations.MUTATIONS}
 RECORDS = mutations.records()

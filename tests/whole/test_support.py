@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from support import ROOT, TESTS
+import pytest
+from support import ROOT, TESTS, short_run
 from support.programs.jvm import COMPILED, INTERPRETED, compiled
-from support.selected import stands_in
+from support.short_run import left_out, stands_in
 
 
 def test_plans_are_compiled_until_the_last_thread_that_asks_is_done_and_then_as_before() -> None:
@@ -38,3 +40,27 @@ def test_each_long_test_names_what_is_short_of_the_same() -> None:
         else:
             assert "the same" in said, (path, said)
     assert len(marked) > 10
+
+
+def item(name: str, cases: int = 0, number: int = 0, marks: tuple[str, ...] = (), **params: Any) -> Any:
+    """What pytest collects; one of so many cases, where there are several."""
+
+    def of(mark: str) -> Iterator[Any]:
+        yield from [SimpleNamespace(args=("n", range(cases)))] if mark == "parametrize" else []
+
+    found = SimpleNamespace(nodeid=name, fixturenames=["spark"], iter_markers=of, get_closest_marker=lambda mark: mark in marks or None)
+    if cases or params:
+        found.callspec = SimpleNamespace(params={"n": number} | params, indices={"n": number})
+    return found
+
+
+def test_a_short_run_takes_what_is_quick_or_caught_a_rule_and_one_case_of_each_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = {"caught": 99, "slow": 1, "marked": 30, "kafka[0]": 9, "family[0]": 8, "family[1]": 3, "dear[0]": 9, "dear[1]": 10, "half[0]": 3}
+    monkeypatch.setattr(short_run, "SLOW", slow)
+    monkeypatch.setattr(short_run, "CAUGHT", frozenset({"caught"}))
+    alone = [item("quick"), item("caught"), item("slow"), item("marked", marks=("short",)), item("kafka[0]", 2, 0, case="k")]
+    families = [item(f"{name}[{case}]", 2, case) for name in ("family", "dear", "half") for case in range(2)]
+    large = [item(f"large[{case}]", 8, case) for case in range(8)]
+    assert [one.nodeid for one, _ in left_out([*alone, *families, *large])] == [
+        "slow", "family[0]", "dear[0]", "dear[1]", "half[0]", *(f"large[{case}]" for case in range(8) if case not in (0, 4)),
+    ]  # fmt: skip

@@ -20,7 +20,7 @@ Said = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
-    names, folder = ("here", "bare", "project", "served"), tmp_path_factory.mktemp("dbt")
+    folder = tmp_path_factory.mktemp("dbt")
     environment = os.environ | {"SPARK_SUBMIT_OPTS": JAVA_OPTIONS, "NO_COLOR": "1"}
     client, log = PROGRAMS / "dbt_client.py", folder / "dbt.log"
     read = 0
@@ -34,8 +34,8 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
         read += len(answer["log"])
         return answer
 
-    with log.open("w") as out, talking(client, str(folder), *names, cwd=folder, env=environment, stdout=out, stderr=out) as (_, answers):
-        return {way: heard(answers) for way in names}
+    with log.open("w") as out, talking(client, str(folder), cwd=folder, env=environment, stdout=out, stderr=out) as (_, answers):
+        return {way: heard(answers) for way in ("here", "bare", "project", "served")}
 
 
 def test_each_way_is_green_twice_and_gives_the_same_rows(ways: dict[str, Said]) -> None:

@@ -1,6 +1,6 @@
 """Who runs dbt: the example's project, in this process, against a server without the pack, and against one that has it.
 
-Says what came, a line of JSON for each way. Projects of its own as well, in this process.
+Says what came, a line of JSON for each way; in this process also what came of projects of its own.
 """
 
 from __future__ import annotations
@@ -277,16 +277,14 @@ def as_project(folder: Path) -> dict[str, Any]:
     return found | {"files": files, "not compiled": written.refused, "left": left}
 
 
-def main(channel: str, folder: str, *ways: str) -> None:
+def main(channel: str, folder: str) -> None:
     os.environ["FLIGHTS_CORES"] = "2"
     asks_at_once()
     built = here()
     built |= {"changes": changes(Path(folder) / "people"), "page": page(Path(folder) / "shop")}
     say(channel, json.dumps(built))
-    if "bare" in ways:
-        bare(channel, Path(folder))
-    if "served" in ways:
-        served(channel)
+    bare(channel, Path(folder))
+    served(channel)
 
 
 if __name__ == "__main__":
