@@ -69,68 +69,81 @@ def test_what_holds_holds_and_what_does_not_is_counted(spark: SparkSession, sche
     assert all(name in index for name in expected)
 
 
-def test_a_call_says_what_must_hold_of_its_result(spark: SparkSession) -> None:
-    spark = spark.newSession()
-    spark.sql(f"CREATE TEMP VIEW clicks AS {CLICKS}")
-    inner = "TABLE(SELECT * FROM clicks) PARTITION BY id ORDER BY ts"
-    asked = {
-        f"DEDUPLICATE({inner})": ["each id has one row", "each row of the input came out or was dropped, and no other did"],
-        f"DEDUPLICATE({inner}, keep => 'last')": ["each row of the input came out or was dropped, and no other did"],
-        f"DEDUPLICATE({inner.replace('ORDER BY ts', 'ORDER BY id')}, time => 'ts', within => INTERVAL '1' DAY)": [
-            "each row of the input came out or was dropped, and no other did"
-        ],
-        "DEDUPLICATE(TABLE(clicks), keys => ARRAY('id'), order_by => ARRAY('ts DESC'), KEEP => 'FIRST')": [
-            "each row of clicks came out or was dropped, and no other did"
-        ],
-        f"SESSIONIZE({inner}, gap => INTERVAL 1 HOUR)": ["each row of the input came out or was dropped, and no other did"],
-        f"DISTINCT_IN_WINDOW({inner}, size => INTERVAL 1 HOUR)": [
-            "each window of id has one row", "each row of the input came out or was dropped, and no other did"
-        ],
-        f"SELECT * FROM WINDOW_UPDATES({inner}, size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n', emit => 'final')": ["each window of id has one row"],
-        f"SESSION_UPDATES({inner}, gap => INTERVAL 1 HOUR, aggregates => 'count(*) AS n', emit => 'final')": ["each window of id has one row"],
-        f"DISTINCT_IN_WINDOW({inner}, size => INTERVAL 1 HOUR, slide => INTERVAL 10 MINUTES)": ["each window of id has one row"],
-        f"DEDUPLICATE({inner}, offset => 'id')": ["each row of the input came out or was dropped, and no other did"],
-        f"SUPPRESS_UNTIL_CLOSE({inner}, window_end => 'ts')": ["each window of id has one row"],
-        f"VERSIONS({inner})": ["the versions of each id do not overlap"],
-        "VERSIONS(TABLE(clicks) ORDER BY clicks.ts)": ["the versions do not overlap"],
-        f"DEDUPLICATE(TABLE(clicks) PARTITION BY (clicks.{KEY}, id + 1) ORDER BY clicks.ts, OUTPUT => 'rows')": [
-            f"each {KEY}, id + 1 has one row", "each row of clicks came out or was dropped, and no other did"
-        ],
-        "DEDUPLICATE(TABLE(SELECT id, ts, map(1, 2) AS m FROM clicks) ORDER BY ts, within => INTERVAL 1 HOUR)": [
-            "no two rows lie within 1 hour", "each row of the input came out or was dropped, and no other did"
-        ],
-        "DEDUPLICATE(TABLE(SELECT id, ts, id = 1 AS uuid FROM clicks) ORDER BY ts)": [
-            "there is one row", "each row of the input came out or was dropped, and no other did"
-        ],
-        **{
-            f"DEDUPLICATE(TABLE(SELECT id, ts, {new} FROM clicks) PARTITION BY id ORDER BY ts)": ["each id has one row"]
-            for new in ("Current_Timestamp AS now", "uuid() AS `a b`", "rand( ) > 0.5 AS a", "localtimestamp() AS l", "now() AS n")
-        },
-    }  # fmt: skip
-    for text, says in asked.items():
-        expected = expectations.of_call(spark, text)
-        assert [e.description for e in expected] == says, text
-        call = text.removeprefix("SELECT * FROM ")
-        for e in expected:  # each can be asked of the result, and holds
-            assert spark.sql(e.unexpected_rows_query.format(batch=f"(SELECT * FROM {call})")).collect() == [], (text, e.description)
-    for text, problem in {
-        "": "expected one call of the pack",
-        "SELECT 1": "expected one call of the pack",
-        f"SELECT id FROM DEDUPLICATE({inner})": "expected one call of the pack",
-        f"SELECT * FROM DEDUPLICATE({inner}) WHERE id > 1": "expected one call of the pack",
-        f"DEDUPLICATE({inner}, output => 'dropped')": "nothing is known that must hold of this call of DEDUPLICATE",
-        f"SUPPRESS_UNTIL_CLOSE({inner}, window_end => 'ts', UNTIL => 'END')": "nothing is known that must hold of this call of SUPPRESS_UNTIL_CLOSE",
-        "DEDUPLICATE(TABLE(clicks) PARTITION BY id)": "ORDER BY: is missing",
-        "DEDUPLICATE(TABLE(clicks) PARTITION BY id, ts ORDER BY ts)": "expectations: The table function call includes a table argument with an invalid partitioning",
-        "SELECT * FROM DEDUPLICATE(TABLE clicks)": "expectations: [",
-        f"DEDUPLICATE({inner}, keep => NULL)": "DEDUPLICATE, `keep`: expected a constant",
-        f"DEDUPLICATE({inner}, output => 5)": "DEDUPLICATE, `output`: expected one of",
-        f"DEDUPLICATE({inner}, within => nix)": "expectations: [UNRESOLVED_COLUMN",
-        "DEDUPLICATE(TABLE(SELECT *, uuid() AS u FROM clicks) PARTITION BY id ORDER BY ts DESC)": "nothing is known that must hold",
-        f"WINDOW_UPDATES({inner}, size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n')": "nothing is known that must hold of this call of WINDOW_UPDATES",
-    }.items():
-        with pytest.raises(CallError, match=re.escape(problem)):
-            expectations.of_call(spark, text)
+INNER = "TABLE(SELECT * FROM clicks) PARTITION BY id ORDER BY ts"
+ASKED = {
+    f"DEDUPLICATE({INNER})": ["each id has one row", "each row of the input came out or was dropped, and no other did"],
+    f"DEDUPLICATE({INNER}, keep => 'last')": ["each row of the input came out or was dropped, and no other did"],
+    f"DEDUPLICATE({INNER.replace('ORDER BY ts', 'ORDER BY id')}, time => 'ts', within => INTERVAL '1' DAY)": [
+        "each row of the input came out or was dropped, and no other did"
+    ],
+    "DEDUPLICATE(TABLE(clicks), keys => ARRAY('id'), order_by => ARRAY('ts DESC'), KEEP => 'FIRST')": [
+        "each row of clicks came out or was dropped, and no other did"
+    ],
+    f"SESSIONIZE({INNER}, gap => INTERVAL 1 HOUR)": ["each row of the input came out or was dropped, and no other did"],
+    f"DISTINCT_IN_WINDOW({INNER}, size => INTERVAL 1 HOUR)": [
+        "each window of id has one row", "each row of the input came out or was dropped, and no other did"
+    ],
+    f"SELECT * FROM WINDOW_UPDATES({INNER}, size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n', emit => 'final')": ["each window of id has one row"],
+    f"SESSION_UPDATES({INNER}, gap => INTERVAL 1 HOUR, aggregates => 'count(*) AS n', emit => 'final')": ["each window of id has one row"],
+    f"DISTINCT_IN_WINDOW({INNER}, size => INTERVAL 1 HOUR, slide => INTERVAL 10 MINUTES)": ["each window of id has one row"],
+    f"DEDUPLICATE({INNER}, offset => 'id')": ["each row of the input came out or was dropped, and no other did"],
+    f"SUPPRESS_UNTIL_CLOSE({INNER}, window_end => 'ts')": ["each window of id has one row"],
+    f"VERSIONS({INNER})": ["the versions of each id do not overlap"],
+    "VERSIONS(TABLE(clicks) ORDER BY clicks.ts)": ["the versions do not overlap"],
+    f"DEDUPLICATE(TABLE(clicks) PARTITION BY (clicks.{KEY}, id + 1) ORDER BY clicks.ts, OUTPUT => 'rows')": [
+        f"each {KEY}, id + 1 has one row", "each row of clicks came out or was dropped, and no other did"
+    ],
+    "DEDUPLICATE(TABLE(SELECT id, ts, map(1, 2) AS m FROM clicks) ORDER BY ts, within => INTERVAL 1 HOUR)": [
+        "no two rows lie within 1 hour", "each row of the input came out or was dropped, and no other did"
+    ],
+    "DEDUPLICATE(TABLE(SELECT id, ts, id = 1 AS uuid FROM clicks) ORDER BY ts)": [
+        "there is one row", "each row of the input came out or was dropped, and no other did"
+    ],
+    **{
+        f"DEDUPLICATE(TABLE(SELECT id, ts, {new} FROM clicks) PARTITION BY id ORDER BY ts)": ["each id has one row"]
+        for new in ("Current_Timestamp AS now", "uuid() AS `a b`", "rand( ) > 0.5 AS a", "localtimestamp() AS l", "now() AS n")
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def clicked(spark: SparkSession) -> SparkSession:
+    session = spark.newSession()
+    session.sql(f"CREATE TEMP VIEW clicks AS {CLICKS}")
+    return session
+
+
+@pytest.mark.parametrize("text", ASKED)
+def test_a_call_says_what_must_hold_of_its_result(clicked: SparkSession, text: str) -> None:
+    expected = expectations.of_call(clicked, text)
+    assert [e.description for e in expected] == ASKED[text]
+    call = text.removeprefix("SELECT * FROM ")
+    for e in expected:  # each can be asked of the result, and holds
+        assert clicked.sql(e.unexpected_rows_query.format(batch=f"(SELECT * FROM {call})")).collect() == [], e.description
+
+
+WRONG = {
+    "": "expected one call of the pack",
+    "SELECT 1": "expected one call of the pack",
+    f"SELECT id FROM DEDUPLICATE({INNER})": "expected one call of the pack",
+    f"SELECT * FROM DEDUPLICATE({INNER}) WHERE id > 1": "expected one call of the pack",
+    f"DEDUPLICATE({INNER}, output => 'dropped')": "nothing is known that must hold of this call of DEDUPLICATE",
+    f"SUPPRESS_UNTIL_CLOSE({INNER}, window_end => 'ts', UNTIL => 'END')": "nothing is known that must hold of this call of SUPPRESS_UNTIL_CLOSE",
+    "DEDUPLICATE(TABLE(clicks) PARTITION BY id)": "ORDER BY: is missing",
+    "DEDUPLICATE(TABLE(clicks) PARTITION BY id, ts ORDER BY ts)": "expectations: The table function call includes a table argument with an invalid partitioning",
+    "SELECT * FROM DEDUPLICATE(TABLE clicks)": "expectations: [",
+    f"DEDUPLICATE({INNER}, keep => NULL)": "DEDUPLICATE, `keep`: expected a constant",
+    f"DEDUPLICATE({INNER}, output => 5)": "DEDUPLICATE, `output`: expected one of",
+    f"DEDUPLICATE({INNER}, within => nix)": "expectations: [UNRESOLVED_COLUMN",
+    "DEDUPLICATE(TABLE(SELECT *, uuid() AS u FROM clicks) PARTITION BY id ORDER BY ts DESC)": "nothing is known that must hold",
+    f"WINDOW_UPDATES({INNER}, size => INTERVAL 1 HOUR, aggregates => 'count(*) AS n')": "nothing is known that must hold of this call of WINDOW_UPDATES",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_of_what_is_not_one_call_nothing_must_hold(clicked: SparkSession, text: str) -> None:
+    with pytest.raises(CallError, match=re.escape(WRONG[text])):
+        expectations.of_call(clicked, text)
 
 
 def test_names_with_braces_are_no_parameters() -> None:

@@ -204,7 +204,7 @@ def test_what_a_limit_takes_is_taken_once(
     again = [call for call, times in CALLS.items() if times > 1 and "TABLE(dear)" in call]
     if not taken.startswith("LIMIT"):  # Spark writes what is below in two ways where both sides are one list
         again = [call for call in again if not (call.startswith("AS_OF_JOIN") and "retention" in call)]
-    few = again[:: 3 if taken == "LIMIT 599" else 9] + [call for call in again if "sum(v / 2)" in call and "OFFSET" in taken]
+    few = again[::9] + [call for call in again if "sum(v / 2)" in call and "OFFSET" in taken]
     for call in again if thorough else few:
         seen.value = 0
         rows = spark.sql(f"SELECT * FROM {call.replace('TABLE(dear)', f'TABLE(SELECT * FROM dear {taken})')}")
