@@ -79,7 +79,7 @@ CONDITIONS = [
     "ltrim('0', concat('00', k)) = '1' AND overlay(status PLACING 'x' FROM 1) LIKE 'x%'",
     "named_struct('a', k).a IN (1, 3) AND struct(k, status) <> struct(1, 'del%')",
 ]
-AT_ONCE = 5  # conditions that are asked in one query
+TOGETHER = 5  # conditions that are asked in one query
 CALL = "FILTER_CHANGES(TABLE(told) PARTITION BY k ORDER BY ts, condition => '{}')"
 
 
@@ -92,9 +92,9 @@ def _call(condition: str) -> str:
     return CALL.format(condition.replace("'", r"\'"))
 
 
-@pytest.mark.parametrize("start", range(0, len(CONDITIONS), AT_ONCE))
+@pytest.mark.parametrize("start", range(0, len(CONDITIONS), TOGETHER))
 def test_an_expression_means_the_same_in_plain_sql(spark: SparkSession, start: int) -> None:
-    some = range(start, min(start + AT_ONCE, len(CONDITIONS)))
+    some = range(start, min(start + TOGETHER, len(CONDITIONS)))
     text = " UNION ALL ".join(f"SELECT {i} AS nr, * FROM {_call(CONDITIONS[i])}" for i in some)
     called, plain = (sorted(map(str, spark.sql(one).collect())) for one in (text, streamtime.compile(spark, text)))
     assert plain == called

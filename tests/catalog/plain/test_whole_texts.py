@@ -226,7 +226,7 @@ def test_a_buffer_that_is_full_is_an_error_of_plain_sql_too(
     spark: SparkSession, function: str, bound: str, options: str, thorough: bool
 ) -> None:
     """At one less than the most that it held, and not at that; whatever comes out, and though few rows are asked for."""
-    nasty.view(spark, nasty.scenarios(23, 40 if thorough else 4)).withMetadata("v", {"comment": "a value"}).createOrReplaceTempView("told")
+    nasty.view(spark, nasty.scenarios(23, 40 if thorough else 9)).withMetadata("v", {"comment": "a value"}).createOrReplaceTempView("told")
     call = f"{function}(TABLE(told) PARTITION BY (s, k) ORDER BY off, time => 't', {options})"
     metrics = spark.sql("SELECT * FROM " + re.sub(r"output => '\w+'", "output => 'metrics'", call)).collect()
     name = f"suppression_buffer_{'count' if bound == 'max_records' else 'size'}_max"
