@@ -699,19 +699,27 @@ MUTATIONS = [
     ),
     Mutation(
         "windows: those that stay open lie in all tasks", "sql/windows/release.py",
-        "F.when(never, anywhere).otherwise(ranges.apart)", "ranges.apart", "tests/sql/windows/test_final_windows.py",
+        "F.when(never, anywhere).otherwise(self.ranges.apart)", "self.ranges.apart", "tests/sql/windows/test_final_windows.py",
     ),
     Mutation(
         "W6: a stream time right below a close does not release it", "udfs/release.py",
-        "(at >= 0) & (stream[at] < groups.as_ints(closes))", "at < -1", "tests/udfs/test_release.py",
+        "wanted = groups.as_ints(closes)", "wanted = groups.as_ints(closes) - 1", "tests/udfs/test_release.py",
     ),
     Mutation(
-        "W6: a window leaves at its close, not after it", "sql/windows/release.py", "-{HIGHEST}L) - 1L)", "-{HIGHEST}L))",
+        "W6: the next range's first stream time lets out what closes above all of a range", "udfs/release.py",
+        "range(lowest, its + 1)", "range(its, its + 1)", "tests/udfs/test_release.py",
+    ),
+    Mutation(
+        "of stream times a task holds no more than the next windows ask for", "udfs/release.py",
+        "times, above = times[:below], known[below : below + 1]", "pass", "tests/udfs/test_release.py",
+    ),
+    Mutation(
+        "W6: a window leaves at its close, not after it", "sql/windows/release.py", "-{HIGHEST}L) - 1L", "-{HIGHEST}L)",
         "tests/sql/windows/test_grouped.py -k adds_up",
     ),
     Mutation(
         "W6: where a range has no stream time above a close, the next one's smallest holds", "sql/windows/release.py",
-        "F.least(reached, above)", "F.coalesce(reached, above)", "tests/sql/windows -k several_ranges",
+        "F.coalesce(reached, F.get(cut.above(clocks), named(RANGE)))", "reached", "tests/sql/windows/test_final_windows.py -k several_ranges",
     ),
     Mutation(
         "maintain: any(x) is no key", "catalog/maintained/reading.py", "exp.AggFunc, exp.Any, exp.Window", "exp.AggFunc, exp.Window",

@@ -8,7 +8,7 @@ ranges that tasks sort side by side; where a range has no stream time above a cl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -24,7 +24,8 @@ from streamtime.sql.rows.typed import microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, floor_div, quoted
 from streamtime.sql.windows.first_reach import FIRST, MOST_STEPS, REACHED, RELEASE, STEP, filled, newest_closed
 from streamtime.sql.windows.membership import instant
-from streamtime.udfs.release import NextStreamTime
+from streamtime.udfs.arrays.blobs import Packer
+from streamtime.udfs.release import AT_ONCE, NUMBER, RANGES, SIZE, TIMES, NextStreamTime, Pieces
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 EMIT_TIME, EMIT_REASON = "emit_time", "emit_reason"
 WORTH_CUTTING = 100_000  # stream times; fewer are sorted by one task
 SPAN, APART = f"{PREFIX}span", f"{PREFIX}apart"
-MOMENT, ROW, LAST, CLOCK, TIMES = (f"{PREFIX}{name}" for name in ("moment", "row", "last", "clock", "times"))
-NUMBER = f"{PREFIX}number"
+MOMENT, ROW, LAST, CLOCK, TOLD = (f"{PREFIX}{name}" for name in ("moment", "row", "last", "clock", "told"))
 GRAIN = 5  # of two times, counted in so many powers of two of microseconds, the distance is a BIGINT
+PIECES = T.StructType().add(RANGES, T.ArrayType(T.IntegerType())).add(NUMBER, T.LongType()).add(TIMES, T.BinaryType())
 MINUTE = 60_000_000  # steps this far apart are few enough for any task to hold those of decades
 
 
@@ -51,7 +52,7 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, ste
     at = instant(frame, stream_time).alias(MOMENT)
     clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at)
     if not _even(steps) and not clock_by and frame.kernels and not (frame.in_time_order and straight_from_files(frame)):
-        clocks = whole(clocks.groupBy(named(MOMENT)).agg(F.count(F.lit(1)).alias(TIMES)))  # they are asked for several times
+        clocks = whole(clocks.groupBy(named(MOMENT)).agg(F.count(F.lit(1)).alias(TOLD)))  # they are asked for several times
     return released_by(call, rows, clocks, clock_by, steps, few=is_few(frame.source))
 
 
@@ -117,37 +118,54 @@ def _sorted_by_clock(rows: DataFrame, clocks: DataFrame, clock_by: dict[str, str
 
 def _from_ranges(call: Bound, rows: DataFrame, clocks: DataFrame, by_kernel: bool) -> DataFrame:
     """Final rows as they leave, where one clock runs over all rows and windows close anywhere."""
-    at = microseconds(quoted(MOMENT), rows.schema["window_close"].dataType)
-    number = f"shiftright({at}, {GRAIN})"
+    number = f"shiftright({microseconds(quoted(MOMENT), rows.schema['window_close'].dataType)}, {GRAIN})"
     span = _span(clocks, number)
     rows = rows.withColumn(SPAN, span).withColumn(MOMENT, named("window_close"))
     closed = _closes(rows) & (named(MOMENT) <= named(SPAN).getField("last"))
     held = call["at_end"] != "emit"  # what never closes is then not even sorted, nor are stream times where nobody asks for `emit_time`
     rows = (rows.where(closed) if held else rows).drop(SPAN, MOMENT)
     ranges = Ranges.of(rows.sparkSession) if call.kernels else Ranges(FEWEST, FEWEST)
-    ranges = replace(ranges, count=ranges.count + 1)  # the last is of what lies above all stream times
-    both, above = _cut(_together(rows, clocks, []), clocks, number, span, ranges)
-    if by_kernel:
-        falling = f"if({quoted(ROW)} IS NULL, {at}, greatest({at}, -{HIGHEST}L) - 1L)"
-        both = both.withColumn(NUMBER, expression(falling)).repartition(named(APART)).sortWithinPartitions(named(NUMBER).desc())
-        is_time = named(ROW).isNull()
-        columns = [F.when(is_time, named(NUMBER)), F.when(~is_time, named(NUMBER) + 1)]
-        both = kernels.with_column(both, RELEASE, NextStreamTime(), columns, T.LongType()).drop(NUMBER)
-        reached = expression(moment(quoted(RELEASE), rows.schema["window_close"].dataType))
-    else:
-        reached = _next_stream_time([named(APART)])
-    earliest = F.least(reached, above)  # both skip nulls; in a task, what comes before may be of a range farther up than the next
+    cut = EvenCut(replace(ranges, count=ranges.count + 1), span, number)  # the last is of what lies above all stream times
+    both = (_merged_with_times if by_kernel else _sorted_with_times)(rows, clocks, cut)
     if held:
-        made = _windows(both.withColumn(RELEASE, earliest), rows.columns)
+        made = _windows(both, rows.columns)
         return _left(made, rows.columns, named(RELEASE), F.lit("close"))
-    both = both.withColumn(SPAN, span).withColumn(RELEASE, F.when(closed, earliest))
+    both = both.withColumn(SPAN, span).withColumn(RELEASE, F.when(closed, named(RELEASE)))
     return as_they_leave(call, _windows(both, rows.columns), rows.columns, clocks, {})
+
+
+def _merged_with_times(rows: DataFrame, clocks: DataFrame, cut: EvenCut) -> DataFrame:
+    """Windows with the smallest stream time at or above their close: these come to them sorted already, in pieces."""
+    kind = rows.schema["window_close"].dataType
+    at = microseconds(quoted(MOMENT), kind)
+    times = cut.ranged(clocks).select(named(RANGE), expression(at).alias(NUMBER))
+    pieces = kernels.packed(times, Packer(Pieces(), AT_ONCE, SIZE), PIECES)
+    finals = _finals(rows, [])
+    closes = cut.apart(cut.ranged(finals), rows).withColumn(NUMBER, expression(f"greatest({at}, -{HIGHEST}L) - 1L"))
+    both = pieces.select(F.explode(RANGES).alias(RANGE), NUMBER, TIMES).withColumn(APART, cut.ranges.apart).drop(RANGE)
+    both = both.withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).withColumn(MOMENT, F.lit(None).cast(kind))
+    both = both.unionByName(closes.drop(RANGE).withColumn(TIMES, F.lit(None).cast("binary")))
+    both = both.repartition(named(APART)).sortWithinPartitions(named(NUMBER).desc())
+    close = F.when(named(TIMES).isNull(), named(NUMBER) + 1)
+    both = kernels.with_column(both, RELEASE, NextStreamTime(), [named(TIMES), close], T.LongType())
+    return both.withColumn(RELEASE, expression(moment(quoted(RELEASE), kind)))
+
+
+def _sorted_with_times(rows: DataFrame, clocks: DataFrame, cut: EvenCut) -> DataFrame:
+    """The same, and stream times, by Spark's own operators."""
+    both = cut.ranged(_together(rows, clocks, []))
+    reached = _next_stream_time([named(APART)])
+    return cut.apart(both, rows).withColumn(RELEASE, F.coalesce(reached, F.get(cut.above(clocks), named(RANGE))))
 
 
 def _together(rows: DataFrame, clocks: DataFrame, its: Sequence[Column]) -> DataFrame:
     """Stream times, and windows with their close as `MOMENT` and with all that they have as `ROW`."""
-    finals = rows.select(*its, named("window_close").alias(MOMENT), F.struct(*map(named, rows.columns)).alias(ROW))
-    return clocks.drop(TIMES).withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).unionByName(finals)
+    finals = _finals(rows, its)
+    return clocks.drop(TOLD).withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).unionByName(finals)
+
+
+def _finals(rows: DataFrame, its: Sequence[Column]) -> DataFrame:
+    return rows.select(*its, named("window_close").alias(MOMENT), F.struct(*map(named, rows.columns)).alias(ROW))
 
 
 def _windows(both: DataFrame, columns: Sequence[str]) -> DataFrame:
@@ -170,28 +188,41 @@ def _next_stream_time(apart: Sequence[Column]) -> Column:
 
 def _span(clocks: DataFrame, number: str) -> Column:
     """The smallest and the largest stream time by number, the largest as it is, and how many rows have one."""
-    count = F.sum(named(TIMES)) if TIMES in clocks.columns else F.count(named(MOMENT))  # so many windows may there be
+    count = F.sum(named(TOLD)) if TOLD in clocks.columns else F.count(named(MOMENT))  # so many windows may there be
     made = {"low": F.min(expression(number)), "high": F.max(expression(number)), "last": F.max(named(MOMENT)), "count": count}
     return clocks.agg(F.struct(*[column.alias(name) for name, column in made.items()]).alias("span")).scalar()
 
 
-def _cut(both: DataFrame, clocks: DataFrame, number: str, span: Column, ranges: Ranges) -> tuple[DataFrame, Column]:
-    """All moments with their range, and for each range the smallest stream time in all ranges above it.
+@dataclass(frozen=True)
+class EvenCut:
+    """How moments are cut into ranges that tasks look at side by side.
 
-    The cut is used twice, so it must come out the same: it is even, between the smallest and the largest stream time. Both may lie at the
-    ends of BIGINT, so it counts in 32 microseconds, of which any two are a BIGINT apart.
+    The cut is used several times, so it must come out the same: it is even, between the smallest and the largest stream time. Both may lie
+    at the ends of BIGINT, so it counts in 32 microseconds, of which any two are a BIGINT apart.
     """
-    width = f"(({SPAN}.high - {SPAN}.low) DIV {ranges.count - 1} + 1)"
-    cut = expression(f"least(greatest(({number} - {SPAN}.low) DIV {width}, 0), {ranges.count - 1})")
-    in_range = F.when(named(SPAN).getField("count") >= WORTH_CUTTING, cut.cast("int")).otherwise(F.lit(0))
 
-    def ranged(df: DataFrame) -> DataFrame:
-        return df.withColumn(SPAN, span).withColumn(RANGE, in_range).drop(SPAN)
+    ranges: Ranges  # the last is of what lies above all stream times
+    span: Column
+    number: str  # of a moment, as SQL text
 
-    lowest = ranged(clocks).groupBy(named(RANGE).alias("r")).agg(F.min(named(MOMENT)).alias("m"))
-    above = "array_min(transform(filter(every, one -> one.r > turn), one -> one.m))"
-    together = lowest.agg(F.collect_list(F.struct("r", "m")).alias("every"))
-    by_range = together.select(expression(f"transform(sequence(0, {ranges.count - 1}), turn -> {above})").alias("above")).scalar()
-    never = named(RANGE) == ranges.count - 1  # nothing is looked up for these, which are many where windows stay open long
-    anywhere = ranges.aside(hash_of_all(both.select(f"{quoted(ROW)}.*").schema, quoted(ROW)))
-    return ranged(both).withColumn(APART, F.when(never, anywhere).otherwise(ranges.apart)), F.get(by_range, named(RANGE))
+    def ranged(self, df: DataFrame) -> DataFrame:
+        """With the range of each moment."""
+        width = f"(({SPAN}.high - {SPAN}.low) DIV {self.ranges.count - 1} + 1)"
+        cut = expression(f"least(greatest(({self.number} - {SPAN}.low) DIV {width}, 0), {self.ranges.count - 1})")
+        in_range = F.when(named(SPAN).getField("count") >= WORTH_CUTTING, cut.cast("int")).otherwise(F.lit(0))
+        return df.withColumn(SPAN, self.span).withColumn(RANGE, in_range).drop(SPAN)
+
+    def apart(self, both: DataFrame, rows: DataFrame) -> DataFrame:
+        """With what they are repartitioned by: one value for each range but the last. Nothing is looked up for what lies there, which is
+        much where windows stay open long.
+        """
+        anywhere = self.ranges.aside(hash_of_all(rows.schema, quoted(ROW)))
+        never = named(RANGE) == self.ranges.count - 1
+        return both.withColumn(APART, F.when(never, anywhere).otherwise(self.ranges.apart))
+
+    def above(self, clocks: DataFrame) -> Column:
+        """For each range the smallest stream time in all ranges above it."""
+        lowest = self.ranged(clocks).groupBy(named(RANGE).alias("r")).agg(F.min(named(MOMENT)).alias("m"))
+        above = "array_min(transform(filter(every, one -> one.r > turn), one -> one.m))"
+        every = lowest.agg(F.collect_list(F.struct("r", "m")).alias("every"))
+        return every.select(expression(f"transform(sequence(0, {self.ranges.count - 1}), turn -> {above})").alias("above")).scalar()

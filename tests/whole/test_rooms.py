@@ -36,7 +36,7 @@ ROOMS = {
     "sql/changes": "sql/as_of, sql/plain, sql/windows, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/changes",
     "sql/as_of": "sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays",
     "sql/suppress": "sql/windows, sql/plain, sql/stream, sql/tables, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/suppress",
-    "sql/windows": "sql/plain, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/sessions, udfs/updates",
+    "sql/windows": "sql/plain, sql/stream, sql/rows, sql/syntax, sql/call, udfs, udfs/arrays, udfs/sessions, udfs/updates",
     "sql/plain": "sql/rows, sql/syntax, udfs, udfs/updates",
     "sql/stream": "sql/rows, sql/syntax, sql/call, udfs, udfs/arrays",
     "sql/tables": "sql/rows, sql/syntax, sql/call",

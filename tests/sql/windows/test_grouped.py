@@ -111,7 +111,7 @@ def test_final_sessions_in_event_order_are_those_of_the_slow_definition_and_no_k
         f"SELECT {names.sql('{k}')}, {by}, {times}, change_type, change_seq, emit_reason, n_rows, n, total, low, high, mean FROM {text}"
     )
     plan = executed(df)
-    assert plan.count("Arrow") == plan.count("ArrowEvalPython [nextstreamtime(")  # when they leave
+    assert plan.count("Arrow") == plan.count("ArrowEvalPython [nextstreamtime(") + plan.count("ArrowEvalPython [packer(")  # when they leave
     assert ("Arrow" in plan) == (many or not files)  # of an RDD nobody knows that it is small
     last = max(clock for _, clock in clocked if clock is not None)
     wanted = Counter(
