@@ -709,7 +709,7 @@
 # MAGIC     by_product_and_step AS (
 # MAGIC       SELECT
 # MAGIC         `product`, `__streamtime_step`,
-# MAGIC         max(`offset`) AS `__streamtime_last`,
+# MAGIC         max(`offset`) AS `__streamtime_newest`,
 # MAGIC         max(`ts`) AS `__streamtime_latest`,
 # MAGIC         count(1) AS `__streamtime_total_0`,
 # MAGIC         max(`__streamtime_release`) AS `__streamtime_release`
@@ -736,7 +736,7 @@
 # MAGIC     with_release AS (
 # MAGIC       SELECT
 # MAGIC         `product`,
-# MAGIC         coalesce(`__streamtime_last`, CAST(0Y AS INT)) AS `offset`,
+# MAGIC         coalesce(`__streamtime_newest`, CAST(0Y AS INT)) AS `offset`,
 # MAGIC         `__streamtime_start` AS `window_start`,
 # MAGIC         timestamp_micros(`__streamtime_end`) AS `window_end`,
 # MAGIC         `__streamtime_total_0` AS `n`,

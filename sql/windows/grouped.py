@@ -18,12 +18,12 @@ from pyspark.sql import types as T
 from streamtime.sql.rows.columns import SUMMED_AS_BIGINT, expression, named
 from streamtime.sql.rows.frame import PREFIX, wanting_all, whole
 from streamtime.sql.rows.scans import chosen, is_few, straight_from_files
-from streamtime.sql.rows.sorting import coarse, sorted_runs
+from streamtime.sql.rows.sorting import HASH, coarse, sorted_runs
 from streamtime.sql.rows.typed import collated, microseconds, moment
 from streamtime.sql.syntax.text import HIGHEST, literal, minus, quoted
 from streamtime.sql.windows.first_reach import RELEASE, STEP, in_time, stepped
 from streamtime.sql.windows.membership import AT, END, START, close, instant
-from streamtime.sql.windows.release import MOMENT, as_they_leave, emitted, released_by
+from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME, MOMENT, as_they_leave, emitted, released_by
 from streamtime.udfs.closing import of_sessions, of_time_windows
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FIXED = (*SUMMED_AS_BIGINT, T.LongType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
 KEYS = (*FIXED, T.StringType, T.BinaryType)  # equal to themselves alone
 ROOMY = 28  # digits: ten billion numbers of so many fit DECIMAL(38)
-LAST, LATEST, LOW, LOW_LATER, TOTAL = (f"{PREFIX}{name}" for name in ("last", "latest", "low", "low_later", "total_"))
+LAST, LATEST, LOW, LOW_LATER, TOTAL = (f"{PREFIX}{name}" for name in ("newest", "latest", "low", "low_later", "total_"))
 LOWEST = f"(-{HIGHEST}L - 1L)"  # the first moment, at which a window stands that begins before it
 AFTER = 4  # columns of a change after its aggregates
 
@@ -143,10 +143,11 @@ def _of_sessions(call: Bound, frame: Frame, sums: Sequence[Column], fields: Sequ
     df = rows.groupBy(*keys, named(START)).agg(*[column.alias(name) for name, column in made.items()])
     kind, joined = fields[-AFTER].dataType, named(END) > named(START)  # a row that joined withdrew what stood before, as change 0
     start, end = (expression(moment(quoted(edge), kind)) for edge in (START, END))
-    closes = close(quoted(END), of_sessions(call["gap"], call["grace"]), kind)
-    change = (closes, F.lit("upsert"), end, F.when(joined, F.lit(1)).otherwise(F.lit(0)).cast("bigint"))
-    finals = df.select(*_columns(frame, fields, df, (start, end), change))
-    return emitted(call, finals, taking, frame.time.column, None)
+    closes = close(quoted(END), of_sessions(call["gap"], call["grace"]), kind).alias("window_close")
+    change = (named("window_close"), F.lit("upsert"), end, F.when(joined, F.lit(1)).otherwise(F.lit(0)).cast("bigint"))
+    columns = _columns(frame, fields, df, (start, end), change)  # most of which need not be sorted with the others
+    left = emitted(call, df.select(*[named(n) for n in df.columns if n != HASH], closes), taking, frame.time.column, None)
+    return left.select(*columns, named(EMIT_TIME), named(EMIT_REASON))
 
 
 def _laid_out(call: Bound, frame: Frame, grouped: DataFrame, closing: Closing, fields: Sequence[T.StructField]) -> DataFrame:
