@@ -128,7 +128,7 @@ MUTATIONS = [
     Mutation("rows go sorted into the shuffle before a kernel: Spark leaves that sort", "sql/rows/frame.py", 'return df.sortWithinPartitions(by).where(expression("spark_partition_id() >= 0"))', "return df.sortWithinPartitions(by)", "tests/sql/rows/test_sorting.py"),
     Mutation("C12: in plain SQL rows that take no part move no clock of final windows", "sql/windows/grouped.py", "[F.when(named(STEP).isNotNull(), at) for at in told]", "told", "tests/sql/windows/test_grouped.py -k no_part"),
     Mutation("C12: in plain SQL rows that take no part are no versions", "sql/functions/versions.py", "made = made.where(accepted) if behind else made", "made = made", "tests/catalog/plain/test_compiling.py -k VERSIONS"),
-    Mutation("C12: in plain SQL rows that take no part make no final window", "sql/windows/grouped.py", "df = df.where(F.when(named(LAST).isNotNull(), named(STEP)).isNotNull())", "pass", "tests/sql/windows/test_grouped.py -k no_part"),
+    Mutation("C12: in plain SQL rows that take no part make no final window", "sql/windows/grouped.py", "df = df.where(F.when(named(NEWEST).isNotNull(), named(STEP)).isNotNull())", "pass", "tests/sql/windows/test_grouped.py -k no_part"),
     Mutation("a DATE beyond the last TIMESTAMP stands at its end", "sql/windows/membership.py", "if isinstance(frame.time.type, T.DateType):", "if False:", "tests/sql/windows/test_grouped.py -k beyond"),
     Mutation("W2: in grouped sessions, a distance of the gap joins", "sql/windows/grouped.py", 'named(LOW) < expression(minus(quoted(AT), call["gap"]))', 'named(LOW) <= expression(minus(quoted(AT), call["gap"]))', "tests/sql/windows/test_grouped.py -k sessions_in_event"),
     Mutation("C3: of a step, each row with its least ORDER BY value may be the first", "sql/windows/first_reach.py", "(by <= named(LEAST))", "(by < named(LEAST))", "tests/sql/windows/test_first_reach.py"),
@@ -794,7 +794,7 @@ MUTATIONS = [
     ),
     Mutation(
         "plain: what is told of groups wants all that they have", "sql/windows/grouped.py",
-        "df.withColumn(LATEST, wanting_all(named(LAST), df))", "df.withColumn(LATEST, named(LAST))", "tests/whole/test_evaluations.py -k plain_sql_computes",
+        "df.withColumn(LATEST, wanting_all(named(NEWEST), df))", "df.withColumn(LATEST, named(NEWEST))", "tests/whole/test_evaluations.py -k plain_sql_computes",
     ),
     Mutation(
         "plain: no condition has many columns in it", "sql/windows/first_reach.py",

@@ -25,8 +25,8 @@ EACH = 1 << 10  # stream times in a piece
 class Pieces:
     """Stream times, of which each has its range, in pieces: rising, each time once. Ranges go up with the times.
 
-    A piece has the ranges that need it: its own; the lowest piece of a range also those below it, down to the next that has times, since
-    what closes above all of these waits for it. And it has its largest time, as the number to sort it by.
+    A piece has the ranges that need it, and its largest time, as the number to sort it by. The first time of a range stands alone: the
+    ranges below need it, too, down to the next that has times, since what closes above all of these waits for it.
     """
 
     each: int = EACH
@@ -34,15 +34,15 @@ class Pieces:
     def __call__(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Columns: the range, the stream time in microseconds; what has no stream time is left out."""
         ranges, times = (np.sort(groups.as_ints(column)) for column in rows.filter(rows.column(1).is_valid()).columns)
-        new = _new(times)
+        new = groups.begins(times)
         ranges, times = ranges[new], times[new]
-        bounds = [*np.flatnonzero(_new(ranges)).tolist(), len(times)]
+        bounds = [*np.flatnonzero(groups.begins(ranges)).tolist(), len(times)]
         pieces, lowest = list[tuple[range, Ints]](), 0
         for begin, end in itertools.pairwise(bounds):
             its = int(ranges[begin])
-            for start in range(begin, end, self.each):
-                pieces.append((range(lowest, its + 1), times[start : min(start + self.each, end)]))
-                lowest = its
+            pieces.append((range(lowest, its + 1), times[begin : begin + 1]))
+            pieces += [(range(its, its + 1), times[at : min(at + self.each, end)]) for at in range(begin + 1, end, self.each)]
+            lowest = its
         columns = {
             RANGES: pa.array([[*needed] for needed, _ in pieces], pa.list_(pa.int32())),
             NUMBER: pa.array([piece[-1] for _, piece in pieces], pa.int64()),
@@ -68,14 +68,9 @@ class NextStreamTime:
             known = np.append(times, above)
             wanted = groups.as_ints(closes)
             at = np.searchsorted(times, wanted)
-            found = at < len(known)
-            yield pa.array(known[np.where(found, at, 0)] if len(known) else wanted, pa.int64(), mask=~found)
+            has_one = at < len(known)
+            yield pa.array(known[np.where(has_one, at, 0)] if len(known) else wanted, pa.int64(), mask=~has_one)
             if len(closes):
                 last = coming[-1][-1] if pieces[-1].is_valid else wanted[-1] - 1  # what follows closes right above it at most
                 below = int(np.searchsorted(times, last, side="right"))
                 times, above = times[:below], known[below : below + 1]
-
-
-def _new(values: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Of rising values, which are not the same as the one before."""
-    return np.append(True, values[1:] != values[:-1])[: len(values)]

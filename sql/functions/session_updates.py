@@ -82,7 +82,7 @@ together the input (C6). With dates as event time, bounds and `change_time` are 
 ## Memory and state
 
 A kernel adds up the live sessions of one key at a time, whatever the number of rows; `collect_list` keeps its values. Keys whose times
-never fall are added up all at once, others row by row. Final rows in batch are sorted with stream times, to find `emit_time`. That
+never fall are added up all at once, others row by row. Final rows in batch are sorted by when they close, to find `emit_time`. That
 computes the input twice, as does stream time where `time` is not what `ORDER BY` begins with; else it is computed once. With one clock and
 `at_end => 'hold'`, nothing is looked up where a query does not ask for `emit_time`, which is faster. On a stream, state is one entry for
 each live session.

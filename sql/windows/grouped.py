@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FIXED = (*SUMMED_AS_BIGINT, T.LongType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
 KEYS = (*FIXED, T.StringType, T.BinaryType)  # equal to themselves alone
 ROOMY = 28  # digits: ten billion numbers of so many fit DECIMAL(38)
-LAST, LATEST, LOW, LOW_LATER, TOTAL = (f"{PREFIX}{name}" for name in ("newest", "latest", "low", "low_later", "total_"))
+NEWEST, LATEST, LOW, LOW_LATER, TOTAL = (f"{PREFIX}{name}" for name in ("newest", "latest", "low", "low_later", "total_"))
 LOWEST = f"(-{HIGHEST}L - 1L)"  # the first moment, at which a window stands that begins before it
 AFTER = 4  # columns of a change after its aggregates
 
@@ -52,7 +52,7 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
     size, takes_part, again = call["size"], frame.has_time & frame.has_key, straight_from_files(frame)
     closing = of_time_windows(call["grace"])
     steps = size, closing.after_start(size)
-    made = {LAST: F.max(frame.order[0].ref.column)} | ({} if frame.in_time_order else {LATEST: F.max(frame.time.column)})
+    made = {NEWEST: F.max(frame.order[0].ref.column)} | ({} if frame.in_time_order else {LATEST: F.max(frame.time.column)})
     made |= {f"{TOTAL}{i}": total for i, total in enumerate(sums)}
     if not frame.in_time_order:
         rows = in_time(frame, takes_part, size, size, closing, again)
@@ -71,7 +71,7 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
     if frame.in_time_order:
         df, clocks = _with_clocks(call, frame, grouped, size, closing)
         if not frame.kernels:  # a condition of `STEP` alone would pass the aggregate
-            df = df.where(F.when(named(LAST).isNotNull(), named(STEP)).isNotNull())
+            df = df.where(F.when(named(NEWEST).isNotNull(), named(STEP)).isNotNull())
         return released_by(call, _laid_out(call, frame, df, closing, fields), clocks, {}, steps, few=is_few(frame.source))
     df = grouped({RELEASE: F.max(named(RELEASE))})  # all rows of a window have the same
     if call["at_end"] == "emit" and frame.kernels:  # a text keeps them by itself, since which rows take part is not deterministic there
@@ -94,10 +94,10 @@ def _with_clocks(
     if straight_from_files(frame) or not (frame.kernels or call["at_end"] == "emit"):  # which asks for the last one, too
         takes_part, at = frame.has_time & frame.has_key, instant(frame, frame.time.column)  # no filter here, either
         times = frame.df.select(F.when(takes_part, at).alias(MOMENT))
-        return grouped({}).withColumn(LATEST, named(LAST)), times
+        return grouped({}).withColumn(LATEST, named(NEWEST)), times
     firsts = _firsts(frame, size, closing)
     df = grouped({name: F.min(first) for name, first in firsts.items()})
-    df = whole(df).withColumn(LATEST, named(LAST)) if frame.kernels else df.withColumn(LATEST, wanting_all(named(LAST), df))
+    df = whole(df).withColumn(LATEST, named(NEWEST)) if frame.kernels else df.withColumn(LATEST, wanting_all(named(NEWEST), df))
     told = [instant(frame, named(n)) for n in (*firsts, *([LATEST] if call["at_end"] == "emit" else []))]
     if not frame.kernels:  # rows that take no part move no clock
         told = [F.when(named(STEP).isNotNull(), at) for at in told]
@@ -139,7 +139,7 @@ def _of_sessions(call: Bound, frame: Frame, sums: Sequence[Column], fields: Sequ
     rows = rows.withColumn(LOW, F.lag(named(AT)).over(by_time))
     opens = named(LOW).isNull() | (named(LOW) < expression(minus(quoted(AT), call["gap"])))
     rows = rows.withColumn(START, F.max(F.when(opens, named(AT))).over(by_time.rowsBetween(Window.unboundedPreceding, 0)))
-    made = {LAST: F.max(frame.order[0].ref.column), END: F.max(named(AT))} | {f"{TOTAL}{i}": total for i, total in enumerate(sums)}
+    made = {NEWEST: F.max(frame.order[0].ref.column), END: F.max(named(AT))} | {f"{TOTAL}{i}": total for i, total in enumerate(sums)}
     df = rows.groupBy(*keys, named(START)).agg(*[column.alias(name) for name, column in made.items()])
     kind, joined = fields[-AFTER].dataType, named(END) > named(START)  # a row that joined withdrew what stood before, as change 0
     start, end = (expression(moment(quoted(edge), kind)) for edge in (START, END))
@@ -169,7 +169,7 @@ def _columns(
     count = sum(name.startswith(TOTAL) for name in grouped.columns)
     carried = fields[: -AFTER - count - 2]
     assert {f.name for f in carried} <= keys | {frame.order[0].ref.name}
-    made = [named(f.name) if f.name in keys else _present(named(LAST), f) for f in carried]
+    made = [named(f.name) if f.name in keys else _present(named(NEWEST), f) for f in carried]
     made += [*bounds, *(named(f"{TOTAL}{i}") for i in range(count)), *change]
     return [column.alias(f.name, metadata=f.metadata) for column, f in zip(made, fields, strict=True)]
 

@@ -1,8 +1,9 @@
 """When final rows leave, in batch (rules S2, W6): the first stream time that reaches a window's close, looked up for all windows at once.
 
 Stream time only rises, so that is the smallest value it ever had at or above the close. Time windows close at even steps: a small table has
-the answer for each step, and windows are joined to it. Sessions and sliding windows close anywhere: closes and stream times are cut into
-ranges that tasks sort side by side; where a range has no stream time above a close, the next one's smallest holds.
+the answer for each step, and windows are joined to it. Sessions and sliding windows close anywhere: closes are cut into ranges that tasks
+sort side by side, and stream times come to them in sorted pieces; few, or where no kernel runs, both are sorted together. Where a range has
+no stream time above a close, the next one's smallest holds.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 EMIT_TIME, EMIT_REASON = "emit_time", "emit_reason"
 WORTH_CUTTING = 100_000  # stream times; fewer are sorted by one task
 SPAN, APART = f"{PREFIX}span", f"{PREFIX}apart"
-MOMENT, ROW, LAST, CLOCK, TOLD = (f"{PREFIX}{name}" for name in ("moment", "row", "last", "clock", "told"))
+MOMENT, ROW, LAST, CLOCK, ROWS = (f"{PREFIX}{name}" for name in ("moment", "row", "last", "clock", "rows"))
 GRAIN = 5  # of two times, counted in so many powers of two of microseconds, the distance is a BIGINT
 PIECES = T.StructType().add(RANGES, T.ArrayType(T.IntegerType())).add(NUMBER, T.LongType()).add(TIMES, T.BinaryType())
 MINUTE = 60_000_000  # steps this far apart are few enough for any task to hold those of decades
@@ -52,7 +53,7 @@ def emitted(call: Bound, rows: DataFrame, frame: Frame, stream_time: Column, ste
     at = instant(frame, stream_time).alias(MOMENT)
     clocks = frame.df.select(*[named(name).alias(its) for its, name in clock_by.items()], at)
     if not _even(steps) and not clock_by and frame.kernels and not (frame.in_time_order and straight_from_files(frame)):
-        clocks = whole(clocks.groupBy(named(MOMENT)).agg(F.count(F.lit(1)).alias(TOLD)))  # they are asked for several times
+        clocks = whole(clocks.groupBy(named(MOMENT)).agg(F.count(F.lit(1)).alias(ROWS)))  # they are asked for several times
     return released_by(call, rows, clocks, clock_by, steps, few=is_few(frame.source))
 
 
@@ -161,7 +162,7 @@ def _sorted_with_times(rows: DataFrame, clocks: DataFrame, cut: EvenCut) -> Data
 def _together(rows: DataFrame, clocks: DataFrame, its: Sequence[Column]) -> DataFrame:
     """Stream times, and windows with their close as `MOMENT` and with all that they have as `ROW`."""
     finals = _finals(rows, its)
-    return clocks.drop(TOLD).withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).unionByName(finals)
+    return clocks.drop(ROWS).withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).unionByName(finals)
 
 
 def _finals(rows: DataFrame, its: Sequence[Column]) -> DataFrame:
@@ -188,7 +189,7 @@ def _next_stream_time(apart: Sequence[Column]) -> Column:
 
 def _span(clocks: DataFrame, number: str) -> Column:
     """The smallest and the largest stream time by number, the largest as it is, and how many rows have one."""
-    count = F.sum(named(TOLD)) if TOLD in clocks.columns else F.count(named(MOMENT))  # so many windows may there be
+    count = F.sum(named(ROWS)) if ROWS in clocks.columns else F.count(named(MOMENT))  # so many windows may there be
     made = {"low": F.min(expression(number)), "high": F.max(expression(number)), "last": F.max(named(MOMENT)), "count": count}
     return clocks.agg(F.struct(*[column.alias(name) for name, column in made.items()]).alias("span")).scalar()
 
