@@ -11,7 +11,8 @@ from __future__ import annotations
 import datetime
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
@@ -22,13 +23,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from streamtime.describe import Description
 from streamtime.door.callbacks import guard
-from streamtime.door.inputs import Inputs
+from streamtime.door.inputs import Inputs, items
 from streamtime.door.planframe import Nodes, Operator, PlanFrame
+from streamtime.door.results import Results
 from streamtime.shelf import FUNCTIONS
 from streamtime.sparks import spark_version
 from streamtime.sql.call.binding import bind
 from streamtime.sql.call.errors import TOO_DEEP, CallError, not_computed, not_constant, too_deep, unlogged
-from streamtime.sql.call.spec import Spec
+from streamtime.sql.call.spec import Bound, Spec
 from streamtime.sql.call.values import Expression, Origin, Sort, Table, Value
 from streamtime.sql.tables.classes import refuse_foreign
 from streamtime.version import VERSION
@@ -139,6 +141,15 @@ class QuietRefusals(logging.Filter):
             logging.getLogger(name).removeFilter(self)
 
 
+@dataclass
+class PlansRead:
+    """What the plan of a call may read: plans of TABLE arguments by the numbers of their CTEs, and which of these it does."""
+
+    plans: list[tuple[int, Any]] = field(default_factory=list)
+    used: set[int] = field(default_factory=set)
+    of_others: bool = False  # whether it may read the input of the call that made its own
+
+
 class AnalyzerDoor:
     """Registers functions with Spark's registries: of the session at hand, and of every later session of this driver."""
 
@@ -164,6 +175,7 @@ class AnalyzerDoor:
         self.new_expression_id = self._module("org.apache.spark.sql.catalyst.expressions.NamedExpression").newExprId
         self.full_function_names = version.full_function_names
         self.sessions: dict[str, SparkSession] = {}
+        self.results = Results()
         self.alive: dict[str, tuple[Any, Any]] = {}  # the JVM holds no strong reference to Python objects
         self.closed = False
 
@@ -201,6 +213,7 @@ class AnalyzerDoor:
                 registry.dropFunction(self._identifier(name))
         self.gateway.callback_server_parameters.propagate_java_exceptions = self.propagated
         self.quiet.detach()
+        self.results.clear()
         self.closed = True
 
     def has(self, spark: SparkSession, name: str) -> bool:
@@ -254,10 +267,23 @@ class AnalyzerDoor:
         return self.classes["analysis_exception"](message, none, none, none, condition, parameters, no_context)
 
     def _plan(self, spec: Spec, arguments: Any) -> Any:
-        session = self._session()
+        read = PlansRead()
+        planned: Any = spec.plan(self._bound(spec, arguments, self._session(), read))
+        if isinstance(planned, PlanFrame):
+            if not read.used:  # a chain over the input: the analyzer resolves it as it is
+                return self.results.remember(planned.on(planned.plan), spec, arguments)
+            planned = planned.frame()
+        result = planned._jdf.queryExecution().analyzed()
+        plans = [(cte, plan) for cte, plan in read.plans if cte in read.used or not read.of_others]
+        if not plans:
+            return result
+        result = result.transformDownWithSubqueries(DropPlaceholder([cte for cte, _ in plans]))
+        return self.results.remember(self.inputs.defined(result, plans), spec, arguments)
+
+    def _bound(self, spec: Spec, arguments: Any, session: SparkSession, read: PlansRead) -> Bound:
+        """The call, checked."""
         tables: list[Table] = []
-        plans: list[tuple[int, Any]] = []
-        became: list[Operator] = []
+        inputs: list[Any] = []
         options: list[tuple[str | None, Value]] = []
         for argument in items(arguments):
             name, kind = None, argument.nodeName()
@@ -265,25 +291,21 @@ class AnalyzerDoor:
                 name, argument = argument.key(), argument.value()
                 kind = argument.nodeName()
             if kind == "FunctionTableSubqueryArgumentExpression":
-                plan = argument.plan()
-                cte = self.inputs.new_id()
-                plans.append((cte, plan))
-                tables.append(self._table(session, argument, plan, cte, became, name))
+                inputs.append(argument.plan())
+                tables.append(self._table(session, argument, inputs[-1], read, name))
                 refuse_foreign(tables[-1].df, spec.name)
             else:
                 options.append((name, self._value(spec, name, argument)))
-        inputs = [plan for _, plan in plans]
         call = bind(spec, tables, options, session, lambda df, origins, present: self._as_inputs(df, inputs, origins, present))
-        planned: Any = spec.plan(call)
-        if isinstance(planned, PlanFrame):
-            if not became:  # a chain over the input: the analyzer resolves it as it is
-                return planned.on(plans[0][1])
-            planned = planned.frame()
-        result = planned._jdf.queryExecution().analyzed()
-        if not plans:
-            return result
-        result = result.transformDownWithSubqueries(DropPlaceholder([cte for cte, _ in plans]))
-        return self.inputs.defined(result, plans)
+        return replace(call, made_by=lambda: self._made_by(inputs[0], session, read))
+
+    def _made_by(self, plan: Any, session: SparkSession, read: PlansRead) -> Bound | None:
+        """The call whose result a plan is, over the same input: a plan function may take that in place of the result."""
+        made = self.results.call_of(plan)
+        if made is None:
+            return None
+        read.of_others = True
+        return self._bound(*made, session, read)
 
     def _as_inputs(self, df: DataFrame, inputs: Sequence[Any], origins: Sequence[Origin], present: bool) -> DataFrame:
         """With the qualifiers of input columns, and never null where they are not: of the first input, and of all where `present`."""
@@ -316,9 +338,12 @@ class AnalyzerDoor:
             self.sessions[key] = SparkSession(SparkContext._active_spark_context, active)  # type: ignore[arg-type]
         return self.sessions[key]
 
-    def _table(self, session: SparkSession, argument: Any, plan: Any, cte: int, became: list[Operator], name: str | None) -> Table:
+    def _table(self, session: SparkSession, argument: Any, plan: Any, read: PlansRead, name: str | None) -> Table:
+        cte = self.inputs.new_id()
+        read.plans.append((cte, plan))
+
         def become(operators: Operator) -> DataFrame:
-            became.append(operators)
+            read.used.add(cte)
             placeholder = self.inputs.empty(plan, cte)
             return DataFrame(self.classes["dataset"].ofRows(session._jsparkSession, operators(placeholder)), session)
 
@@ -364,9 +389,3 @@ class AnalyzerDoor:
                 return [object()] * value.numElements()
             return [None if value.isNullAt(i) else value.getUTF8String(i).toString() for i in range(value.numElements())]
         return value if isinstance(value, (int, float)) else str(value)
-
-
-def items(seq: Any) -> Iterator[Any]:
-    """The elements of a Scala Seq."""
-    for index in range(seq.length()):
-        yield seq.apply(index)

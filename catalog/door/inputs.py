@@ -6,6 +6,7 @@ real rows, `streamtime.compile` a piece of text.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from streamtime.sparks import SparkVersion
@@ -37,3 +38,9 @@ class Inputs:
         """A plan, and what the references in it stand for."""
         made = [self._definition(rows, cte, self._none, False, *self._of_definition) for cte, rows in definitions]
         return self._with(plan, self._seq(made))
+
+
+def items(seq: Any) -> Iterator[Any]:
+    """The elements of a Scala Seq."""
+    for index in range(seq.length()):
+        yield seq.apply(index)

@@ -192,6 +192,9 @@ class Compiling(Run):
         self.gives = f"{spec.name.lower()}_{bound.options.get('output') or 'rows'}"
         return replace(bound, kernels=False, depends_on=self.declarations.append)
 
+    def made_by(self, rows: TableArgument) -> None:
+        """Each call has a text of its own, below what it was, with its own input in it."""
+
     def _frame(self, call: Call) -> DataFrame:
         self.sources, self.declarations, self.ids, self.call = [], [], [], call
         return super()._frame(call)

@@ -116,6 +116,7 @@ class Run:
         self.columns: dict[Span, qualifiers.Columns] = {}  # of those that carry their tables along
         self.aliases: dict[Span, str] = {}  # of those whose columns are named with the table that they read
         self.inputs: dict[Span, DataFrame] = {}  # of TABLE arguments, by where they stand
+        self.bounds: dict[Span, Bound] = {}  # of calls that are placed
         self.stored: list[str] = []  # views for what the statement stores
 
     def result(self) -> DataFrame:
@@ -215,12 +216,19 @@ class Run:
                 refuse_foreign(table.df, spec.name)
             if spec.qualified and len(tables) == 2:
                 return self._joined(call, spec, tables, options)
-            return spec.plan(self.bound(spec, tables, options))
+            self.bounds[call.span] = replace(self.bound(spec, tables, options), made_by=lambda: self.made_by(call.tables[0]))
+            return spec.plan(self.bounds[call.span])
         except AnalysisException as error:
             if (error.getCondition() or "").startswith("TABLE_OR_VIEW_NOT_FOUND"):
                 for rows in call.tables:
                     self.read(rows.query)  # the same error, with its position
             raise
+
+    def made_by(self, rows: TableArgument) -> Bound | None:
+        """The call in a TABLE argument, where the argument is SELECT * FROM it."""
+        (inside, *others) = [span for span in self.outermost([rows.inside]) if span in self.bounds] or [rows.inside]
+        around = [t.text.upper() for t in self.statement.within([rows.inside]) if not inside[0] <= t.start < inside[1]]
+        return self.bounds.get(inside) if around == ["SELECT", "*", "FROM"] and not others else None
 
     def bound(self, spec: Spec, tables: Sequence[Table], options: Sequence[tuple[str | None, Value]]) -> Bound:
         """The call, checked."""

@@ -97,6 +97,15 @@ class Local:
 
 
 @dataclass(frozen=True)
+class Finals:
+    """The last changes of a call's windows, planned without the others: once it is known that all that is asked for are these."""
+
+    keys: frozenset[str]  # the columns that tell windows of one start apart
+    order: tuple[tuple[str, bool, bool], ...]  # in which changes come: columns, whether ascending, whether nulls come first
+    plan: Callable[[str], DataFrame]  # by `at_end`; the columns of a change, with `emit_time` and `emit_reason`
+
+
+@dataclass(frozen=True)
 class Spec:
     """A function: its name, one sentence, its options, the columns it adds, its rules, and its plan."""
 
@@ -123,6 +132,8 @@ class Spec:
     # Why the rows of a key depend on other rows than the key's own, by the options that are given and whether rows come in the order of
     # event time; '' where they do not. What is maintained is cut by keys.
     apart: Callable[[Mapping[str, Any], bool], str] = lambda _given, _in_time_order: "its rows depend on more than the rows of their key"
+    # Of what makes changes of windows: those that are the last ones, planned without the others; None: this call's cannot be.
+    finals: Callable[[Bound], Finals | None] | None = None
 
     @property
     def call(self) -> str:
@@ -191,6 +202,8 @@ class Bound:
         True  # whether Python may run where the result does; if not, a plan of Spark's own operators is taken where there is one
     )
     depends_on: Callable[[str], None] = nobody_asks  # told what a table declares of itself, in words, where the plan follows that
+    made_by: Callable[[], Bound | None] = lambda: None  # the call of which the first table has all rows, where a door can tell
+    last_changes: bool = False  # whether final rows are to be the last changes of their windows, `change_seq` included
 
     def __getitem__(self, option: str) -> Any:
         """The value of an option, its default where the call did not give it."""

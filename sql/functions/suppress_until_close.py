@@ -103,6 +103,22 @@ no table promises more.
 
 ## Memory and state
 
+**One with the call that makes the changes.** In batch, a call over `TABLE(SELECT * FROM WINDOW_UPDATES(..))` is planned with it as one: no
+change is made that a newer one replaces, and nothing is held back ([times](../speed.md#final-windows)). That is done where the rows are
+the same:
+
+- WINDOW_UPDATES has `ORDER BY` the event time, and `size`; no `clock_by`, no `output`;
+- all of its changes come here: no WHERE, WITH or view stands between. Columns may be left out, if the statement does not go through
+  `streamtime.query`;
+- `PARTITION BY` has its keys and `window_start`, `ORDER BY` its columns and `change_seq`, `time` is `'change_time'`. Neither has a column
+  with the name of one that the calls add, and `ORDER BY` none that is a FLOAT or DOUBLE or has a collation;
+- no option of this call changes what comes out or when, but `at_end`;
+- WINDOW_UPDATES reads Parquet or ORC files, as they are or by `SELECT` and comparisons; or its windows do not overlap, it has one `ORDER
+  BY` column, and its totals are the same in any order to the last digit: `count`, `sum` of integers and of decimals up to 28 digits, `min`
+  and `max` of these, of times and BOOLEAN. Elsewhere the input would be computed twice.
+
+`change_seq` is the dearest of the columns where totals are such: a query whose SELECT does not name it is faster.
+
 **Spread, from 16 tasks on.** Where `spark.sql.shuffle.partitions` is set to 16 or more, or nobody set it and Spark has 16 cores or more,
 no task sees all rows: one shuffle puts stream time beside each row, one brings the rows of each key together, one finds the moment at
 which each came out. The input is computed twice, what `ORDER BY` says three times. With fewer tasks one buffer is faster (two to four
@@ -145,6 +161,7 @@ from streamtime.sql.suppress.batch import (
     planned,
     prepared,
 )
+from streamtime.sql.suppress.in_one import in_one
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows.updates import CLOSE
 from streamtime.udfs.suppress.until import Suppression, Until
@@ -187,7 +204,9 @@ def plan(call: Bound) -> DataFrame:
         kind, wanted = (t.simpleString().upper() for t in (close.type, frame.time.type))
         role = "`window_end`" if call["window_end"] is not None else f"`{CLOSE}`"
         raise call.refuse(role, f"expected {wanted}, the type of the event time, got {kind} (`{close.text}`)", "Cast one of them.")
-    return planned(FUNCTION, call, frame, Until(close=close.name, after=after, corrected=call["until"] == "end"))
+    until = Until(close=close.name, after=after, corrected=call["until"] == "end")
+    finals = in_one(FUNCTION, call, frame, until)
+    return planned(FUNCTION, call, frame, until) if finals is None else finals
 
 
 SPEC = Spec(

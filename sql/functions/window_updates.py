@@ -168,6 +168,7 @@ SPEC = Spec(
     page=__doc__,
     plan=plan,
     apart=apart_of_updates,
+    finals=updates.finals,
     local=Local(judges.windows, details=("window_start", "window_end"), updates=kernel, without_key="null_key"),
     check=check,
     options=(

@@ -15,7 +15,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows.columns import SUMMED_AS_BIGINT, expression, named
+from streamtime.sql.rows.columns import SUMMED_AS_BIGINT, expression, has_floating, named
 from streamtime.sql.rows.frame import PREFIX, wanting_all, whole
 from streamtime.sql.rows.scans import chosen, is_few, straight_from_files
 from streamtime.sql.rows.sorting import HASH, coarse, sorted_runs
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 FIXED = (*SUMMED_AS_BIGINT, T.LongType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
 KEYS = (*FIXED, T.StringType, T.BinaryType)  # equal to themselves alone
 ROOMY = 28  # digits: ten billion numbers of so many fit DECIMAL(38)
-NEWEST, LATEST, LOW, LOW_LATER, TOTAL = (f"{PREFIX}{name}" for name in ("newest", "latest", "low", "low_later", "total_"))
+NEWEST, LATEST, LOW, LOW_LATER, TOTAL, TIES = (f"{PREFIX}{name}" for name in ("newest", "latest", "low", "low_later", "total_", "ties"))
 LOWEST = f"(-{HIGHEST}L - 1L)"  # the first moment, at which a window stands that begins before it
 AFTER = 4  # columns of a change after its aggregates
 
 
 def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fields: Sequence[T.StructField]) -> DataFrame | None:
     """The final rows of a call in batch, grouped. None: what it asks for depends on the order of rows, or is not for a filter to say."""
-    sums = totals(frame, asked)
-    if sums is None or not _fits(call, frame):
+    sums = fitting(call, frame, asked, as_changes=call.last_changes)
+    if sums is None:
         return None
     if call.options.get("gap") is not None:
         return _of_sessions(call, frame, sums, fields) if frame.in_time_order else None
@@ -63,6 +63,10 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
         made = _of_some_step(made, asked)
     if rows is None:
         return None
+    if call.last_changes:  # those of rows that are equal in key and ORDER BY are numbered; Spark drops this where nobody asks
+        tied = Window.partitionBy(*map(named, dict.fromkeys([*(k.name for k in frame.keys), frame.order[0].ref.name])))
+        rows = rows.with_df(rows.df.withColumn(TIES, F.count(F.lit(1)).over(tied)))
+        made[TIES] = F.max_by(named(TIES), frame.order[0].ref.column)
     groups = rows.df.groupBy(*map(named, dict.fromkeys([*(k.name for k in frame.keys), STEP])))
 
     def grouped(more: dict[str, Column]) -> DataFrame:
@@ -79,6 +83,12 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
     clocks = df.select(instant(frame, named(LATEST)).alias(MOMENT))  # the largest time of all is never late
     finals = _laid_out(call, frame, df, closing, fields)
     return as_they_leave(call, finals, [f.name for f in fields], clocks, {})
+
+
+def fitting(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], *, as_changes: bool) -> list[Column] | None:
+    """What groups add up. None: what is asked for is not for a GROUP BY to say; `as_changes`, not to the last digit as changes have it."""
+    rounded = any(one.function == "avg" for one in asked) or any(has_floating(ref.type) for ref in frame.extras.get("aggregates", ()))
+    return totals(frame, asked) if _fits(call, frame) and not (as_changes and rounded) else None
 
 
 def _of_some_step(made: dict[str, Column], asked: Sequence[WrittenAggregate]) -> dict[str, Column]:
@@ -156,7 +166,8 @@ def _laid_out(call: Bound, frame: Frame, grouped: DataFrame, closing: Closing, f
     at, ahead = quoted(AT), f"({size}L - pmod({quoted(AT)}, {size}L))"  # of a window that begins before the first moment, less
     df = grouped.withColumn(AT, expression(f"coalesce(try_multiply({quoted(STEP)}, {size}L), {LOWEST})"))
     df = df.withColumn(START, expression(moment(at, kind))).withColumn(END, expression(f"least({at}, {HIGHEST}L - {ahead}) + {ahead}"))
-    change = (close(quoted(END), closing, kind), F.lit("upsert"), instant(frame, named(LATEST)), F.lit(0).cast("bigint"))
+    seq = named(TIES) - 1 if call.last_changes else F.lit(0).cast("bigint")
+    change = (close(quoted(END), closing, kind), F.lit("upsert"), instant(frame, named(LATEST)), seq)
     columns = _columns(frame, fields, grouped, (named(START), expression(moment(quoted(END), kind))), change)
     return df.select(*columns, *([instant(frame, named(RELEASE)).alias(RELEASE)] if RELEASE in grouped.columns else []))
 

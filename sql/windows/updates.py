@@ -10,18 +10,19 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Text
-from streamtime.sql.call.spec import COMMON, INSTEAD, METRICS, OUTPUT, Option
+from streamtime.sql.call.spec import COMMON, INSTEAD, METRICS, OUTPUT, Finals, Option
 from streamtime.sql.plain.totals import Unplain
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.changelog import CHANGE, refuse_unnamed
-from streamtime.sql.rows.columns import arrow_type, expression, must_travel, named
+from streamtime.sql.rows.columns import arrow_type, expression, has_collation, has_floating, must_travel, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
+from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.rows.sorting import HASH, hash_of, prefix
 from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, refuse_at_end, released
 from streamtime.sql.stream.watermark import marked
 from streamtime.sql.syntax.text import HIGHEST, quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, WrittenAggregate, arguments, held, parse, typed
-from streamtime.sql.windows.grouped import final_rows
+from streamtime.sql.windows.grouped import final_rows, fitting
 from streamtime.sql.windows.membership import clocked, close
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME, emitted
 from streamtime.udfs.closing import of_sessions, of_sliding_windows, of_time_windows
@@ -145,6 +146,7 @@ def plan(
         kind=arrow_type(frame.time.type),
         final=call["emit"] == "final",
         beside=beside,
+        last_changes=call.last_changes,
     )
     needed = [*(ordered if beside else carried), frame.time.name, *(t.kernel.column for t in aggregates if t.kernel.column)]
     frame, identity = frame.comparable(frame.keys)
@@ -159,6 +161,30 @@ def plan(
         except Unplain as reason:
             raise call.unplain(ARGUMENT, str(reason)) from None
     return _laid_out(made, later) if call["emit"] == "final" else made
+
+
+def finals(call: Bound) -> Finals | None:
+    """A call's last changes, where rows come in event-time order: what closes a window then comes after all of its changes (W6, C10).
+
+    When they leave is asked of all rows: of files once more, else of groups; where a kernel makes them, the input would be computed twice.
+    """
+    if is_stream(call) or call["size"] is None or call["output"] != "rows" or call["emit"] != "updates" or call.clock_by:
+        return None
+    asked = parse(call)
+    frame = prepare(call, aggregates=arguments(asked))
+    order = tuple((o.ref.name, o.ascending, o.nulls_first) for o in frame.order)
+    ordered = [o.ref for o in frame.order]
+    own = [*(r.name for r in (*frame.keys, *ordered)), *(one.name for one in asked)]
+    clash = any(call.names.among(name, (*CHANGE, EMIT_TIME, EMIT_REASON)) for name in own)
+    plainly = not clash and not any(has_floating(r.type) or has_collation(r.type) for r in ordered)
+    once = straight_from_files(frame) or fitting(call, frame, asked, as_changes=True) is not None
+    if not (frame.in_time_order and plainly and once):
+        return None
+
+    def plan(at_end: str) -> DataFrame:
+        return call.spec.plan(replace(call, options=call.options | {"emit": "final", "at_end": at_end}, last_changes=True))
+
+    return Finals(frozenset(k.name for k in frame.keys), order, plan)
 
 
 def behind_the_result(frame: Frame, carried: Sequence[str]) -> list[str]:
@@ -184,31 +210,49 @@ def _in_batch(call: Bound, changing: Changing) -> DataFrame:
     frame, stream_time = clocked(frame, takes_part)
     frame = frame.only(takes_part)
     hashed = bool(identity) and (frame.in_time_order or not frame.clocks)
-    run = Sorted(changing.updates, tuple(identity), stream_time, not frame.several_clocks, HASH if hashed else "")
+    computed = _computed(changing, F.lit("upsert")) if layout.final else {}
+    fields = [f for f in changing.fields if f.name not in computed]
+    wanted = tuple(f.name for f in fields) if computed else ()
+    run = Sorted(changing.updates, tuple(identity), stream_time, not frame.several_clocks, HASH if hashed else "", wanted)
     rows = frame.by_key(identity, frame.sort(), prefix(identity, stream_time, frame.time.type) if hashed else None)
     taken = {name: named(name) for name in dict.fromkeys([*changing.needed, stream_time, *identity])}
     taken |= {HASH: hash_of(identity)} if hashed else {}
     if layout.beside:
         return _beside(rows, PerRow(run, tuple(taken), ()), list(taken.values()), changing)
-    made = kernels.mapped(rows.select(*[c.alias(name) for name, c in taken.items()]), run.run, T.StructType(changing.fields))
-    return emitted(call, made, frame, named(stream_time), steps(call, changing.updates.closing)) if layout.final else made
+    df = kernels.mapped(rows.select(*[c.alias(name) for name, c in taken.items()]), run.run, T.StructType(fields))
+    if not layout.final:
+        return df
+    finals = df.select(*[_of(f, computed) for f in changing.fields])
+    return emitted(call, finals, frame, named(stream_time), steps(call, changing.updates.closing))
+
+
+def _computed(changing: Changing, change_type: Column) -> dict[str, Column]:
+    """The columns of a change that Spark computes of its others, which need not travel."""
+    updates, end = changing.updates, quoted(changing.updates.layout.bounds[1])
+    computed = {"change_type": change_type}
+    if updates.changed_at_end:
+        computed["change_time"] = expression(end)
+    if isinstance(changing.fields[-1 - len(CHANGE)].dataType, T.TimestampType):
+        computed[CLOSE] = close(f"unix_micros({end})", updates.closing, T.TimestampType())
+    return computed
+
+
+def _of(field: T.StructField, computed: dict[str, Column]) -> Column:
+    """A column of a change."""
+    if field.name not in computed and field.name != CLOSE:
+        return named(field.name)
+    return computed.get(field.name, named(field.name)).alias(field.name, metadata=field.metadata)  # `window_close` carries its grace
 
 
 def _beside(rows: DataFrame, kernel: PerRow, columns: list[Column], changing: Changing) -> DataFrame:
     """The changes of each row, which give it their columns; its own never leave the JVM, and what follows from these is computed there."""
-    updates, fields, carried = changing.updates, changing.fields, changing.carried
-    results = {"change_type": F.when(named(DELETED), "delete").otherwise("upsert")}
-    end = quoted(updates.layout.bounds[1])
-    if updates.changed_at_end:
-        results["change_time"] = expression(end)
-    if isinstance(fields[-1 - len(CHANGE)].dataType, T.TimestampType):
-        results[CLOSE] = close(f"unix_micros({end})", updates.closing, T.TimestampType())
-    made = T.StructType([T.StructField(f.name, f.dataType) for f in fields[len(carried) :] if f.name not in results])
+    fields, carried = changing.fields, changing.carried
+    computed = _computed(changing, F.when(named(DELETED), "delete").otherwise("upsert"))
+    made = T.StructType([T.StructField(f.name, f.dataType) for f in fields[len(carried) :] if f.name not in computed])
     made = made.add(DELETED, T.BooleanType())
     df = kernels.with_column(rows, CHANGES, replace(kernel, made=tuple(made.names)), columns, T.ArrayType(made))
     flat = df.select(*map(named, carried), F.inline(named(CHANGES)).alias(*made.names))
-    results.setdefault(CLOSE, named(CLOSE))  # it carries its grace
-    return flat.select(*[results[f.name].alias(f.name, metadata=f.metadata) if f.name in results else named(f.name) for f in fields])
+    return flat.select(*[_of(f, computed) for f in fields])
 
 
 def steps(call: Bound, closing: Closing) -> tuple[int, int] | None:

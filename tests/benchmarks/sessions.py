@@ -47,11 +47,16 @@ CONTESTANTS: dict[str, str | None] = {
     "WINDOW_UPDATES, final, exact sums, input computed": "window, exact sums",
     "WINDOW_UPDATES, final, exact sums, late rows, input computed": "window, exact sums",
     "WINDOW_UPDATES, UNTIL_CLOSE": "window, aggregated",
+    "window, whole numbers": None,
+    "WINDOW_UPDATES, UNTIL_CLOSE, whole numbers": "window, whole numbers",
+    "WINDOW_UPDATES, UNTIL_CLOSE, whole numbers, few columns": "window, whole numbers",
+    "WINDOW_UPDATES, UNTIL_CLOSE, apart": "window, aggregated",
     "session_window, exact sums": None,
     "SESSION_UPDATES, final, exact sums": "session_window, exact sums",
 }
 AGGREGATES = "count(*) AS n, sum(x) AS total, max(x) AS high"
 EXACT = "count(*) AS n, sum(off) AS total, max(x) AS high"  # the same whatever the order of rows, so that they can be grouped
+WHOLE = "count(*) AS n, sum(off) AS total, max(off) AS high"  # and to the last digit as changes have it: no zero has a sign
 GROWING = (FLOOR, IDIOM, "SESSIONIZE")
 
 
@@ -98,6 +103,7 @@ def contestants(spark: SparkSession, view: str) -> dict[str, Callable[[], DataFr
     exact, final = updates.replace(AGGREGATES, EXACT), f"{size}, emit => 'final'"
     texts |= {
         "window, exact sums": f"SELECT k, window(ts, '1 hour') AS w, {EXACT} FROM {view} GROUP BY 1, 2",
+        "window, whole numbers": f"SELECT k, window(ts, '1 hour') AS w, {WHOLE} FROM {view} GROUP BY 1, 2",
         "WINDOW_UPDATES, final, exact sums": exact.format("WINDOW_UPDATES", "ts", final),
         "WINDOW_UPDATES, final, exact sums, late rows": exact.format(
             "WINDOW_UPDATES", "off, time => 'ts'", f"{final}, grace => INTERVAL 10 MINUTES"
@@ -110,10 +116,17 @@ def contestants(spark: SparkSession, view: str) -> dict[str, Callable[[], DataFr
         "session_window, exact sums": f"SELECT k, session_window(ts, '30 minutes') AS w, {EXACT} FROM {view} GROUP BY 1, 2",
         "SESSION_UPDATES, final, exact sums": exact.format("SESSION_UPDATES", "ts", f"{gap}, emit => 'final'"),
     }
-    texts["WINDOW_UPDATES, UNTIL_CLOSE"] = (
-        f"SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE({texts['WINDOW_UPDATES']}) PARTITION BY (k, window_start) "
-        "ORDER BY (ts, change_seq), time => 'change_time')"
-    )
+    changes = texts["WINDOW_UPDATES"]
+    for beside, made in (
+        ("", changes),
+        (", whole numbers", changes.replace(AGGREGATES, WHOLE)),
+        (", whole numbers, few columns", changes.replace(AGGREGATES, WHOLE)),
+        (", apart", f"{changes} WHERE n > 0"),  # what stands between the calls keeps them from being planned as one
+    ):
+        texts[f"WINDOW_UPDATES, UNTIL_CLOSE{beside}"] = (
+            f"SELECT {'k, window_start, n, total, high' if 'few' in beside else '*'} FROM SUPPRESS_UNTIL_CLOSE(TABLE({made}) "
+            "PARTITION BY (k, window_start) ORDER BY (ts, change_seq), time => 'change_time')"
+        )
     runs = {FLOOR: lambda: spark.table(view).repartition("k").sortWithinPartitions("k", "ts")}
     return runs | {name: (lambda text=text: spark.sql(text)) for name, text in texts.items()}  # type: ignore[misc]
 

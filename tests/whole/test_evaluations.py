@@ -21,6 +21,7 @@ OTHER = "TABLE(SELECT k, n, ts, v AS w FROM plain) PARTITION BY k ORDER BY n"
 TOTALS = "group_by => ARRAY('v'), aggregates => 'count(*) AS c'"
 WINDOW = "size => INTERVAL 1 HOUR, aggregates => 'sum(v) AS s'"
 COUNTS = "aggregates => 'count(*) AS c'"
+CHANGES = "PARTITION BY (k, window_start) ORDER BY (ts, change_seq), time => 'change_time'"
 SESSION = "gap => INTERVAL 1 HOUR, aggregates => 'sum(v) AS s'"
 SHARED_OUT = (
     "tasks => TABLE(SELECT n AS task, looked_at(v + 1) AS cost FROM plain), members => TABLE(SELECT n AS member, looked_at(k + 1) AS threads"
@@ -103,6 +104,8 @@ CALLS = {
     f"ASSIGN_TASKS({SHARED_OUT}, rounds => 2, output => 'metrics')": 3,
     f"SUPPRESS_UNTIL_CLOSE({EVENT}, window_end => 'ts', grace => INTERVAL 10 MINUTES)": 3,
     f"SUPPRESS_UNTIL_TIME_LIMIT({EVENT}, wait => INTERVAL 10 MINUTES)": 3,
+    f"SUPPRESS_UNTIL_CLOSE(TABLE(SELECT * FROM WINDOW_UPDATES({EVENT}, {WINDOW})) {CHANGES})": 1,  # in one with the call in it
+    f"SUPPRESS_UNTIL_CLOSE(TABLE(SELECT * FROM WINDOW_UPDATES({EVENT}, {WINDOW.replace('v)', 'v / 2)')})) {CHANGES})": 3,  # not in one
 }
 SAMPLED = [  # an order that is computed: of a hundredth, once more
     call for call in CALLS if EVENT in call and (call.startswith("SUPPRESS") or (call.startswith("AS_OF_JOIN") and "retention" in call))

@@ -41,6 +41,7 @@ class Sorted:
     stream_time: str
     one_clock: bool = True  # whether all rows of a key have the same clock
     hashed: str = ""  # the column of the identity's hash, where rows are sorted by it first: rows of identities with one hash may mix
+    wanted: tuple[str, ...] = ()  # the columns of final rows that leave, where it is not all
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of rows in; changes, or final rows without the moment that they leave, out."""
@@ -66,7 +67,7 @@ class Sorted:
             handed_out[id(part.memory)] = part.memory
             some = rows if part.rows is None else rows.take(pa.array(part.rows)).combine_chunks()
             tied = part.memory.ties.starts([one(some, n) for n in self.updates.layout.ordered], some.num_rows)
-            tied |= part.starts | self.updates.layout.final
+            tied |= part.starts | self.updates.layout.of_one_row
             at = 0
             while at < some.num_rows:
                 caused_by, changes, taken = self._part(some.slice(at), part.starts[at:], tied[at:], part.memory, over)
@@ -105,8 +106,9 @@ class Sorted:
 
     def _final(self, over: list[Entries]) -> Iterator[pa.RecordBatch]:
         if self.updates.layout.final:
-            for entries in over:
-                yield from self.updates.release(entries, None).to_batches()
+            for entries in (some for some in over if len(some)):
+                rows = self.updates.release(entries, None)
+                yield from (rows.select(list(self.wanted)) if self.wanted else rows).to_batches()
 
 
 @dataclass(frozen=True)

@@ -53,10 +53,16 @@ class ChangeColumns:
     kind: pa.DataType  # the type of the event time
     final: bool  # one row for each window, once it is closed, instead of all changes
     beside: bool = False  # changes stand beside their rows: without what is carried, and with `DELETED` in place of `change_type`
+    last_changes: bool = False  # a final row is a window's last change, and has its number
 
     def __post_init__(self) -> None:
         names = [*self.carried, *self.bounds, *(a.name for a, _ in self.aggregates)]
         assert len(set(names)) == len(names)
+
+    @property
+    def of_one_row(self) -> bool:
+        """Whether `change_seq` counts the changes of one input row, and not those of all rows with the same ORDER BY values."""
+        return self.final and not self.last_changes
 
     def states(self, payload: pa.RecordBatch | None, count: int, rows: pa.Table) -> list[State]:
         """The states of held entries, aggregate by aggregate."""
@@ -234,7 +240,7 @@ def joined(states: Sequence[State]) -> State:
 def numbered(layout: ChangeColumns, rows: pa.Table, group: Ints, caused_by: Ints, before: int) -> Ints:
     """change_seq: 0, 1, .. over a key's changes that share the ORDER BY columns; `before` of the first row's have left already.
 
-    In final rows it counts the changes of one row.
+    With `of_one_row` it counts the changes of each row.
     """
     run = np.cumsum(runs(layout, rows, group)) - 1
     of = run[caused_by]
@@ -248,7 +254,7 @@ def numbered(layout: ChangeColumns, rows: pa.Table, group: Ints, caused_by: Ints
 def runs(layout: ChangeColumns, rows: pa.Table, group: Ints) -> Flags:
     """Where numbers of changes begin anew."""
     starts = np.ones(rows.num_rows, bool)
-    if not layout.final:
+    if not layout.of_one_row:
         starts = groups.begins(group)
         for name in layout.ordered:
             column = one(rows, name)

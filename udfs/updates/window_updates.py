@@ -85,6 +85,10 @@ def known(group: Ints, start: Ints, owner: Ints, held: Ints) -> Ints:
     places = np.full(len(group), -1)
     if not len(owner):
         return places
+    asked = (group >= owner.min()) & (group <= owner.max())
+    if not asked.all():  # of a batch, the first group alone
+        places[asked] = known(group[asked], start[asked], owner, held)
+        return places
     distinct = np.unique(np.concatenate((start, held)))
     wanted = group * len(distinct) + np.searchsorted(distinct, start)
     there = owner * len(distinct) + np.searchsorted(distinct, held)

@@ -23,7 +23,6 @@ IN_SESSIONS = {  # and what else it is measured by, and what the page calls that
     "session_window, joined back": ("`session_window`, joined back to the rows", None),
     "SESSION_UPDATES": ("**`SESSION_UPDATES`**, every change", None),
     "WINDOW_UPDATES": ("**`WINDOW_UPDATES`**, every change", None),
-    "WINDOW_UPDATES, UNTIL_CLOSE": ("`SUPPRESS_UNTIL_CLOSE` of all `WINDOW_UPDATES`", ("window, aggregated", "`GROUP BY`")),
     "window, aggregated": ("Spark's own `GROUP BY k, window(..)`, which knows no lateness", None),
 }
 SUPPRESSING = {

@@ -375,6 +375,26 @@ def final_windows(stored: Stored) -> str:
     return table([how, *shapes], *lines)
 
 
+HELD = {  # the same of what is held until windows close
+    "WINDOW_UPDATES, UNTIL_CLOSE, whole numbers, few columns": (
+        "`SUPPRESS_UNTIL_CLOSE` of all `WINDOW_UPDATES`, planned as one, without `change_seq`",
+        "window, whole numbers",
+    ),
+    "WINDOW_UPDATES, UNTIL_CLOSE, whole numbers": ("the same, all columns", "window, whole numbers"),
+    "WINDOW_UPDATES, UNTIL_CLOSE": ("the same with a sum of DOUBLE: a kernel", "window, aggregated"),
+    "WINDOW_UPDATES, UNTIL_CLOSE, apart": ("the same with a WHERE between: two calls, and a buffer", "window, aggregated"),
+}
+
+
+def until_close(stored: Stored) -> str:
+    """What `sessions.py` found of changes that are held until windows close: times, as multiples of Spark's own aggregate."""
+    shapes = stored["median_seconds"]
+    how = f"{stored['rows']:,} rows in event-time order, medians of {stored['rounds']} rounds, {stored['date']}"
+    lines = [[what, *(f"{by[name] / by[own]:.2f}" for by in shapes.values())] for name, (what, own) in HELD.items()]
+    lines.append(["Spark's own `GROUP BY k, window(..)`", *(f"1 ({by['window, aggregated']:.1f} s)" for by in shapes.values())])
+    return table([how, *shapes], *lines)
+
+
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "results": ("speed", deduplicate),
     "sessions": ("speed", sessions),
@@ -389,6 +409,7 @@ PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {
     "streaming": ("speed", streaming),
     "streaming_windows": ("speed", streaming),
     "final_windows": ("speed", final_windows),
+    "until_close": ("speed", until_close),
     "plain": ("plain", plain),
     "plain_one_key": ("plain", plain_one_key),
     "cluster": ("scale", cluster),

@@ -334,6 +334,8 @@ TEXTS = [
       for output in ("rows", "all", "metrics")),
     "SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(SELECT * FROM WINDOW_UPDATES(TABLE(events) PARTITION BY k ORDER BY ts,"
     f" {SIZE}, aggregates => 'count(*) AS n')) PARTITION BY (k, window_start) ORDER BY change_time, at_end => 'emit')",
+    "SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(SELECT * FROM WINDOW_UPDATES(TABLE(events) PARTITION BY k ORDER BY ts,"
+    f" {SIZE}, aggregates => 'count(*) AS n')) PARTITION BY (k, window_start) ORDER BY (ts, change_seq), time => 'change_time')",  # one plan
     "SELECT * FROM VERSIONS(TABLE(events) PARTITION BY k ORDER BY v, time => 'ts', output => 'all')",
     *(f"SELECT * FROM AS_OF_JOIN(TABLE(events) PARTITION BY k ORDER BY ts, TABLE(SELECT k, ts, v AS w, v FROM events) PARTITION BY k ORDER BY ts,"
       f" {more})" for more in ("allow_exact => false", "arrival => 'v', output => 'all'", "direction => 'nearest', join_type => 'left'")),
