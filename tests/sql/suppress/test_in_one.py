@@ -110,6 +110,8 @@ def test_the_last_changes_are_those_that_the_buffer_lets_out(spark: SparkSession
     kind, far, keys, order, lengths, aggregates, grace, at_end = asked
     for seed in (1, 2):
         _, unit, names = nasty.drifted(spark, seed, 300, kind, far)
+        once = spark.table("nasty")
+        once.unionAll(once).createOrReplaceTempView("nasty")  # so that each row has one of the same time
         size, slide = (interval(n * unit) for n in lengths)
         if aggregates != EXACT or seed == 1 or slide != size:
             nasty.in_files(spark, tmp_path / str(seed))
@@ -127,6 +129,7 @@ def test_the_last_changes_are_those_that_the_buffer_lets_out(spark: SparkSession
         rows, wanted = (Counter(df.select(F.struct("*").cast("string")).collect()) for df in (one, two))
         assert rows == wanted, seed
         assert wanted.total() > 5
+        assert one.agg(F.max("change_seq")).first() >= (1,)
 
 
 @pytest.mark.parametrize(
