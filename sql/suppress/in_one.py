@@ -42,7 +42,7 @@ def _asks_for_the_last(call: Bound, frame: Frame, until: Until) -> bool:
     columns = [c.name for c in frame.columns]
     own = until.close == CLOSE and frame.time.name == TIME and not call.names.find("_change_type", columns)
     own &= columns == list(frame.originals)  # none twice
-    return own and call["output"] == "rows" and not until.corrected and all(call[o] is None for o in LEFT_TO_THE_CALL)
+    return own and call["output"] == "rows" and all(call[o] is None for o in LEFT_TO_THE_CALL)  # `until` goes with `window_end`
 
 
 def _has_all_of_a_window(frame: Frame, finals: Finals) -> bool:

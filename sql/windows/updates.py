@@ -219,11 +219,11 @@ def _in_batch(call: Bound, changing: Changing) -> DataFrame:
     taken |= {HASH: hash_of(identity)} if hashed else {}
     if layout.beside:
         return _beside(rows, PerRow(run, tuple(taken), ()), list(taken.values()), changing)
-    df = kernels.mapped(rows.select(*[c.alias(name) for name, c in taken.items()]), run.run, T.StructType(fields))
+    made = kernels.mapped(rows.select(*[c.alias(name) for name, c in taken.items()]), run.run, T.StructType(fields))
     if not layout.final:
-        return df
-    finals = df.select(*[_of(f, computed) for f in changing.fields])
-    return emitted(call, finals, frame, named(stream_time), steps(call, changing.updates.closing))
+        return made
+    made = made.select(*[_of(f, computed) for f in changing.fields])
+    return emitted(call, made, frame, named(stream_time), steps(call, changing.updates.closing))
 
 
 def _computed(changing: Changing, change_type: Column) -> dict[str, Column]:

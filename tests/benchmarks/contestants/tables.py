@@ -363,18 +363,7 @@ FINAL = {  # what `sessions.py` calls a contestant: what the page does, and Spar
 }
 
 
-def final_windows(stored: Stored) -> str:
-    """What `sessions.py` found of final rows: times, as multiples of Spark's own aggregate."""
-    shapes = stored["median_seconds"]
-    how = f"`emit => 'final'`, {stored['rows']:,} rows, medians of {stored['rounds']} rounds, {stored['date']}"
-    lines = [[what, *(f"{by[name] / by[own]:.2f}" for by in shapes.values())] for name, (what, own) in FINAL.items()]
-    owns = {
-        own: "Spark's own `GROUP BY k, window(..)`" if own.startswith("window") else "its `session_window(..)`" for _, own in FINAL.values()
-    }
-    lines += [[what, *(f"1 ({by[own]:.1f} s)" for by in shapes.values())] for own, what in owns.items() if own.endswith("exact sums")]
-    return table([how, *shapes], *lines)
-
-
+GROUPED = "Spark's own `GROUP BY k, window(..)`"
 HELD = {  # the same of what is held until windows close
     "WINDOW_UPDATES, UNTIL_CLOSE, whole numbers, few columns": (
         "`SUPPRESS_UNTIL_CLOSE` of all `WINDOW_UPDATES`, planned as one, without `change_seq`",
@@ -386,13 +375,24 @@ HELD = {  # the same of what is held until windows close
 }
 
 
-def until_close(stored: Stored) -> str:
-    """What `sessions.py` found of changes that are held until windows close: times, as multiples of Spark's own aggregate."""
+def of_finals(stored: Stored, what: str, contestants: dict[str, tuple[str, str]], owns: dict[str, str]) -> str:
+    """Times of final rows, as multiples of Spark's own aggregate; `owns` are those whose seconds are shown, and what the page calls them."""
     shapes = stored["median_seconds"]
-    how = f"{stored['rows']:,} rows in event-time order, medians of {stored['rounds']} rounds, {stored['date']}"
-    lines = [[what, *(f"{by[name] / by[own]:.2f}" for by in shapes.values())] for name, (what, own) in HELD.items()]
-    lines.append(["Spark's own `GROUP BY k, window(..)`", *(f"1 ({by['window, aggregated']:.1f} s)" for by in shapes.values())])
+    how = f"{what}, medians of {stored['rounds']} rounds, {stored['date']}"
+    lines = [[named, *(f"{by[name] / by[own]:.2f}" for by in shapes.values())] for name, (named, own) in contestants.items()]
+    lines += [[named, *(f"1 ({by[own]:.1f} s)" for by in shapes.values())] for own, named in owns.items()]
     return table([how, *shapes], *lines)
+
+
+def final_windows(stored: Stored) -> str:
+    """What `sessions.py` found of final rows."""
+    owns = {"window, exact sums": GROUPED, "session_window, exact sums": "its `session_window(..)`"}
+    return of_finals(stored, f"`emit => 'final'`, {stored['rows']:,} rows", FINAL, owns)
+
+
+def until_close(stored: Stored) -> str:
+    """What `sessions.py` found of changes that are held until windows close."""
+    return of_finals(stored, f"{stored['rows']:,} rows in event-time order", HELD, {"window, aggregated": GROUPED})
 
 
 PAGES: dict[str, tuple[str, Callable[[Stored], str]]] = {

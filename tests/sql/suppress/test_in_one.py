@@ -207,3 +207,13 @@ def test_a_text_that_is_no_calls_own_analyzer_plans_them_as_one_too(spark: Spark
     assert one.collect() == spark.sql(text).collect()
     others = (f"{CHANGES} WHERE n > 0", f"{CHANGES} LIMIT 1", f"{CHANGES} UNION ALL {CHANGES}", f"SELECT * FROM ({CHANGES})")
     assert not any(in_one(streamtime.query(spark, text.replace(CHANGES, other))) for other in others)
+
+
+@pytest.mark.usefixtures("pages")
+def test_of_no_rows_nothing_comes_out(spark: SparkSession) -> None:
+    for at_end in ("", ", at_end => 'emit'"):
+        df = spark.sql(
+            f"SELECT * FROM {held(CHANGES.replace('TABLE(pages)', 'TABLE(SELECT * FROM pages WHERE off > 5)'), BY_WINDOW, IN_THEIR_ORDER, at_end)}"
+        )
+        assert in_one(df)
+        assert df.collect() == []
