@@ -32,6 +32,7 @@ import importlib.util
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import venv
@@ -152,8 +153,7 @@ def tested(python: Path, arguments: list[str]) -> int:
         print("\nThe long tests were left out: python3 run.py tests --all", flush=True)
     if code == 0 and os.environ.get("STREAMTIME_SECONDS") == "write":
         known[which] = {name: round(time) for name, time in sorted(by_file(taken).items())}
-        if not chosen:
-            known["slow"] = slow(taken)
+        known["slow"] = with_new(known["slow"], taken) if chosen else slow(taken)
         SECONDS.write_text(json.dumps(known, indent=0) + "\n")
     return code
 
@@ -195,6 +195,14 @@ def slow(tests: list[Taken]) -> dict[str, int]:
     """Those that take a second or more without their fixtures. Asked of all tests at once: with some left out, others come first in their
     files, and are slow for that."""
     return {f"{test.file}::{test.name}": round(test.own) for test in sorted(tests) if test.own >= 1}
+
+
+def with_new(known: dict[str, int], tests: list[Taken]) -> dict[str, int]:
+    """Known slow tests, and those of a short run that are not known, if they take two seconds or more, on the machine of the others."""
+    own = {f"{test.file}::{test.name}": test.own for test in tests}
+    pace = statistics.median([time / known[name] for name, time in own.items() if known.get(name, 0) >= 4] or [1])
+    new = {name: round(time / pace) for name, time in own.items() if name not in known and time / pace >= 2}
+    return dict(sorted((known | new).items()))
 
 
 def longest(tests: list[Taken]) -> str:

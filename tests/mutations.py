@@ -51,7 +51,7 @@ CHANGING = "tests/sql/changes/test_changes_streams.py"
 NAMING = "tests/sql/changes/test_foreign_key_streams.py"
 AS_OF_STREAMS = "tests/sql/stream/test_as_of_streams.py"
 HISTORIES = "tests/sql/functions/test_table_history.py"
-ALL = "long or not long"
+SHORT, ALL = "not long", "long or not long"
 LIMIT = 900  # seconds that a test may take; one that hangs on a broken rule has caught it
 
 
@@ -978,19 +978,33 @@ def broken(mutation: Mutation, package: Path) -> None:
 
 
 def caught(mutation: Mutation, seconds: float = LIMIT) -> tuple[str | None, bool]:
-    """The test that caught it before, if it does so still; or the first that fails; None where the broken rule passes them all. And whether
-    it went round no more often than in a short run."""
+    """The test that caught it before, if it does so still and a short run takes it; or the first of a short run that fails; or of all; None
+    where the broken rule passes them all. And whether it is one that a short run takes, if it was not known to be slow for what it caught."""
     named = shlex.split(mutation.tests)
     known = records().get(mutation.rule)
     with tempfile.TemporaryDirectory() as folder:
         broken(mutation, Path(folder) / "streamtime")
-        try:
-            by = failing(folder, [known.caught], ALL, seconds, "--few") if known and known.caught and "::" in known.caught else None
-        except DidNotRunError:  # it may be gone
-            by = None
-        for which, *more in (("not long",), (ALL, "--few")):
-            by = by or failing(folder, named, which, seconds, *more)
-        return (by, True) if by else (failing(folder, named, ALL, seconds), False)
+        before = [known.caught] if known and known.caught and "::" in known.caught else []
+        for tests, which, *more in ((before, SHORT), (named, SHORT), (before, ALL, "--few"), (named, ALL, "--few"), (named, ALL)):
+            try:
+                by = failing(folder, tests, which, seconds, *more) if tests else None
+            except DidNotRunError:
+                if tests is not before:  # which may be gone
+                    raise
+                continue
+            if by is not None:
+                if "::" in by and by not in before:
+                    _passes_whole(mutation, by, seconds)
+                return by, which == SHORT
+        return None, False
+
+
+def _passes_whole(mutation: Mutation, test: str, seconds: float) -> None:
+    """A test that fails whatever is broken has caught nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        broken(mutation._replace(broken=mutation.text), Path(folder) / "streamtime")
+        if failing(folder, [test], ALL, seconds, "--few") is not None:
+            raise DidNotRunError(f"{test} fails by itself where no rule is broken")
 
 
 def failing(folder: str, tests: Sequence[str], which: str, seconds: float, *more: str) -> str | None:

@@ -27,6 +27,7 @@ from support.cluster import bare_python, standalone
 from support.pages.documents import blocks
 from support.programs.cluster_questions import AS_OF, BATCHES, STREAMS, prepare, shown, statements
 from support.programs.jvm import talking
+from support.selected import selected
 from support.served import serving, wait
 
 from streamtime.shelf import FUNCTIONS
@@ -45,15 +46,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, st
 
 
 @pytest.fixture(scope="module")
-def answers(cluster: tuple[Path, str]) -> Answers:
-    """What the cluster says, by the question's name."""
+def answers(cluster: tuple[Path, str], request: pytest.FixtureRequest) -> Answers:
+    """What the cluster says, by the question's name, of what the selected tests look at."""
     folder, master = cluster
+    of_functions = [f"{spec.name} " for spec in selected(request, "spec")]
+    asked = [
+        *of_functions,
+        *(f"as of {how}" for how in selected(request, "how")),
+        *(f"stream {name}" for name in selected(request, "name")),
+    ]
     driver, log = PROGRAMS / "cluster_driver.py", folder / "driver.log"
     environment = os.environ | {"PYSPARK_PYTHON": str(bare_python(folder / "python"))}
     with log.open("w") as out:
         how = {"env": environment, "stdout": out, "stderr": out, "start_new_session": True}
         found: Answers = {}
-        with talking(driver, master, str(folder), **how) as (process, channel):
+        with talking(driver, master, str(folder), json.dumps(asked), **how) as (process, channel):
             try:
                 for line in lines(process, channel):
                     name, answer = json.loads(line)

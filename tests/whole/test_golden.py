@@ -70,6 +70,7 @@ def test_conversation(spark: SparkSession, name: str) -> None:
 HINTED = re.compile(r"Syntax error at or near .*?\. .+ SQLSTATE: 42601|retry the query again\. \S")
 
 
+@pytest.mark.short("what is said of wrong calls")
 def test_more_than_a_hundred_and_thirty_wrong_calls_are_refused_in_words(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
     """Each is asked once, for its words and for what else holds of them."""
     spoken, calls, ours = [], 0, 0

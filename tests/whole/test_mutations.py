@@ -8,7 +8,7 @@ from pathlib import Path
 import mutations
 import pytest
 from support import ROOT
-from support.short_run import is_marked
+from support.short_run import takes
 
 RULES = {m.rule: m for m in mutations.MUTATIONS}
 RECORDS = mutations.records()
@@ -40,9 +40,9 @@ def test_contributing_says_how_many_were_caught() -> None:
 
 
 def test_contributing_says_how_many_only_the_long_tests_catch() -> None:
-    said = re.search(r"of these (\d+) by tests that are marked long", (ROOT / "CONTRIBUTING.md").read_text())
+    said = re.search(r"of these (\d+) by tests that a short run leaves out", (ROOT / "CONTRIBUTING.md").read_text())
     assert said is not None
-    assert int(said[1]) == sum(is_marked(record.caught or "", "long") or not record.short for record in RECORDS.values())
+    assert int(said[1]) == sum(not record.short or not takes(record.caught or "") for record in RECORDS.values())
 
 
 def test_what_was_never_run_comes_first_then_what_changed_since_then_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -57,6 +57,23 @@ def test_what_was_never_run_comes_first_then_what_changed_since_then_the_rest(mo
     text = mutations.summary()
     assert text.startswith(f"Of {len(RULES)} rules 1 were caught, 1 were not caught, {len(RULES) - 2} were not yet run; 1 were run before")
     assert text.endswith(f"\nNot caught: {changed.rule}")
+
+
+@pytest.mark.parametrize("whole", [None, "tests/a.py::test"])
+def test_a_test_that_fails_whatever_is_broken_has_caught_nothing(monkeypatch: pytest.MonkeyPatch, whole: str | None) -> None:
+    mutation = mutations.MUTATIONS[0]
+    package = mutation.file.removeprefix("catalog/")
+
+    def failing(folder: str, *_: object) -> str | None:
+        return "tests/a.py::test" if mutation.broken in (Path(folder) / "streamtime" / package).read_text() else whole
+
+    monkeypatch.setattr(mutations, "failing", failing)
+    monkeypatch.setattr(mutations, "records", dict)
+    if whole:
+        with pytest.raises(mutations.DidNotRunError, match=r"tests/a\.py::test fails by itself where no rule is broken"):
+            mutations.caught(mutation)
+    else:
+        assert mutations.caught(mutation) == ("tests/a.py::test", True)
 
 
 def test_what_starts_a_session_takes_longer_than_what_starts_none() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -55,12 +56,14 @@ def item(name: str, cases: int = 0, number: int = 0, marks: tuple[str, ...] = ()
 
 
 def test_a_short_run_takes_what_is_quick_or_caught_a_rule_and_one_case_of_each_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = {"caught": 99, "slow": 1, "marked": 30, "kafka[0]": 9, "family[0]": 8, "family[1]": 3, "dear[0]": 9, "dear[1]": 10, "half[0]": 3}
+    slow = {"caught": 4, "caught 3": 12, "too dear": 13, "slow": 1, "marked": 30, "kafka[0]": 9}
+    slow |= {"family[0]": 6, "family[1]": 3, "dear[0]": 9, "dear[1]": 10, "half[0]": 3}
     monkeypatch.setattr(short_run, "SLOW", slow)
-    monkeypatch.setattr(short_run, "CAUGHT", frozenset({"caught"}))
-    alone = [item("quick"), item("caught"), item("slow"), item("marked", marks=("short",)), item("kafka[0]", 2, 0, case="k")]
+    monkeypatch.setattr(short_run, "CAUGHT", Counter({"caught": 1, "caught 3": 3, "too dear": 3}))
+    alone = [item(name) for name in ("quick", "caught", "caught 3", "too dear", "slow")]
+    alone += [item("marked", marks=("short",)), item("kafka[0]", 2, 0, case="k")]
     families = [item(f"{name}[{case}]", 2, case) for name in ("family", "dear", "half") for case in range(2)]
     large = [item(f"large[{case}]", 8, case) for case in range(8)]
     assert [one.nodeid for one, _ in left_out([*alone, *families, *large])] == [
-        "slow", "family[0]", "dear[0]", "dear[1]", "half[0]", *(f"large[{case}]" for case in range(8) if case not in (0, 4)),
+        "too dear", "slow", "family[0]", "dear[0]", "dear[1]", "half[0]", *(f"large[{case}]" for case in range(8) if case not in (0, 4)),
     ]  # fmt: skip

@@ -67,6 +67,7 @@ AT_ONCE = (  # the same in a few: both sides have a new key, rows come and go in
 )
 
 
+@pytest.mark.short("totals that changes are added to")
 def test_what_changes_are_added_to_is_what_all_rows_give(spark: SparkSession, schema: str, thorough: bool) -> None:
     spark.sql(f"CREATE TABLE {schema}.f (k STRING, g INT, v INT, b BIGINT, amount DECIMAL(12, 2), ts TIMESTAMP) {cases.FEED}")
     spark.sql(f"CREATE TABLE {schema}.d (g INT, `na me` STRING) {cases.FEED[:-1]}, delta.columnMapping.mode = 'name')")

@@ -476,9 +476,7 @@ def test_the_receipt_says_in_how_many_rows_a_table_differs(spark: SparkSession, 
     assert streamtime.maintain(spark, f"{schema}.m", text, shadow=True).shadow == 2
 
 
-@pytest.mark.long(
-    "tests/catalog/maintained/test_maintaining.py::test_a_run_that_finds_nothing_leaves_nothing_out_of_what_another_did_meanwhile"
-)
+@pytest.mark.long("tests/catalog/maintained/test_additive.py::test_what_changes_are_added_to_is_what_all_rows_give")
 def test_of_two_runs_at_the_same_time_one_writes(spark: SparkSession, schema: str) -> None:
     spark.sql(f"CREATE TABLE {schema}.t (k INT, v INT) {cases.FEED}")
     spark.sql(f"INSERT INTO {schema}.t VALUES (1, 1), (2, 2)")

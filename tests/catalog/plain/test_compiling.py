@@ -228,6 +228,7 @@ def in_files(spark: SparkSession) -> Iterator[None]:
         spark.sql(f"DROP TABLE {name}")
 
 
+@pytest.mark.short("whether texts were made anew")
 def test_each_function_has_a_text_that_stays_wherever_rows_lie_and_however_a_session_shuffles(
     spark: SparkSession, request: pytest.FixtureRequest
 ) -> None:

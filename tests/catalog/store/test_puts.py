@@ -105,6 +105,7 @@ AT = datetime.datetime(2024, 1, 1)
     [("DOUBLE", 3, 3.0), ("FLOAT", -1, -1.0), ("DECIMAL(9,2)", 3, decimal.Decimal(3)), ("BINARY", bytearray(b"x"), b"x"), ("INT", 3, 3),
      ("DATE", AT, AT), ("STRING", "3", "3"), ("ARRAY<INT>", [1, None], [1, None]), ("VARIANT", 1, 1), ("BIGINT", None, None)],
 )  # fmt: skip
+@pytest.mark.usefixtures("spark")
 def test_values_that_fit(kind: str, given: Any, kept: Any) -> None:
     fitted = fitting(T.StructField("v", T.DataType.fromDDL(kind)), "X")(given, "put")
     assert (fitted, type(fitted)) == (kept, type(kept))
@@ -125,6 +126,7 @@ def test_values_that_fit(kind: str, given: Any, kept: Any) -> None:
      ("ARRAY<INT>", [1, "x"], "expected ARRAY<INT> for `v`, got [1, 'x'] (list)."),
      ("BIGINT NOT NULL", None, "`v` is NOT NULL, and got None. Give it a value.")],
 )  # fmt: skip
+@pytest.mark.usefixtures("spark")
 def test_values_that_do_not_fit(kind: str, given: Any, said: str) -> None:
     (field,) = T.StructType.fromDDL(f"v {kind}")
     with pytest.raises(CallError, match=rf"^X, put: .*{re.escape(said)}$"):

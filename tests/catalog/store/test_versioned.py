@@ -51,6 +51,7 @@ def row_of(key: str, value: Any, at: int) -> dict[str, Any]:
     return {"k": key, "v": value, "t": moment(at, 1)} | ({"_deleted": True} if value is None else {})
 
 
+@pytest.mark.short("puts and lookups in random order")
 def test_random_puts_and_lookups_equal_the_slow_store(spark: SparkSession, schema: str) -> None:
     random_ = random.Random(7)
     grace, retention = 5, 8

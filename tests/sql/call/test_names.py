@@ -314,6 +314,7 @@ def tame(spark: SparkSession, views: None, thorough: bool) -> Tame:
     return Tame(asked, frames, found)
 
 
+@pytest.mark.short("odd names")
 def test_in_sql_any_name_gives_the_rows_of_tame_ones(spark: SparkSession, tame: Tame, thorough: bool) -> None:
     assert tame.differences([(case, spark.sql(case.sql(tables(case, "worst")))) for case in some(WORST, thorough)]) == []
 

@@ -70,7 +70,7 @@ def changing(spark: SparkSession, source: Source, tmp_path: Path) -> Source:
 @pytest.mark.parametrize(
     ("call", "more", "sides"),
     [
-        (JOIN, ", join_type => 'outer'", 2),
+        pytest.param(JOIN, ", join_type => 'outer'", 2, marks=pytest.mark.short("a stream of changes, cut anyhow")),
         pytest.param(
             JOIN, ", join_type => 'inner', versioned => ARRAY('left', 'right')", 2, marks=pytest.mark.long("the same of outer joins")
         ),

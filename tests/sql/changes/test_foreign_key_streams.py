@@ -40,6 +40,7 @@ KINDS: list[tuple[str, tuple[str, ...]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.short("a stream of changes by a foreign key")
 def test_a_stream_gives_each_change_as_defined(spark: SparkSession, source: Source, thorough: bool) -> None:
     """All kinds of joins in one query, each over scenarios of its own; in short one of them."""
     kinds = dict(enumerate(KINDS) if thorough else [*enumerate(KINDS)][-1:])

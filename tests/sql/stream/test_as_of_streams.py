@@ -41,6 +41,7 @@ def test_each_micro_batch_sees_the_newest_history(spark: SparkSession, schema: s
     assert found == {1: 1, 2: None, 3: 2, 4: None, 5: 4, 6: None, 7: None}
 
 
+@pytest.mark.short("two streams, row for row")
 def test_rows_wait_out_their_grace_and_then_see_what_is_there(spark: SparkSession, schema: str, source: Source) -> None:
     table = prices(spark, schema)
     call = CALL.format(table=table, options=", grace => INTERVAL 10 SECONDS")

@@ -37,6 +37,7 @@ KEPT: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.short("a stream that is cut and restarted at random")
 def test_deduplicate_over_a_stream_cut_and_restarted_at_random(source: Source, thorough: bool) -> None:
     """All calls in one query, in short each third; whose watermark comes late has a query of its own below."""
     random_ = random.Random("calls again")  # in which kept rows have offsets, and have none
