@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import math
 from collections import Counter
@@ -68,11 +69,16 @@ def _why(item: pytest.Item) -> str | None:
     return IS_SLOW if item.nodeid in SLOW and not item.get_closest_marker("short") else None
 
 
+@functools.cache
+def _parsed(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text())
+
+
 def is_marked(test: str, mark: str) -> bool:
     """Whether a test, or its whole file, is marked so; by its text, since only few of all tests may be collected."""
     path, _, name = test.partition("::")
     marks: list[ast.expr] = []
-    for node in ast.parse((ROOT / path).read_text()).body:
+    for node in _parsed(path).body:
         if isinstance(node, ast.FunctionDef) and node.name == name.partition("[")[0]:
             marks += node.decorator_list
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":

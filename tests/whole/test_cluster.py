@@ -113,6 +113,7 @@ def test_both_workers_take_part_and_have_not_the_pack(answers: Answers) -> None:
     assert first[1] == second[1] == "pandas"
 
 
+@pytest.mark.short("kernels where the pack is not")
 @pytest.mark.parametrize("spec", FUNCTIONS, ids=operator.attrgetter("name"))
 def test_every_function_gives_on_a_cluster_what_it_gives_on_one_machine(answers: Answers, here: SparkSession, spec: Spec) -> None:
     texts = statements(spec)

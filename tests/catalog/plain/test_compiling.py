@@ -46,9 +46,9 @@ def compared(
         spark.catalog.dropTempView(name)  # another file's, which would stand in front of it
         for commit in commits:
             spark.sql(commit.format(folder / "tables" / name))
-    asked = selected(request, "name")
+    asked = {*selected(request, "name"), *OVER_DELTA, "AS OF"}
     statements = {call: f"SELECT * FROM {call}" for call in CALLS} | STATEMENTS | OVER_DELTA
-    statements = {name: text for name, text in statements.items() if name in asked | {*OVER_DELTA, "AS OF"}}
+    statements = {name: text for name, text in statements.items() if name in asked}
     spark.conf.unset("streamtime.views")
     texts = {name: streamtime.compile(spark, text) for name, text in statements.items()}
     (folder / "views").write_bytes(pickle.dumps([spark.sql(f"SHOW CREATE TABLE {view}").head()[0] for view in VIEWS]))  # type: ignore[index]
