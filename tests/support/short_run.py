@@ -50,7 +50,7 @@ def is_worth_it(test: str) -> bool:
 
 
 def takes(test: str) -> bool:
-    """Whether a short run takes this test, which caught a rule."""
+    """Whether a short run is sure to take this test, which caught a rule; it may also take it as the quickest of its family."""
     return not is_marked(test, "long") and (is_worth_it(test) or is_marked(test, "short"))
 
 

@@ -70,7 +70,7 @@ def changing(spark: SparkSession, source: Source, tmp_path: Path) -> Source:
 @pytest.mark.parametrize(
     ("call", "more", "sides"),
     [
-        pytest.param(JOIN, ", join_type => 'outer'", 2, marks=pytest.mark.short("a stream of changes, cut anyhow")),
+        (JOIN, ", join_type => 'outer'", 2),
         pytest.param(
             JOIN, ", join_type => 'inner', versioned => ARRAY('left', 'right')", 2, marks=pytest.mark.long("the same of outer joins")
         ),
@@ -80,6 +80,7 @@ def changing(spark: SparkSession, source: Source, tmp_path: Path) -> Source:
     ],
     ids=["outer", "versioned", "chain", "filter", "totals"],
 )
+@pytest.mark.short("a stream of changes, cut anyhow")
 def test_a_stream_cut_anyhow_gives_the_changes_of_batch(spark: SparkSession, changing: Source, call: str, more: str, sides: int) -> None:
     rows = changes(sides, sides)
     spark.createDataFrame(rows, DDL).createOrReplaceTempView("batch")
