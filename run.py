@@ -174,6 +174,10 @@ class Taken(NamedTuple):
     seconds: float
     own: float
 
+    @property
+    def id(self) -> str:
+        return f"{self.file}::{self.name}"
+
 
 def tests_of(results: Path) -> list[Taken]:
     """Each test in a file of JUnit's."""
@@ -194,12 +198,12 @@ def by_file(tests: list[Taken]) -> dict[str, float]:
 def slow(tests: list[Taken]) -> dict[str, int]:
     """Those that take a second or more without their fixtures. Asked of all tests at once: with some left out, others come first in their
     files, and are slow for that."""
-    return {f"{test.file}::{test.name}": round(test.own) for test in sorted(tests) if test.own >= 1}
+    return {test.id: round(test.own) for test in sorted(tests) if test.own >= 1}
 
 
 def with_new(known: dict[str, int], tests: list[Taken]) -> dict[str, int]:
     """Known slow tests, and those of a short run that are not known, if they take two seconds or more, on the machine of the others."""
-    own = {f"{test.file}::{test.name}": test.own for test in tests}
+    own = {test.id: test.own for test in tests}
     pace = statistics.median([time / known[name] for name, time in own.items() if known.get(name, 0) >= 4] or [1])
     new = {name: round(time / pace) for name, time in own.items() if name not in known and time / pace >= 2}
     return dict(sorted((known | new).items()))

@@ -993,18 +993,17 @@ def caught(mutation: Mutation, seconds: float = LIMIT) -> tuple[str | None, bool
                     raise
                 continue
             if by is not None:
-                if "::" in by and by not in before:
-                    _passes_whole(mutation, by, seconds)
+                if "::" in by and by not in before and fails_anyway(mutation, by, seconds):
+                    raise DidNotRunError(f"{by} fails by itself where no rule is broken")
                 return by, which == SHORT
         return None, False
 
 
-def _passes_whole(mutation: Mutation, test: str, seconds: float) -> None:
-    """A test that fails whatever is broken has caught nothing."""
+def fails_anyway(mutation: Mutation, test: str, seconds: float) -> bool:
+    """Whether a test fails over the package with its rule whole, too: then it has caught nothing."""
     with tempfile.TemporaryDirectory() as folder:
         broken(mutation._replace(broken=mutation.text), Path(folder) / "streamtime")
-        if failing(folder, [test], ALL, seconds, "--few") is not None:
-            raise DidNotRunError(f"{test} fails by itself where no rule is broken")
+        return failing(folder, [test], ALL, seconds, "--few") is not None
 
 
 def failing(folder: str, tests: Sequence[str], which: str, seconds: float, *more: str) -> str | None:

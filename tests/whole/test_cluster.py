@@ -49,9 +49,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, st
 def answers(cluster: tuple[Path, str], request: pytest.FixtureRequest) -> Answers:
     """What the cluster says, by the question's name, of what the selected tests look at."""
     folder, master = cluster
-    of_functions = [f"{spec.name} " for spec in selected(request, "spec")]
     asked = [
-        *of_functions,
+        *(f"{spec.name} " for spec in selected(request, "spec")),
         *(f"as of {how}" for how in selected(request, "how")),
         *(f"stream {name}" for name in selected(request, "name")),
     ]

@@ -23,8 +23,15 @@ def run(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_what_a_short_run_takes_for_slow_is_what_would_be_on_the_machine_of_all_tests(run: ModuleType) -> None:
-    known = {"a.py::slow": 10, "a.py::slower": 20, "a.py::brief": 1, "b.py::left_out": 7}
-    took = {"slow": 18.0, "slower": 44.0, "brief": 9.0, "new": 9.0, "quick": 3.9}  # half as fast
+    known = {"a.py::slow": 10, "a.py::slower": 20, "a.py::brief": 1, "a.py::briefer": 1, "b.py::left_out": 7}
+    took = {
+        "slow": 18.0,
+        "slower": 44.0,
+        "brief": 9.0,
+        "briefer": 9.0,
+        "new": 9.0,
+        "quick": 3.9,
+    }  # half as fast, but for the first tests of files
     tests = [run.Taken("a.py", name, seconds + 50, seconds) for name, seconds in took.items()]
     assert run.with_new(known, tests) == known | {"a.py::new": 4}
     assert run.with_new({}, tests[:2]) == {"a.py::slow": 18, "a.py::slower": 44}

@@ -43,13 +43,13 @@ def test_each_long_test_names_what_is_short_of_the_same() -> None:
     assert len(marked) > 10
 
 
-def item(name: str, cases: int = 0, number: int = 0, marks: tuple[str, ...] = (), **params: Any) -> Any:
+def item(name: str, cases: int = 0, number: int = 0, marks: tuple[str, ...] = (), fixture: str = "spark", **params: Any) -> Any:
     """What pytest collects; one of so many cases, where there are several."""
 
     def of(mark: str) -> Iterator[Any]:
         yield from [SimpleNamespace(args=("n", range(cases)))] if mark == "parametrize" else []
 
-    found = SimpleNamespace(nodeid=name, fixturenames=["spark"], iter_markers=of, get_closest_marker=lambda mark: mark in marks or None)
+    found = SimpleNamespace(nodeid=name, fixturenames=[fixture], iter_markers=of, get_closest_marker=lambda mark: mark in marks or None)
     if cases or params:
         found.callspec = SimpleNamespace(params={"n": number} | params, indices={"n": number})
     return found
@@ -64,6 +64,8 @@ def test_a_short_run_takes_what_is_quick_or_caught_a_rule_and_one_case_of_each_f
     alone += [item("marked", marks=("short",)), item("kafka[0]", 2, 0, case="k")]
     families = [item(f"{name}[{case}]", 2, case) for name in ("family", "dear", "half") for case in range(2)]
     large = [item(f"large[{case}]", 8, case) for case in range(8)]
+    seeds = [item(f"seeds[{seed}]", 60, seed, fixture="tmp_path") for seed in range(60)]
+    assert [one.nodeid for one, _ in left_out(seeds)] == [f"seeds[{seed}]" for seed in range(60) if seed % 4]
     assert [one.nodeid for one, _ in left_out([*alone, *families, *large])] == [
         "too dear", "slow", "family[0]", "dear[0]", "dear[1]", "half[0]", *(f"large[{case}]" for case in range(8) if case not in (0, 4)),
     ]  # fmt: skip
