@@ -21,9 +21,10 @@ COLLECTED, CHUNK, ONE, LAST, ITEMS = (f"{PREFIX}{name}" for name in ("collected"
 AT_ONCE = 1000  # items in one array while they are gathered: to append to a long one copies it
 
 
-def collected(*columns: str) -> Column:
-    """These columns of a group's rows as an array, `COLLECTED`; sorted, the first column decides."""
-    return F.collect_list(F.struct(*map(named, columns))).alias(COLLECTED)
+def collected(*columns: str, where: Column | None = None) -> Column:
+    """These columns of a group's rows, or of those `where` it is true, as an array, `COLLECTED`; sorted, the first column decides."""
+    its = F.struct(*map(named, columns))
+    return F.collect_list(its if where is None else F.when(where, its)).alias(COLLECTED)
 
 
 def fold(start: dict[str, str], moved: str, gives: str, items: str, none: str, rest: str = "") -> str:

@@ -42,8 +42,9 @@ AT, BEFORE, SINCE, LATE, ROW, FIRST = (f"{PREFIX}{name}" for name in ("at", "bef
 WAS_START, WAS_END, START, END, FOLDED, STANDS = (
     f"{PREFIX}{name}" for name in ("was_start", "was_end", "start", "end", "folded", "stands")
 )
-LARGEST, LIVES, STARTS, BELOW, OWNER, SPELL, FURTHEST, LOW, HIGH = (
-    f"{PREFIX}{name}" for name in ("largest", "lives", "starts", "below", "owner", "spell", "furthest", "low", "high")
+LARGEST, LIVES, STARTS, BELOW, OWNER, SPELL, FALLS, FELL, FALLING, FURTHEST, LOW, HIGH = (
+    f"{PREFIX}{name}"
+    for name in ("largest", "lives", "starts", "below", "owner", "spell", "falls", "fell", "falling", "furthest", "low", "high")
 )
 STEP = {ROW: "row", LATE: "late", WAS_START: "was_low", WAS_END: "was_high", START: "low", END: "high"}
 
@@ -103,7 +104,8 @@ def with_final_bounds(frame: Frame, identity: Sequence[str], clock: str, gap: in
 
 def _owned(rows: DataFrame, each: WindowSpec, gap: int, grace: int) -> DataFrame:
     """With the number of the row whose session a row is in, `OWNER`: itself where it starts one, or lies `BELOW` the start of the last
-    session. It is null where a row comes late when nothing lives. `SPELL` is the number of the row at which something began to live.
+    session. It is null where a row comes late when nothing lives. `SPELL` is the number of the row at which something began to live. `FELL`
+    tells whether a time within it came after a larger one so far, `FALLING` whether one is yet to come: without, nothing lies below.
     """
     closes = of_sessions(gap, grace).closed_before(quoted(SINCE), plus, minus)
     so_far, before = (each.rowsBetween(Window.unboundedPreceding, last) for last in (0, -1))
@@ -112,12 +114,16 @@ def _owned(rows: DataFrame, each: WindowSpec, gap: int, grace: int) -> DataFrame
     lives = expression(f"coalesce({quoted(LARGEST)} >= {closes}, false)")
     starts = early & (~named(LIVES) | expression(f"{quoted(AT)} > {plus(quoted(LARGEST), gap)}"))
     rows = rows.withColumn(LIVES, lives).withColumn(STARTS, F.coalesce(starts, F.lit(False)))
+    opens = named(STARTS) & ~named(LIVES)
+    rows = rows.withColumn(FALLS, F.when(opens, False).when(named(LIVES) & (named(AT) < named(LARGEST)), True))
     start = {
         FIRST: F.last(F.when(named(STARTS), named(AT)), ignorenulls=True),
         OWNER: F.max(F.when(named(STARTS), named(ROW))),
-        SPELL: F.max(F.when(named(STARTS) & ~named(LIVES), named(ROW))),
+        SPELL: F.max(F.when(opens, named(ROW))),
+        FELL: F.last(named(FALLS), ignorenulls=True),
     }
-    rows = rows.withColumns({name: value.over(so_far) for name, value in start.items()})
+    falling = F.coalesce(expression(f"lead({quoted(FALLS)}) IGNORE NULLS").over(each), F.lit(False))
+    rows = rows.withColumns({name: value.over(so_far) for name, value in start.items()} | {FALLING: falling})
     rows = rows.withColumn(BELOW, F.coalesce(named(LIVES) & (named(AT) < named(FIRST)), F.lit(False)))
     owner = F.when(named(BELOW), named(ROW)).when(named(LIVES) | named(STARTS), named(OWNER))
     return rows.withColumn(OWNER, F.when(named(AT).isNotNull(), owner))
@@ -132,14 +138,14 @@ def _alone(rows: DataFrame, each: WindowSpec) -> DataFrame:
 
 def _told(frame: Frame, identity: Sequence[str], gap: int, grace: int, falls: bool) -> DataFrame:
     """Keys, `OWNER`, `LOW` and `HIGH` of the sessions that rows make together, for each of the rows that these are folded from."""
-    keys, folded, rows = [*map(named, identity)], named(BELOW), frame.df
-    if not falls:
-        spell = Window.partitionBy(*keys, named(SPELL))  # for which rows lie in order already
-        furthest = F.max(F.when(named(OWNER).isNotNull(), named(AT)))
-        rows = rows.withColumns({FOLDED: F.max(named(BELOW)).over(spell), FURTHEST: furthest.over(spell)})
-        folded = named(FOLDED) & (named(STARTS) | named(BELOW))
-    some = frame.with_df(rows).only(folded).df.groupBy(*keys, named(SPELL))
-    spells = some.agg(collected(ROW, SINCE, AT, LARGEST), *([] if falls else [F.max(named(FURTHEST)).alias(FURTHEST)]))
+    keys = [*map(named, identity)]
+    if falls:
+        spells = frame.only(named(BELOW)).df.groupBy(*keys, named(SPELL)).agg(collected(ROW, SINCE, AT, LARGEST))
+    else:  # rows after which no time falls tell what the last session ends at
+        made = named(BELOW) | named(STARTS) & (named(FELL) | named(FALLING))
+        some = frame.only(made | named(FELL) & ~named(FALLING)).df.groupBy(*keys, named(SPELL))
+        furthest = F.max(F.greatest(named(LARGEST), F.when(named(OWNER).isNotNull(), named(AT)))).alias(FURTHEST)
+        spells = some.agg(collected(ROW, SINCE, AT, LARGEST, where=made), furthest, F.max(named(BELOW)).alias(FOLDED)).where(named(FOLDED))
     sessions = spells.select(*keys, F.explode(expression(_sessions(gap, grace, falls))).alias(ONE))
     edges = [named(ONE).getField(field).alias(edge) for field, edge in (("low", LOW), ("high", HIGH))]
     return sessions.select(*keys, *edges, F.explode(F.flatten(named(ONE).getField("rows"))).alias(OWNER))
