@@ -822,7 +822,7 @@ MUTATIONS = [
     ),
     Mutation(
         "plain: late sessions go into the shuffle in sorted runs", "sql/plain/islands.py",
-        'rows, by = sorted_runs(rows, identity, "0L" if falls else coarse_number(SINCE))', "by = list(identity)",
+        'rows, by = sorted_runs(rows, identity, "0L" if several else coarse_number(SINCE))', "by = list(identity)",
         "tests/catalog/plain/test_compiling.py -k stays",
     ),
     Mutation(

@@ -80,16 +80,18 @@ def with_bounds(frame: Frame, identity: Sequence[str], time: Column | None, gap:
     return frame.with_df(df.drop(AT, BEFORE, HASH))
 
 
-def with_final_bounds(frame: Frame, identity: Sequence[str], clock: str, gap: int, grace: int, falls: bool, into: tuple[str, str]) -> Frame:
-    """With late rows, whose bounds are null. `clock` is the column of stream time, which may fall within a key or not."""
+def with_final_bounds(
+    frame: Frame, identity: Sequence[str], clock: str, gap: int, grace: int, several: bool, into: tuple[str, str]
+) -> Frame:
+    """With late rows, whose bounds are null. `clock` is the column of stream time, which may fall within a key of `several` clocks."""
     kind, takes_part = frame.time.type, frame.has_time & frame.has_key
     numbers = {AT: frame.time.name, SINCE: clock}
     rows = frame.df.withColumns({n: F.when(takes_part, expression(microseconds(quoted(of), kind))) for n, of in numbers.items()})
-    rows, by = sorted_runs(rows, identity, "0L" if falls else coarse_number(SINCE))
+    rows, by = sorted_runs(rows, identity, "0L" if several else coarse_number(SINCE))
     keys = [*map(named, by)]
     each = Window.partitionBy(*keys).orderBy(*frame.sort())
-    rows = _alone(rows, each) if falls else _owned(rows, each, gap, grace)
-    told = _told(frame.with_df(rows), by, gap, grace, falls)
+    rows = _alone(rows, each) if several else _owned(rows, each, gap, grace)
+    told = _told(frame.with_df(rows), by, gap, grace, several)
     alone = F.when(~named(BELOW), named(AT))
     rows = rows.withColumns({LOW: alone, HIGH: alone, STANDS: F.lit(True)})
     both = rows.unionByName(told.withColumn(STANDS, F.lit(False)), allowMissingColumns=True)
@@ -104,8 +106,9 @@ def with_final_bounds(frame: Frame, identity: Sequence[str], clock: str, gap: in
 
 def _owned(rows: DataFrame, each: WindowSpec, gap: int, grace: int) -> DataFrame:
     """With the number of the row whose session a row is in, `OWNER`: itself where it starts one, or lies `BELOW` the start of the last
-    session. It is null where a row comes late when nothing lives. `SPELL` is the number of the row at which something began to live. `FELL`
-    tells whether a time within it came after a larger one so far, `FALLING` whether one is yet to come: without, nothing lies below.
+    session. It is null where a row comes late when nothing lives. `SPELL` is the number of the row at which something began to live. At
+    it `FALLS` is false; it is true of a row that lies before the end of a live session. `FELL` tells whether such a row has come in the
+    spell so far, `FALLING` whether one is yet to come. In a spell without, nothing lies below.
     """
     closes = of_sessions(gap, grace).closed_before(quoted(SINCE), plus, minus)
     so_far, before = (each.rowsBetween(Window.unboundedPreceding, last) for last in (0, -1))
@@ -136,37 +139,37 @@ def _alone(rows: DataFrame, each: WindowSpec) -> DataFrame:
     return rows.withColumns({BELOW: part, OWNER: F.when(part, named(ROW)), SPELL: F.lit(0)})
 
 
-def _told(frame: Frame, identity: Sequence[str], gap: int, grace: int, falls: bool) -> DataFrame:
+def _told(frame: Frame, identity: Sequence[str], gap: int, grace: int, several: bool) -> DataFrame:
     """Keys, `OWNER`, `LOW` and `HIGH` of the sessions that rows make together, for each of the rows that these are folded from."""
     keys = [*map(named, identity)]
-    if falls:
+    if several:
         spells = frame.only(named(BELOW)).df.groupBy(*keys, named(SPELL)).agg(collected(ROW, SINCE, AT, LARGEST))
-    else:  # rows after which no time falls tell what the last session ends at
+    else:  # all starts of a spell in which times fall; and rows after which none falls tell what its last session ends at
         made = named(BELOW) | named(STARTS) & (named(FELL) | named(FALLING))
         some = frame.only(made | named(FELL) & ~named(FALLING)).df.groupBy(*keys, named(SPELL))
         furthest = F.max(F.greatest(named(LARGEST), F.when(named(OWNER).isNotNull(), named(AT)))).alias(FURTHEST)
         spells = some.agg(collected(ROW, SINCE, AT, LARGEST, where=made), furthest, F.max(named(BELOW)).alias(FOLDED)).where(named(FOLDED))
-    sessions = spells.select(*keys, F.explode(expression(_sessions(gap, grace, falls))).alias(ONE))
+    sessions = spells.select(*keys, F.explode(expression(_sessions(gap, grace, several))).alias(ONE))
     edges = [named(ONE).getField(field).alias(edge) for field, edge in (("low", LOW), ("high", HIGH))]
     return sessions.select(*keys, *edges, F.explode(F.flatten(named(ONE).getField("rows"))).alias(OWNER))
 
 
-def _sessions(gap: int, grace: int, falls: bool) -> str:
+def _sessions(gap: int, grace: int, several: bool) -> str:
     """SQL text for the sessions that rows make, with the numbers of their rows in arrays of arrays. Those that are closed are items.
 
-    Unless stream time falls, the last session lives for as long as rows are folded, and ends at `LARGEST`, which rows between these have
-    taken it to: in what is folded, its end is behind, and is set when another becomes the last one, or nothing is left.
+    Unless a key follows `several` clocks, the last session lives for as long as rows are folded, and ends at `LARGEST`, which rows between
+    these have taken it to: in what is folded, its end is behind, and is set when another becomes the last one, or nothing is left.
     """
     at, since, row, largest = (f"one.{quoted(name)}" for name in (AT, SINCE, ROW, LARGEST))
     closes = of_sessions(gap, grace).closed_before(since, plus, minus)
     none = "slice(array(struct(0L AS low, 0L AS high, array(array(0)) AS rows)), 1, 0)"
     last = "x.high = array_max(so_far.live.high)"
-    closed = f"(x.high < {closes}{'' if falls else f' AND NOT {last}'})"
+    closed = f"(x.high < {closes}{'' if several else f' AND NOT {last}'})"
     touches = f"NOT {closed} AND x.low <= {plus(at, gap)} AND x.high >= {minus(at, gap)}"
 
     def ended(live: str, largest: str) -> str:
         longer = f"struct(x.low AS low, greatest(x.high, {largest}) AS high, x.rows AS rows)"
-        return live if falls else f"transform({live}, x -> if({last}, {longer}, x))"
+        return live if several else f"transform({live}, x -> if({last}, {longer}, x))"
 
     numbers = f"array(array({row}))"
     longer = f"concat(slice(r, 1, size(r) - 1), array(concat(element_at(r, -1), array({row}))))"
@@ -203,14 +206,14 @@ def with_steps(
     rows = frame.df.withColumns({n: F.when(takes_part, expression(microseconds(quoted(of), kind))) for n, of in numbers.items()})
     if frame.in_time_order:
         return frame.with_df(_risen(rows, keys, order, gap, None, totals))
-    falls = frame.several_clocks
+    several = frame.several_clocks
     rising = Window.partitionBy(*keys).orderBy(named(AT).asc_nulls_first())
     first = F.when(named(AT).isNotNull(), F.lit(0).cast("BIGINT"))  # what one clock closed stays closed: all rows of a key are folded
-    rows = rows.withColumn(FIRST, first) if falls else _with_first(rows, rising, gap)
+    rows = rows.withColumn(FIRST, first) if several else _with_first(rows, rising, gap)
     island = Window.partitionBy(*keys, named(FIRST))
     each = island.orderBy(*order)
     rows = rows.withColumns({ROW: F.row_number().over(each), BEFORE: F.lag(named(AT)).over(each)})
-    fell = named(AT).isNotNull() if falls else F.max(F.coalesce(named(AT) < named(BEFORE), F.lit(False))).over(island)
+    fell = named(AT).isNotNull() if several else F.max(F.coalesce(named(AT) < named(BEFORE), F.lit(False))).over(island)
     rows = _risen(rows.withColumn(FOLDED, fell), [*keys, named(FIRST)], order, gap, grace, totals)
     columns = dict.fromkeys([ROW, SINCE, AT, *(c for t in totals for c in t.columns)])
     some = frame.with_df(rows).only(named(FOLDED)).df.groupBy(*keys, named(FIRST)).agg(collected(*columns))
