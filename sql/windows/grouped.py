@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 FIXED = (*SUMMED_AS_BIGINT, T.LongType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.DecimalType)
 KEYS = (*FIXED, T.StringType, T.BinaryType)  # equal to themselves alone
 ROOMY = 28  # digits: ten billion numbers of so many fit DECIMAL(38)
-NEWEST, LATEST, LOW, LOW_LATER, TOTAL, TIES = (f"{PREFIX}{name}" for name in ("newest", "latest", "low", "low_later", "total_", "ties"))
+NEWEST, LATEST, LOW, LOW_LATER, TOTAL, RANK, TIES = (
+    f"{PREFIX}{name}" for name in ("newest", "latest", "low", "low_later", "total_", "rank", "ties")
+)
 LOWEST = f"(-{HIGHEST}L - 1L)"  # the first moment, at which a window stands that begins before it
 AFTER = 4  # columns of a change after its aggregates
 
@@ -63,11 +65,11 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
         made = _of_some_step(made, asked)
     if rows is None:
         return None
+    apart = [*(k.name for k in frame.keys), STEP]
     if call.last_changes:  # those of rows that are equal in key and ORDER BY are numbered; Spark drops this where nobody asks
-        tied = Window.partitionBy(*map(named, dict.fromkeys([*(k.name for k in frame.keys), frame.order[0].ref.name])))
-        rows = rows.with_df(rows.df.withColumn(TIES, F.count(F.lit(1)).over(tied)))
-        made[TIES] = F.max_by(named(TIES), frame.order[0].ref.column)
-    groups = rows.df.groupBy(*map(named, dict.fromkeys([*(k.name for k in frame.keys), STEP])))
+        rows, apart = _ranked(rows)
+        made[TIES] = F.count(F.lit(1)) - F.max(named(RANK))  # how many stand beside the last
+    groups = rows.df.groupBy(*map(named, dict.fromkeys(apart)))
 
     def grouped(more: dict[str, Column]) -> DataFrame:
         return groups.agg(*[column.alias(name) for name, column in (made | more).items()])
@@ -89,6 +91,14 @@ def fitting(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], *, as_
     """What groups add up. None: what is asked for is not for a GROUP BY to say; `as_changes`, not to the last digit as changes have it."""
     rounded = any(one.function == "avg" for one in asked) or any(has_floating(ref.type) for ref in frame.extras.get("aggregates", ()))
     return totals(frame, asked) if _fits(call, frame) and not (as_changes and rounded) else None
+
+
+def _ranked(rows: Frame) -> tuple[Frame, list[str]]:
+    """Each row with its rank in its window, by ORDER BY; and the columns that a window's rows share. One shuffle is for rank and totals."""
+    by, keys = rows.order[0].ref, [k.name for k in rows.keys]
+    df, keys = sorted_runs(rows.df, keys, coarse(by.name, by.type)) if keys else (rows.df, keys)
+    apart = list(dict.fromkeys([*keys, STEP]))
+    return rows.with_df(df.withColumn(RANK, F.rank().over(Window.partitionBy(*map(named, apart)).orderBy(named(by.name))))), apart
 
 
 def _of_some_step(made: dict[str, Column], asked: Sequence[WrittenAggregate]) -> dict[str, Column]:
@@ -166,7 +176,7 @@ def _laid_out(call: Bound, frame: Frame, grouped: DataFrame, closing: Closing, f
     at, ahead = quoted(AT), f"({size}L - pmod({quoted(AT)}, {size}L))"  # of a window that begins before the first moment, less
     df = grouped.withColumn(AT, expression(f"coalesce(try_multiply({quoted(STEP)}, {size}L), {LOWEST})"))
     df = df.withColumn(START, expression(moment(at, kind))).withColumn(END, expression(f"least({at}, {HIGHEST}L - {ahead}) + {ahead}"))
-    seq = named(TIES) - 1 if call.last_changes else F.lit(0).cast("bigint")
+    seq = named(TIES).cast("bigint") if call.last_changes else F.lit(0).cast("bigint")
     change = (close(quoted(END), closing, kind), F.lit("upsert"), instant(frame, named(LATEST)), seq)
     columns = _columns(frame, fields, grouped, (named(START), expression(moment(quoted(END), kind))), change)
     return df.select(*columns, *([instant(frame, named(RELEASE)).alias(RELEASE)] if RELEASE in grouped.columns else []))
