@@ -79,7 +79,8 @@ first, whether or not new rows of its key come. Then the rows of the micro-batch
   disk, whatever the bound.
 - **Metrics** are in `observedMetrics` of the query's progress: drops, `suppression_emit_total`, `suppression_overtime_avg` and `_min`,
   and how many rows came into the buffer and left it (`suppression_buffer_entered_total`, `_left_total`). Their difference over all
-  micro-batches is what it holds.
+  micro-batches is what it holds. A call that is [one with WINDOW_UPDATES](#memory-and-state) has its metrics only; a `name` brings these
+  back.
 - **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys and ORDER BY columns with a collation, columns
   of year-month intervals, and an option that is not what it was when the checkpoint was made.
 
@@ -103,21 +104,22 @@ no table promises more.
 
 ## Memory and state
 
-**One with the call that makes the changes.** In batch, a call over `TABLE(SELECT * FROM WINDOW_UPDATES(..))` is planned with it as one: no
-change is made that a newer one replaces, and nothing is held back ([times](../speed.md#final-windows)). That is done where the rows are
-the same:
+**One with the call that makes the changes.** A call over `TABLE(SELECT * FROM WINDOW_UPDATES(..))` is planned with it as one: no change is
+made that a newer one replaces, and no buffer holds any ([times](../speed.md#final-windows)). That is done where the rows are the same:
 
-- WINDOW_UPDATES has `ORDER BY` the event time, and `size`; no `clock_by`, no `output`;
+- WINDOW_UPDATES has `size`, no `clock_by` and no `output`; in batch, `ORDER BY` the event time;
 - all of its changes come here: no WHERE, WITH or view stands between. Columns may be left out, if the statement does not go through
   `streamtime.query`;
 - `PARTITION BY` has its keys and `window_start`, `ORDER BY` its columns and `change_seq`, `time` is `'change_time'`. Neither has a column
   with the name of one that the calls add, and `ORDER BY` none that is a FLOAT or DOUBLE or has a collation;
 - no option of this call changes what comes out or when, but `at_end`;
-- WINDOW_UPDATES reads Parquet or ORC files, as they are or by `SELECT` and comparisons; or its windows do not overlap, it has one `ORDER
-  BY` column, and its totals are the same in any order to the last digit: `count`, `sum` of integers and of decimals up to 28 digits, `min`
-  and `max` of these, of times and BOOLEAN. Elsewhere the input would be computed twice.
+- on a stream, this call has no `name`: the metrics of the buffer are then asked for, and only a buffer has them;
+- in batch, WINDOW_UPDATES reads Parquet or ORC files, as they are or by `SELECT` and comparisons; or its windows do not overlap, it has one
+  `ORDER BY` column, and its totals are the same in any order to the last digit: `count`, `sum` of integers and of decimals up to 28 digits,
+  `min` and `max` of these, of times and BOOLEAN. Elsewhere the input would be computed twice.
 
-`change_seq` is the dearest of the columns where totals are such: a query whose SELECT does not name it is faster.
+In batch, `change_seq` is the dearest of the columns where totals are such: a query whose SELECT does not name it is faster. On a stream
+there is one state in place of two. The two plans cannot read each other's checkpoints.
 
 **Spread, from 16 tasks on.** Where `spark.sql.shuffle.partitions` is set to 16 or more, or nobody set it and Spark has 16 cores or more,
 no task sees all rows: one shuffle puts stream time beside each row, one brings the rows of each key together, one finds the moment at

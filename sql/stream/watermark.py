@@ -100,5 +100,16 @@ def marked(call: Bound, field: T.StructField) -> T.StructField:
 
 def behind_watermark(fields: Sequence[T.StructField]) -> list[T.StructField]:
     """Columns of rows that leave behind the watermark: a window aggregate that follows must refuse them, since it would lose them all."""
-    first, *rest = [T.StructField(f.name, f.dataType, f.nullable, {n: v for n, v in f.metadata.items() if n != WATERMARK}) for f in fields]
+    first, *rest = map(unmarked, fields)
     return [T.StructField(first.name, first.dataType, first.nullable, first.metadata | {WATERMARKED_BELOW: True}), *rest]
+
+
+def unmarked(field: T.StructField) -> T.StructField:
+    """A column of rows that were held may lie behind the watermark: what follows must not take it for the event time (rule S8)."""
+    left = {name: value for name, value in field.metadata.items() if name != WATERMARK}
+    return T.StructField(field.name, field.dataType, field.nullable, left)
+
+
+def mark_of_input(schema: T.StructType) -> dict[str, int]:
+    """The mark of the input's own watermark; without one, none is waited for: `emit_time` never lies behind."""
+    return {WATERMARK: next((f.metadata[WATERMARK] for f in schema.fields if WATERMARK in f.metadata), 0)}

@@ -11,7 +11,7 @@ from streamtime.sql.rows.columns import named
 from streamtime.sql.rows.outcome import outcome
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME
 from streamtime.sql.stream.plan import KeyState, Leaving, by_wall, refuse_at_end, released, verdict
-from streamtime.sql.stream.watermark import WATERMARK, marked
+from streamtime.sql.stream.watermark import mark_of_input, marked, unmarked
 from streamtime.udfs.suppress.bounded import BoundedBuffer
 from streamtime.udfs.suppress.buffer import BYTES, DELETED, EMIT_REASON, EMIT_TIME
 from streamtime.udfs.suppress.decisions import Bounds
@@ -78,12 +78,12 @@ def _buffer(call: Bound, changelog: Changelog, until: Until, bounded: bool) -> t
 def _leaving(call: Bound, frame: Frame, holder: StreamBuffer, sent: list[str]) -> Leaving:
     """What leaves the buffer. Spark must know how far it lies behind: `emit_time` never does, the rows' own times may (rule S8)."""
     schema, kind = frame.df.schema, frame.time.type
-    emit_time = marked(call, T.StructField(EMIT_TIME, kind, True, _watermarks(schema)))
+    emit_time = marked(call, T.StructField(EMIT_TIME, kind, True, mark_of_input(schema)))
     emitted = [emit_time, T.StructField(EMIT_REASON, T.StringType())]
     report = [T.StructField(REASON, T.StringType()), T.StructField(STREAM_TIME, kind)]
     made = {"rows": emitted, "dropped": [report[0], marked(call, report[1])], "all": [*report, *emitted]}[call["output"]]
     results = [(f.name, f.dataType) for f in emitted] if call["output"] == "all" else []
-    return Leaving(sent, [*(_unmarked(schema[name]) for name in holder.columns), *made], results)
+    return Leaving(sent, [*(unmarked(schema[name]) for name in holder.columns), *made], results)
 
 
 def _pinned(function: Suppression, call: Bound, until: Until, bounded: bool) -> dict[str, Any]:
@@ -91,14 +91,3 @@ def _pinned(function: Suppression, call: Bound, until: Until, bounded: bool) -> 
     pinned = {name: call[name] for name in function.pinned} | ({"until": "end"} if until.corrected else {})
     pinned |= {"output": "rows" if call["output"] == "rows" else "dropped or all"}
     return pinned | ({name: str(call[name]) for name in ("max_records", "max_bytes", "when_full")} if bounded else {})
-
-
-def _unmarked(field: T.StructField) -> T.StructField:
-    """A column of rows that were held may lie behind the watermark: what follows must not take it for the event time (rule S8)."""
-    left = {name: value for name, value in field.metadata.items() if name != WATERMARK}
-    return T.StructField(field.name, field.dataType, field.nullable, left)
-
-
-def _watermarks(schema: T.StructType) -> dict[str, int]:
-    """The mark of the input's own watermark; without one, none is waited for: `emit_time` never lies behind."""
-    return {WATERMARK: next((f.metadata[WATERMARK] for f in schema.fields if WATERMARK in f.metadata), 0)}

@@ -19,7 +19,7 @@ from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.scans import straight_from_files
 from streamtime.sql.rows.sorting import HASH, hash_of, prefix
 from streamtime.sql.stream.plan import KeyState, Leaving, is_stream, refuse_at_end, released
-from streamtime.sql.stream.watermark import marked
+from streamtime.sql.stream.watermark import mark_of_input, marked, unmarked
 from streamtime.sql.syntax.text import HIGHEST, quoted
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, WrittenAggregate, arguments, held, parse, typed
 from streamtime.sql.windows.grouped import final_rows, fitting
@@ -164,11 +164,12 @@ def plan(
 
 
 def finals(call: Bound) -> Finals | None:
-    """A call's last changes, where rows come in event-time order: what closes a window then comes after all of its changes (W6, C10).
+    """A call's last changes, where rows come in event-time order, or on a stream: what closes a window then comes after all of its changes
+    (W6, C10).
 
     When they leave is asked of all rows: of files once more, else of groups; where a kernel makes them, the input would be computed twice.
     """
-    if is_stream(call) or call["size"] is None or call["output"] != "rows" or call["emit"] != "updates" or call.clock_by:
+    if call["size"] is None or call["output"] != "rows" or call["emit"] != "updates" or call.clock_by:
         return None
     asked = parse(call)
     frame = prepare(call, aggregates=arguments(asked))
@@ -177,14 +178,18 @@ def finals(call: Bound) -> Finals | None:
     own = [*(r.name for r in (*frame.keys, *ordered)), *(one.name for one in asked)]
     clash = any(call.names.among(name, (*CHANGE, EMIT_TIME, EMIT_REASON)) for name in own)
     plainly = not clash and not any(has_floating(r.type) or has_collation(r.type) for r in ordered)
-    once = straight_from_files(frame) or fitting(call, frame, asked, as_changes=True) is not None
-    if not (frame.in_time_order and plainly and once):
+    if not plainly or not (is_stream(call) or (frame.in_time_order and _once(call, frame, asked))):
         return None
 
     def plan(at_end: str) -> DataFrame:
         return call.spec.plan(replace(call, options=call.options | {"emit": "final", "at_end": at_end}, last_changes=True))
 
     return Finals(frozenset(k.name for k in frame.keys), order, plan)
+
+
+def _once(call: Bound, frame: Frame, asked: list[WrittenAggregate]) -> bool:
+    """Whether last changes, and when they leave, take no more than the input's files read again."""
+    return straight_from_files(frame) or fitting(call, frame, asked, as_changes=True) is not None
 
 
 def behind_the_result(frame: Frame, carried: Sequence[str]) -> list[str]:
@@ -266,10 +271,12 @@ def _streaming(call: Bound, changing: Changing, options: Sequence[str]) -> DataF
     frame, fields = changing.frame, changing.fields
     refuse_at_end(call)
     if call["emit"] == "final":
-        fields = [*fields, marked(call, T.StructField(EMIT_TIME, moment(frame))), T.StructField(EMIT_REASON, T.StringType())]
+        emit_time = marked(call, T.StructField(EMIT_TIME, moment(frame), True, mark_of_input(frame.df.schema)))
+        fields = [*map(unmarked, fields), emit_time, T.StructField(EMIT_REASON, T.StringType())]
     else:
         fields = [marked(call, f) if f.name == "change_time" else f for f in fields]
     pinned = {name: call[name] for name in (*options, "grace", "aggregates", "emit")} | {"types": changing.types, "output": "rows"}
+    pinned |= {"last changes": True} if call.last_changes else {}  # whose numbers go on
     state = KeyState(changing.identity, pinned, frame.left_out, LEFT_OUT)
     return released(call, frame, changing.updates, state, Leaving(changing.needed, fields))
 

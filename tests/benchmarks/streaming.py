@@ -94,18 +94,26 @@ def final_windows(stream: DataFrame) -> DataFrame:
 
 
 def suppressed_windows(stream: DataFrame) -> DataFrame:
+    stream.createOrReplaceTempView("stream")
+    return stream.sparkSession.sql(SUPPRESSED.format(UPDATES.format("")))
+
+
+def suppressed_apart(stream: DataFrame) -> DataFrame:
+    """What stands between the calls keeps them from being planned as one."""
     updates(stream, "").createOrReplaceTempView("updates")
-    return stream.sparkSession.sql(
-        "SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(updates) PARTITION BY (k, window_start) ORDER BY (ts, change_seq), time => 'change_time')"
-    )
+    return stream.sparkSession.sql(SUPPRESSED.format("updates"))
+
+
+UPDATES = (
+    "SELECT * FROM WINDOW_UPDATES(TABLE(stream) PARTITION BY k ORDER BY ts, size => INTERVAL 10 MINUTES, "
+    f"watermark => INTERVAL 10 MINUTES, aggregates => '{AGGREGATES}'{{}})"
+)
+SUPPRESSED = "SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE({}) PARTITION BY (k, window_start) ORDER BY (ts, change_seq), time => 'change_time')"
 
 
 def updates(stream: DataFrame, more: str) -> DataFrame:
     stream.createOrReplaceTempView("stream")
-    return stream.sparkSession.sql(
-        f"SELECT * FROM WINDOW_UPDATES(TABLE(stream) PARTITION BY k ORDER BY ts, size => INTERVAL 10 MINUTES, "
-        f"watermark => INTERVAL 10 MINUTES, aggregates => '{AGGREGATES}'{more})"
-    )
+    return stream.sparkSession.sql(UPDATES.format(more))
 
 
 def spark_join(stream: DataFrame) -> DataFrame:
@@ -143,6 +151,7 @@ SUITES: dict[str, dict[str, Callable[[DataFrame], DataFrame]]] = {
         "window, append mode": spark_windows,
         "WINDOW_UPDATES, final": final_windows,
         "WINDOW_UPDATES, UNTIL_CLOSE": suppressed_windows,
+        "WINDOW_UPDATES, UNTIL_CLOSE, apart": suppressed_apart,
     },
     "joins": {
         "stream-stream join, ten minutes": spark_join,

@@ -49,7 +49,8 @@ class Source:
     def run(self, text: str) -> list[Row]:
         """Start or restart the query over all files there are, and give all rows it has put out so far."""
         self.stream().createOrReplaceTempView("events")
-        self.stream().withWatermark("ts", "2 seconds").createOrReplaceTempView("marked")
+        if "ts" in self.stream().columns:
+            self.stream().withWatermark("ts", "2 seconds").createOrReplaceTempView("marked")
 
         def write(df: DataFrame, number: int) -> None:
             self.found[number] = df.collect()
@@ -139,7 +140,10 @@ class Far(Source):
         """One more micro-batch."""
         names = [(name, kind == "TIMESTAMP") for name, kind in (column.split() for column in self.ddl.split(", "))]
         df = self.spark.createDataFrame(rows, self.ddl.replace("TIMESTAMP", "BIGINT"))
-        df = df.selectExpr(*[f"timestamp_micros({name}) AS {name}" if moment else name for name, moment in names])
+        self.add_all(df.selectExpr(*[f"timestamp_micros({name}) AS {name}" if moment else name for name, moment in names]))
+
+    def add_all(self, df: DataFrame) -> None:
+        """One more, of all rows of this."""
         df.coalesce(1).write.parquet(str(self.folder / str(self.files)))
         (part,) = (self.folder / str(self.files)).glob("*.parquet")
         at = self.folder / "in" / f"{self.files}.parquet"

@@ -25,6 +25,9 @@ CLOSE = (
 )
 END = CLOSE.replace("minute + INTERVAL 10 SECONDS', grace => INTERVAL 3 SECONDS", "minute + INTERVAL 13 SECONDS', until => 'end'")
 MINUTE = 60 * SECOND
+FINAL = (
+    "WINDOW_UPDATES(TABLE(events) PARTITION BY k ORDER BY ts, size => INTERVAL 5 SECONDS, aggregates => 'count(*) AS c', emit => 'final')"
+)
 
 
 def fates_of(batches: list[list[dict[str, Any]]], closes: bool, delay: int, corrected: bool = False) -> tuple[list[Any], int]:
@@ -128,9 +131,10 @@ def test_a_window_aggregate_can_follow_though_rows_lie_behind_the_watermark(sour
     assert all(newest < start + datetime.timedelta(seconds=10) for start, _, newest in got)
 
 
-def test_an_aggregate_by_the_rows_own_times_is_refused(spark: SparkSession, source: Source) -> None:
+@pytest.mark.parametrize("call", [LIMIT.format(""), FINAL], ids=["SUPPRESS_UNTIL_TIME_LIMIT", "WINDOW_UPDATES"])
+def test_an_aggregate_by_the_rows_own_times_is_refused(spark: SparkSession, source: Source, call: str) -> None:
     source.stream().withWatermark("ts", "2 seconds").createOrReplaceTempView("marked")
-    inner = LIMIT.format("").replace("events", "marked")
+    inner = call.replace("events", "marked")
     for time, allowed in (("ts", False), ("emit_time", True)):
         df = spark.sql(f"SELECT window.start, count(*) AS n FROM {inner} GROUP BY window({time}, '10 seconds')")
         with nullcontext() if allowed else pytest.raises(AnalysisException, match=r"(?s)watermark"):

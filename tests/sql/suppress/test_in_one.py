@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from support.inputs import nasty
 from support.inputs.nasty import interval
+from support.streams import Far, Source
 
 import streamtime
 from streamtime.door.results import LAST
@@ -31,6 +33,13 @@ ASKED = (
     ("TIMESTAMP_NTZ", True, ["k"], ["t"], (5, 5), EXACT, "grace => INTERVAL 2 SECONDS", ", at_end => 'emit'"),
     ("DATE", False, ["k"], ["t"], (3, 1), IN_ORDER, "", ""),
     ("DATE", False, ["k"], ["t"], (2, 2), EXACT, "", ", at_end => 'emit'"),
+)
+# on a stream: kind of event time, whether near the end of all time, keys, order, length and slide of windows, aggregates
+ON_A_STREAM = (
+    ("TIMESTAMP", False, ["k"], ["id"], (10, 10), EXACT),
+    ("TIMESTAMP", True, ["k", "d"], ["t", "off DESC"], (10, 4), IN_ORDER),
+    ("TIMESTAMP_NTZ", False, [], ["off"], (5, 5), IN_ORDER),
+    ("DATE", False, ["v", "k"], ["t"], (3, 1), EXACT),
 )
 MADE = "WINDOW_UPDATES(TABLE(pages) PARTITION BY k ORDER BY {}, size => INTERVAL 10 SECONDS, aggregates => 'count(*) AS n'{})"
 CHANGES = f"SELECT * FROM {MADE.format('ts', '')}"
@@ -130,6 +139,55 @@ def test_the_last_changes_are_those_that_the_buffer_lets_out(spark: SparkSession
         assert rows == wanted, seed
         assert wanted.total() > 5
         assert one.agg(F.max("change_seq")).first() >= (1,)
+
+
+@pytest.mark.parametrize(
+    "asked", [ON_A_STREAM[0], *(pytest.param(a, marks=pytest.mark.long("the same of one key, by its number")) for a in ON_A_STREAM[1:])]
+)
+def test_on_a_stream_the_last_changes_are_those_that_the_buffer_lets_out(
+    spark: SparkSession, source: Source, asked: tuple[Any, ...]
+) -> None:
+    """However it is cut, and restarted: late rows, and times at which a window closes in the middle of a micro-batch, are among them."""
+    kind, far, keys, order, lengths, aggregates = asked
+    _, unit, names = nasty.drifted(spark, 4 - len(keys), 240, kind, far, late=5)
+    rows = spark.table("nasty")
+    clauses = names.clauses(keys, order, "events") if keys else names.clauses(keys, order, "events").replace("PARTITION BY () ", "")
+    size, slide, grace = (interval(n * unit) for n in (*lengths, 3))
+    options = f"time => {names.option('{t}')}, size => {size}, slide => {slide}, grace => {grace}, aggregates => {names.option(aggregates)}"
+    by_window = f"({', '.join([*(names.sql(f'{{{k}}}') for k in keys), 'window_start'])})"
+    in_order = names.sql(f"({', '.join(f'{{{o.split()[0]}}}{o[len(o.split()[0]) :]}' for o in order)}, change_seq)")
+    found = []
+    for condition, states in (("", 1), (" WHERE true", 2)):
+        folder = source.folder / str(states)
+        folder.mkdir()
+        stream = Far(spark, folder, rows.schema.toDDL())
+        text = f"SELECT CAST(struct(*) AS STRING) AS row, change_seq FROM {held(f'SELECT * FROM WINDOW_UPDATES({clauses}, {options}){condition}', by_window, in_order)}"
+        for first, last in ((0, 30), (30, 31), (31, 120), (120, 240)):
+            stream.add_all(rows.where(names.sql(f"{{id}} >= {first} AND {{id}} < {last}")))
+            if last != 30:
+                out = stream.run(text)
+        assert str(spark.sql(text)._jdf.queryExecution().analyzed()).count("TransformWithState") == states
+        found.append(Counter(r.row for r in out))
+    assert found[0] == found[1]
+    assert found[0].total() > 5
+    assert any(r.change_seq for r in out) or order == ["id"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [", name => 'held'", ", clock => 'wall'", ", output => 'all'"],
+)
+def test_on_a_stream_the_buffer_stays_where_something_else_is_asked(spark: SparkSession, tmp_path: Path, more: str) -> None:
+    source = Far(spark, tmp_path, "k STRING, ts TIMESTAMP, off INT")
+    source.stream().createOrReplaceTempView("pages")
+    plan = spark.sql(f"SELECT * FROM {held(CHANGES, BY_WINDOW, IN_THEIR_ORDER, more)}")._jdf.queryExecution().analyzed().toString()
+    assert plan.count("TransformWithState") == 2
+    for wrong, says in (
+        (", at_end => 'emit'", "SUPPRESS_UNTIL_CLOSE, `at_end`: 'emit' is not"),
+        (", watermark => INTERVAL 1 SECOND", "has a watermark already"),
+    ):
+        with pytest.raises(AnalysisException, match=says):
+            spark.sql(f"SELECT * FROM {held(CHANGES, BY_WINDOW, IN_THEIR_ORDER, wrong)}")
 
 
 @pytest.mark.parametrize(
