@@ -79,8 +79,8 @@ first, whether or not new rows of its key come. Then the rows of the micro-batch
   disk, whatever the bound.
 - **Metrics** are in `observedMetrics` of the query's progress: drops, `suppression_emit_total`, `suppression_overtime_avg` and `_min`,
   and how many rows came into the buffer and left it (`suppression_buffer_entered_total`, `_left_total`). Their difference over all
-  micro-batches is what it holds. A call that is [one with WINDOW_UPDATES](#memory-and-state) has its metrics only; a `name` brings these
-  back.
+  micro-batches is what it holds. A call that is planned [as one](#memory-and-state) with WINDOW_UPDATES shows the metrics of that call
+  alone. With a `name` it has a buffer, and these.
 - **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys and ORDER BY columns with a collation, columns
   of year-month intervals, and an option that is not what it was when the checkpoint was made.
 

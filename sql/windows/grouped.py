@@ -65,11 +65,11 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
         made = _of_some_step(made, asked)
     if rows is None:
         return None
-    apart = [*(k.name for k in frame.keys), STEP]
+    apart = list(dict.fromkeys([*(k.name for k in frame.keys), STEP]))
     if call.last_changes:  # those of rows that are equal in key and ORDER BY are numbered; Spark drops this where nobody asks
         rows, apart = _ranked(rows)
         made[TIES] = F.count(F.lit(1)) - F.max(named(RANK))  # how many stand beside the last
-    groups = rows.df.groupBy(*map(named, dict.fromkeys(apart)))
+    groups = rows.df.groupBy(*map(named, apart))
 
     def grouped(more: dict[str, Column]) -> DataFrame:
         return groups.agg(*[column.alias(name) for name, column in (made | more).items()])
@@ -176,7 +176,7 @@ def _laid_out(call: Bound, frame: Frame, grouped: DataFrame, closing: Closing, f
     at, ahead = quoted(AT), f"({size}L - pmod({quoted(AT)}, {size}L))"  # of a window that begins before the first moment, less
     df = grouped.withColumn(AT, expression(f"coalesce(try_multiply({quoted(STEP)}, {size}L), {LOWEST})"))
     df = df.withColumn(START, expression(moment(at, kind))).withColumn(END, expression(f"least({at}, {HIGHEST}L - {ahead}) + {ahead}"))
-    seq = named(TIES).cast("bigint") if call.last_changes else F.lit(0).cast("bigint")
+    seq = named(TIES) if call.last_changes else F.lit(0).cast("bigint")
     change = (close(quoted(END), closing, kind), F.lit("upsert"), instant(frame, named(LATEST)), seq)
     columns = _columns(frame, fields, grouped, (named(START), expression(moment(quoted(END), kind))), change)
     return df.select(*columns, *([instant(frame, named(RELEASE)).alias(RELEASE)] if RELEASE in grouped.columns else []))

@@ -167,7 +167,8 @@ def finals(call: Bound) -> Finals | None:
     """A call's last changes, where rows come in event-time order, or on a stream: what closes a window then comes after all of its changes
     (W6, C10).
 
-    When they leave is asked of all rows: of files once more, else of groups; where a kernel makes them, the input would be computed twice.
+    In batch, when they leave is asked of all rows: of files once more, else of groups; where a kernel makes them, the input would be
+    computed twice.
     """
     if call["size"] is None or call["output"] != "rows" or call["emit"] != "updates" or call.clock_by:
         return None

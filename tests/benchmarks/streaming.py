@@ -82,6 +82,11 @@ def per_key(stream: DataFrame) -> DataFrame:
 
 
 AGGREGATES = "count(*) AS n, sum(x) AS total, max(x) AS high"
+UPDATES = (
+    "SELECT * FROM WINDOW_UPDATES(TABLE(stream) PARTITION BY k ORDER BY ts, size => INTERVAL 10 MINUTES, "
+    f"watermark => INTERVAL 10 MINUTES, aggregates => '{AGGREGATES}'{{}})"
+)
+SUPPRESSED = "SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE({}) PARTITION BY (k, window_start) ORDER BY (ts, change_seq), time => 'change_time')"
 
 
 def spark_windows(stream: DataFrame) -> DataFrame:
@@ -102,13 +107,6 @@ def suppressed_apart(stream: DataFrame) -> DataFrame:
     """What stands between the calls keeps them from being planned as one."""
     updates(stream, "").createOrReplaceTempView("updates")
     return stream.sparkSession.sql(SUPPRESSED.format("updates"))
-
-
-UPDATES = (
-    "SELECT * FROM WINDOW_UPDATES(TABLE(stream) PARTITION BY k ORDER BY ts, size => INTERVAL 10 MINUTES, "
-    f"watermark => INTERVAL 10 MINUTES, aggregates => '{AGGREGATES}'{{}})"
-)
-SUPPRESSED = "SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE({}) PARTITION BY (k, window_start) ORDER BY (ts, change_seq), time => 'change_time')"
 
 
 def updates(stream: DataFrame, more: str) -> DataFrame:

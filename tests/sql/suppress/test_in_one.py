@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from support.inputs import nasty
-from support.inputs.nasty import interval
+from support.inputs.nasty import Names, interval
 from support.streams import Far, Source
 
 import streamtime
@@ -34,16 +34,28 @@ ASKED = (
     ("DATE", False, ["k"], ["t"], (3, 1), IN_ORDER, "", ""),
     ("DATE", False, ["k"], ["t"], (2, 2), EXACT, "", ", at_end => 'emit'"),
 )
-# on a stream: kind of event time, whether near the end of all time, keys, order, length and slide of windows, aggregates
+# on a stream: the same, to the aggregates; the first has ties, so that numbers tell
 ON_A_STREAM = (
+    ("TIMESTAMP_NTZ", False, [], ["off"], (5, 5), IN_ORDER),
     ("TIMESTAMP", False, ["k"], ["id"], (10, 10), EXACT),
     ("TIMESTAMP", True, ["k", "d"], ["t", "off DESC"], (10, 4), IN_ORDER),
-    ("TIMESTAMP_NTZ", False, [], ["off"], (5, 5), IN_ORDER),
     ("DATE", False, ["v", "k"], ["t"], (3, 1), EXACT),
 )
 MADE = "WINDOW_UPDATES(TABLE(pages) PARTITION BY k ORDER BY {}, size => INTERVAL 10 SECONDS, aggregates => 'count(*) AS n'{})"
 CHANGES = f"SELECT * FROM {MADE.format('ts', '')}"
 BY_WINDOW, IN_THEIR_ORDER = "(k, window_start)", "(ts, change_seq)"
+
+
+def called(asked: tuple[Any, ...]) -> str:
+    kind, far, keys, _, lengths, *_ = asked
+    return f"{kind}, {', '.join(keys) or 'no key'}, {lengths}{' far' * far}"
+
+
+def clauses(names: Names, keys: list[str], order: list[str], table: str) -> tuple[str, str, str]:
+    """A table with its keys and order; and those of its changes."""
+    of_rows = names.clauses(keys, order, table) if keys else names.clauses(keys, order, table).replace("PARTITION BY () ", "")
+    by_window = f"({', '.join([*(names.sql(f'{{{k}}}') for k in keys), 'window_start'])})"
+    return of_rows, by_window, names.sql(f"({', '.join(f'{{{o.split()[0]}}}{o[len(o.split()[0]) :]}' for o in order)}, change_seq)")
 
 
 def in_one(df: DataFrame) -> bool:
@@ -114,7 +126,7 @@ def pages(spark: SparkSession) -> Iterator[None]:
     spark.catalog.dropTempView("pages")
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=[f"{a[0]}, {', '.join(a[2]) or 'no key'}, {a[4]}{' far' * a[1]}" for a in ASKED])
+@pytest.mark.parametrize("asked", ASKED, ids=map(called, ASKED))
 def test_the_last_changes_are_those_that_the_buffer_lets_out(spark: SparkSession, tmp_path: Path, asked: tuple[Any, ...]) -> None:
     kind, far, keys, order, lengths, aggregates, grace, at_end = asked
     for seed in (1, 2):
@@ -124,10 +136,8 @@ def test_the_last_changes_are_those_that_the_buffer_lets_out(spark: SparkSession
         size, slide = (interval(n * unit) for n in lengths)
         if aggregates != EXACT or seed == 1 or slide != size:
             nasty.in_files(spark, tmp_path / str(seed))
-        clauses = names.clauses(keys, order) if keys else names.clauses(keys, order).replace("PARTITION BY () ", "")
-        made = f"WINDOW_UPDATES({clauses}, size => {size}, slide => {slide}, aggregates => {names.option(aggregates)}{', ' * bool(grace)}{grace})"
-        by_window = f"({', '.join([*(names.sql(f'{{{k}}}') for k in keys), 'window_start'])})"
-        in_order = names.sql(f"({', '.join(f'{{{o.split()[0]}}}{o[len(o.split()[0]) :]}' for o in order)}, change_seq)")
+        of_rows, by_window, in_order = clauses(names, keys, order, "nasty")
+        made = f"WINDOW_UPDATES({of_rows}, size => {size}, slide => {slide}, aggregates => {names.option(aggregates)}{', ' * bool(grace)}{grace})"
         one, two = (
             spark.sql(f"SELECT * FROM {held(f'SELECT * FROM {made}{condition}', by_window, in_order, at_end)}")
             for condition in ("", " WHERE true")
@@ -142,7 +152,9 @@ def test_the_last_changes_are_those_that_the_buffer_lets_out(spark: SparkSession
 
 
 @pytest.mark.parametrize(
-    "asked", [ON_A_STREAM[0], *(pytest.param(a, marks=pytest.mark.long("the same of one key, by its number")) for a in ON_A_STREAM[1:])]
+    "asked",
+    [ON_A_STREAM[0], *(pytest.param(a, marks=pytest.mark.long("the same of one kind")) for a in ON_A_STREAM[1:])],
+    ids=map(called, ON_A_STREAM),
 )
 def test_on_a_stream_the_last_changes_are_those_that_the_buffer_lets_out(
     spark: SparkSession, source: Source, asked: tuple[Any, ...]
@@ -151,18 +163,16 @@ def test_on_a_stream_the_last_changes_are_those_that_the_buffer_lets_out(
     kind, far, keys, order, lengths, aggregates = asked
     _, unit, names = nasty.drifted(spark, 4 - len(keys), 240, kind, far, late=5)
     rows = spark.table("nasty")
-    clauses = names.clauses(keys, order, "events") if keys else names.clauses(keys, order, "events").replace("PARTITION BY () ", "")
+    of_rows, by_window, in_order = clauses(names, keys, order, "events")
     size, slide, grace = (interval(n * unit) for n in (*lengths, 3))
     options = f"time => {names.option('{t}')}, size => {size}, slide => {slide}, grace => {grace}, aggregates => {names.option(aggregates)}"
-    by_window = f"({', '.join([*(names.sql(f'{{{k}}}') for k in keys), 'window_start'])})"
-    in_order = names.sql(f"({', '.join(f'{{{o.split()[0]}}}{o[len(o.split()[0]) :]}' for o in order)}, change_seq)")
     found = []
     for condition, states in (("", 1), (" WHERE true", 2)):
         folder = source.folder / str(states)
         folder.mkdir()
         stream = Far(spark, folder, rows.schema.toDDL())
-        text = f"SELECT CAST(struct(*) AS STRING) AS row, change_seq FROM {held(f'SELECT * FROM WINDOW_UPDATES({clauses}, {options}){condition}', by_window, in_order)}"
-        for first, last in ((0, 30), (30, 31), (31, 120), (120, 240)):
+        text = f"SELECT CAST(struct(*) AS STRING) AS row, change_seq FROM {held(f'SELECT * FROM WINDOW_UPDATES({of_rows}, {options}){condition}', by_window, in_order)}"
+        for first, last in ((0, 30), (30, 31), (31, 31), (31, 120), (120, 240)):
             stream.add_all(rows.where(names.sql(f"{{id}} >= {first} AND {{id}} < {last}")))
             if last != 30:
                 out = stream.run(text)
@@ -173,10 +183,7 @@ def test_on_a_stream_the_last_changes_are_those_that_the_buffer_lets_out(
     assert any(r.change_seq for r in out) or order == ["id"]
 
 
-@pytest.mark.parametrize(
-    "more",
-    [", name => 'held'", ", clock => 'wall'", ", output => 'all'"],
-)
+@pytest.mark.parametrize("more", [", name => 'held'", ", clock => 'wall'", ", output => 'all'"])
 def test_on_a_stream_the_buffer_stays_where_something_else_is_asked(spark: SparkSession, tmp_path: Path, more: str) -> None:
     source = Far(spark, tmp_path, "k STRING, ts TIMESTAMP, off INT")
     source.stream().createOrReplaceTempView("pages")
