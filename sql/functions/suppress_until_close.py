@@ -118,8 +118,9 @@ made that a newer one replaces, and no buffer holds any ([times](../speed.md#fin
   `ORDER BY` column, and its totals are the same in any order to the last digit: `count`, `sum` of integers and of decimals up to 28 digits,
   `min` and `max` of these, of times and BOOLEAN. Elsewhere the input would be computed twice.
 
-In batch, `change_seq` is the dearest of the columns where totals are such: a query whose SELECT does not name it is faster. On a stream
-there is one state in place of two. The two plans cannot read each other's checkpoints.
+In batch, `change_seq` is the dearest of the columns where totals are such: to number rows of one time, the rows of a key and window go to
+one task, where else they are added up before. A query whose SELECT does not name it is faster. On a stream there is one state in place of
+two. The two plans cannot read each other's checkpoints.
 
 **Spread, from 16 tasks on.** Where `spark.sql.shuffle.partitions` is set to 16 or more, or nobody set it and Spark has 16 cores or more,
 no task sees all rows: one shuffle puts stream time beside each row, one brings the rows of each key together, one finds the moment at
