@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
-from support import as_plain
+from support import TESTS, as_plain
 from support.doors import LOCAL
 from support.programs.jvm import (
     INTERPRETED,
@@ -72,25 +72,30 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 
     folder = tmp_path_factory.mktemp("spark")
     classes_are_found_once()
-    session = streamtime.session(
-        cores=2,
-        memory="4g",
-        settings={
-            "spark.sql.shuffle.partitions": "3",
-            # a plan over a few rows takes longer to be compiled than to be interpreted: a third of the CPU of all tests. `as_users` compiles
-            **INTERPRETED,
-            # as it is; but where nobody says so, code that is interpreted asks the environment for each value of each row
-            "spark.sql.types.framework.enabled": "false",
-            "spark.databricks.delta.snapshotPartitions": "1",
-            "spark.sql.ui.explainMode": "simple",  # plans are described for a UI that is not there, each time they change
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.local.dir": str(folder),
-            # a micro-batch changes a few rows, and keeping these takes less than keeping all of RocksDB, or than counting them anew
-            "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-            "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {ROOM} -Dlog4j2.configurationFile=file:{_log_settings(folder)}",
-        },
-    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(
+            "PYTHONPATH", os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+        )  # of the JVM, and of workers
+        session = streamtime.session(
+            cores=2,
+            memory="4g",
+            settings={
+                "spark.sql.shuffle.partitions": "3",
+                # a plan over a few rows takes longer to be compiled than to be interpreted: a third of the CPU of all tests. `as_users` compiles
+                **INTERPRETED,
+                "spark.python.daemon.module": "support.programs.warm_daemon",
+                # as it is; but where nobody says so, code that is interpreted asks the environment for each value of each row
+                "spark.sql.types.framework.enabled": "false",
+                "spark.databricks.delta.snapshotPartitions": "1",
+                "spark.sql.ui.explainMode": "simple",  # plans are described for a UI that is not there, each time they change
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                "spark.local.dir": str(folder),
+                # a micro-batch changes a few rows, and keeping these takes less than keeping all of RocksDB, or than counting them anew
+                "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+                "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+                "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {ROOM} -Dlog4j2.configurationFile=file:{_log_settings(folder)}",
+            },
+        )
     answers_at_once(session)
     no_process_for_a_file(session)
     catalogs_are_compiled(session)

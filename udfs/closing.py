@@ -61,8 +61,8 @@ class Closing:
         """What ends after this never closes: that would be beyond the last moment of TIMESTAMP."""
         return HIGHEST - self.after
 
-    def last(self, end: Any, plus: Sum = plus) -> Any:
-        """The same where the end is not part of it; else the last stream time at which it is open."""
+    def end_of_grace(self, end: Any, plus: Sum = plus) -> Any:
+        """How long rows may still come: at this stream time one closes whose end is not part of it, right after it one whose end is."""
         return plus(end, self.patience)
 
     def closed_before(self, stream_time: Any, plus: Sum = plus, minus: Sum = minus) -> Any:

@@ -93,30 +93,30 @@ class Deduplicate:
         """
         before, records_held = (held[-1], held[1:-1]) if self.at_most is not None else (held[0], held[1:])
         order = np.argsort(np.concatenate((owner, group)), kind="stable")  # a group's kept row stands before its rows
-        key, row = np.concatenate((owner, group))[order], order >= len(owner)
-        times, passed = (np.concatenate((known, groups.micros(columns[0])))[order] for known in (held[0], before))
+        key, is_new = np.concatenate((owner, group))[order], order >= len(owner)
+        times, passed = (np.concatenate((of_held, groups.micros(columns[0])))[order] for of_held in (held[0], before))
         records = np.full(len(order), NONE)
         if self.offsets:
-            known = np.concatenate(((records_held != LOWEST).any(axis=0), groups.valid(columns[1:], len(group))))[order]
+            has_offset = np.concatenate(((records_held != LOWEST).any(axis=0), groups.valid(columns[1:], len(group))))[order]
             offsets = np.stack([np.concatenate((h, groups.as_ints(c)))[order] for h, c in zip(records_held, columns[1:], strict=True)])
-            if known.any():
-                records[known] = np.unique(offsets[:, known], axis=1, return_inverse=True)[1].ravel()
+            if has_offset.any():
+                records[has_offset] = np.unique(offsets[:, has_offset], axis=1, return_inverse=True)[1].ravel()
         duplicate, kept, at = self._under(stream_time, RowsByKey(key, times, passed, np.maximum(times, stream_time), records))
         duplicate &= ~redelivered(records, at)
         last = np.flatnonzero(groups.ends(key))
         last = last[at[last] >= 0]
         if not self.refresh:
-            last = last[row[at[last]]]  # what was kept before and still is, is known
+            last = last[is_new[at[last]]]  # what was kept before and still is, is known
         stays = [times[at[last]]]
         if self.refresh:
             moves = duplicate & (at == at[last][np.searchsorted(key[last], key).clip(max=len(last) - 1)]) if len(last) else duplicate
             np.maximum.at(stays[0], np.searchsorted(key[last], key[moves]), times[moves])
         if self.offsets:
-            stays += [np.where(known[at[last]], o[at[last]], LOWEST) for o in offsets]
+            stays += [np.where(has_offset[at[last]], o[at[last]], LOWEST) for o in offsets]
         if self.at_most is not None:
             stays.append(passed[at[last]])
-        kept_time = groups.times(kept[row], ~duplicate[row], columns[0].type)
-        return Step(duplicate[row].astype(np.int64), [kept_time], key[last], np.stack(stays))
+        kept_time = groups.times(kept[is_new], ~duplicate[is_new], columns[0].type)
+        return Step(duplicate[is_new].astype(np.int64), [kept_time], key[last], np.stack(stays))
 
     def _under(self, stream_time: int, rows: RowsByKey) -> tuple[Flags, Ints, Ints]:
         """As `_decide`, where stream time stays at the watermark: behind the rows, which it never is otherwise.
@@ -169,7 +169,7 @@ class Deduplicate:
     def _decide(
         self, starts: Flags, times: Ints, stream_times: Ints, offsets: list[pa.Array], memory: KeyMemory
     ) -> tuple[Flags, Ints, Ints]:
-        """Which rows are duplicates, the kept time of each, and the row at which that is (-1: in an earlier batch)."""
+        """Which rows are duplicates, the kept time of each, and the row at which that is, as in `DuplicateVerdicts`."""
         group = groups.numbered(starts)
         carried, passed = not starts[0] and memory.kept is not None, times
         if carried:  # the kept row of the batch before stands in front, as if it were the first row of this one
@@ -322,7 +322,8 @@ def redelivered(records: Ints, at: Ints) -> Flags:
 
 @dataclass
 class DuplicateVerdicts:
-    """Per row: is it dropped, the kept time, and the row that was kept (-1: in an earlier batch; -2: takes no part)."""
+    """Per row: is it dropped, the kept time, and the row of this batch that was kept; below zero where that is none, and then
+    a row that is dropped has it in an earlier batch."""
 
     dropped: Flags
     kept: Ints
@@ -331,7 +332,7 @@ class DuplicateVerdicts:
     @staticmethod
     def passing(length: int) -> DuplicateVerdicts:
         """All rows pass."""
-        return DuplicateVerdicts(np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -2, np.int64))
+        return DuplicateVerdicts(np.zeros(length, bool), np.zeros(length, np.int64), np.full(length, -1, np.int64))
 
     def put(self, rows: Ints, dropped: Flags, kept: Ints, at: Ints) -> None:
         """Fill in the rows that took part; `at` counts among them."""
@@ -355,7 +356,7 @@ class HeldBack:
         caused = np.zeros(len(index), bool)
         caused[batch.at[batch.dropped & (batch.at >= 0)]] = True
         batch.dropped |= caused
-        caused_earlier = bool((batch.dropped & (batch.at == -1)).any())
+        caused_earlier = bool((batch.dropped & (batch.at < 0)).any())
         if self.waiting:
             self.waiting[0].dropped[0] |= caused_earlier
             if not caused_earlier and not (batch.at >= 0).any():

@@ -213,7 +213,7 @@ def _windows(given: Drawing, lanes: Mapping[str, int]) -> Drawn:
     words = "from {} to {}"
     return Drawn(
         [
-            Bar(lane, start, end, "window", closes=closing.last(end), numbers=n, words=words.format(*written(given, start, end)))
+            Bar(lane, start, end, "window", closes=closing.end_of_grace(end), numbers=n, words=words.format(*written(given, start, end)))
             for (lane, start, end), n in spans.items()
         ]
     )
@@ -247,7 +247,7 @@ def _sessions(given: Drawing, lanes: Mapping[str, int], names: tuple[str, str] =
             ]
             live = [b for b in live if b not in taken]
             numbers = sorted({row.number, *(n for b in taken for n in b.numbers)})
-            live.append(Bar(lane, start, end, "session", closes=closing.last(end), numbers=tuple(numbers)))
+            live.append(Bar(lane, start, end, "session", closes=closing.end_of_grace(end), numbers=tuple(numbers)))
     return Drawn([replace(b, words="from {} to {}".format(*written(given, b.start, b.end))) for b in live])
 
 

@@ -16,12 +16,12 @@ class Malformed(Exception):
     """A call that Spark's grammar does not allow: Spark's parser says it best. `function` is its name, `start` where that stands."""
 
     def __init__(self, function: str, start: int) -> None:
-        super().__init__(f"{function}: its arguments are none")
+        super().__init__(f"{function}: what stands between its parentheses are no arguments")
         self.function, self.start = function, start
 
 
 class _Misplaced(Exception):
-    """An argument that is none."""
+    """Text that is no argument where one is due."""
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,17 @@ deterministic keeps its order; and Spark feeds a task's rows in order and puts r
 from __future__ import annotations
 
 import functools
-import importlib
-import pkgutil
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import types as T
 from pyspark.sql.pandas import functions as pandas_functions
 
 from streamtime.sql.rows import kernels_before_4_1
 from streamtime.sql.rows.columns import named, remembered
+from streamtime.sql.rows.shipping import Shipped, ship_by_value
 from streamtime.udfs.arrays.beside import Beside
 from streamtime.udfs.arrays.blobs import Named
 from streamtime.udfs.arrays.worker import spare_the_collector
@@ -50,7 +47,7 @@ def mapped(df: DataFrame, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
     """`mapInArrow` over columns of any names: PySpark's own takes each for SQL, and knows none with a dot or a backquote."""
     ship_by_value()
     columns = df.columns
-    return df.toDF(*[f"c{i}" for i in range(len(columns))]).mapInArrow(Named(run, tuple(columns)).run, schema)
+    return df.toDF(*[f"c{i}" for i in range(len(columns))]).mapInArrow(Shipped(Named(run, tuple(columns)).run), schema)
 
 
 def _over_rows(df: DataFrame, name: str, kernel: Kernel, columns: list[Column], returns: T.DataType) -> DataFrame:
@@ -72,14 +69,15 @@ def packed(df: DataFrame, packer: Packer, blobs: T.StructType) -> DataFrame:
 def _function(kernel: Kernel, single: bool, returns: T.DataType, _application: Hashable) -> Callable[..., Column]:
     """The Spark function of a kernel: made once per application, since to pickle it takes as long as a small query."""
     ship_by_value()
+    run = Shipped(kernel.run)
 
     def over_single(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         spare_the_collector()
-        return kernel.run((batch,) for batch in batches)
+        return run((batch,) for batch in batches)
 
     def over_many(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         spare_the_collector()
-        return kernel.run(batches)
+        return run(batches)
 
     over_single.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
     over_many.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
@@ -88,14 +86,3 @@ def _function(kernel: Kernel, single: bool, returns: T.DataType, _application: H
     assert arrow_udf is not None
     made: Callable[..., Column] = arrow_udf(function, returns).asNondeterministic()
     return made
-
-
-@functools.cache
-def ship_by_value(*others: ModuleType) -> None:
-    """Send the kernels, and other modules that run on workers, with each query from now on: workers need no package of ours."""
-    import streamtime.udfs
-
-    for module in pkgutil.walk_packages(streamtime.udfs.__path__, "streamtime.udfs."):
-        cloudpickle.register_pickle_by_value(importlib.import_module(module.name))  # type: ignore[no-untyped-call]
-    for other in others:
-        cloudpickle.register_pickle_by_value(other)  # type: ignore[no-untyped-call]

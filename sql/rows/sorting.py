@@ -89,5 +89,5 @@ def _falling(rising: str) -> str:
 
 
 def coarse_number(name: str) -> str:
-    """The same of a BIGINT of microseconds, or of its complement: steps of two seconds, from 1828 to 2112."""
+    """As `coarse`, of a BIGINT of microseconds, or of its complement: steps of two seconds, from 1828 to 2112."""
     return f"least(greatest(shiftright({quoted(name)}, 21) + {2**31}L, 0L), {LOWER_HALF}L)"

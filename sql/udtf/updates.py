@@ -18,6 +18,7 @@ from streamtime.sql.windows.aggregates import ARGUMENT, Typed, parse, types
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME
 from streamtime.sql.windows.updates import behind_the_result, carried_columns, fields_of, final_order, moment
 from streamtime.udfs.arrays import groups
+from streamtime.udfs.arrays.groups import Ints
 from streamtime.udfs.updates.aggregates import aggregate
 from streamtime.udfs.updates.in_batch import Sorted
 from streamtime.udfs.updates.updates import ChangeColumns, Updates
@@ -98,10 +99,7 @@ def changed(
     taken = taken[np.argsort(columns.keys[taken], kind="stable")]
     if not len(taken):
         return
-    order = [tuple(repr(rows[i][c]) for c in shape_.ordered) for i in taken.tolist()]
-    numbers = {o: n for n, o in enumerate(dict.fromkeys(order))}
-    instant = arrow_type(shape_.time)
-    final = call["emit"] == "final"
+    instant, final = arrow_type(shape_.time), call["emit"] == "final"
     layout = ChangeColumns(
         carried=(ROW,),
         ordered=("__order",),
@@ -111,6 +109,25 @@ def changed(
         kind=instant,
         final=final,
     )
+    run = Sorted(kernel(call, layout), (KEY,), STREAM_TIME, one_clock=not call["clock_by"]).run
+    stream_times = _stream_times(taken, columns)
+    for batch in run(iter(_as_table(shape_, rows, columns, taken, instant).to_batches())):
+        closes = groups.micros(batch.column("window_close")).tolist()
+        for values, close in zip(zip(*(c.to_pylist() for c in batch.columns), strict=True), closes, strict=True):
+            row, *rest = values
+            made = (*(rows[row][c] for c in shape_.carried), *(_bare(v, shape_.time) for v in rest))
+            if not final:
+                yield made
+            elif released := _released(call, close, stream_times[int(columns.clocks[row])]):
+                moment, reason = released
+                made = (*made, shape_.time.fromInternal(moment), reason)
+                yield tuple(made[i] for i in shape_.places)
+
+
+def _as_table(shape_: Shape, rows: list[tuple[Any, ...]], columns: Columns, taken: Ints, instant: pa.DataType) -> pa.Table:
+    """The rows at these places, as the kernel takes them."""
+    order = [tuple(repr(rows[i][c]) for c in shape_.ordered) for i in taken.tolist()]
+    numbers = {o: n for n, o in enumerate(dict.fromkeys(order))}
     table = {
         ROW: pa.array(taken),
         "__order": pa.array([numbers[o] for o in order], pa.int64()),
@@ -123,28 +140,23 @@ def changed(
         known = pa.decimal128(kind.precision, kind.scale) if isinstance(kind, T.DecimalType) else None
         known = pa.float64() if isinstance(kind, T.DoubleType) else known
         table[column] = pa.array([rows[i][-1][number] for i in taken.tolist()], known or _plain(kind))
-    run = Sorted(kernel(call, layout), (KEY,), STREAM_TIME, one_clock=not call["clock_by"]).run
-    clocks: dict[int, list[int]] = {}
+    return pa.table(table)
+
+
+def _stream_times(taken: Ints, columns: Columns) -> dict[int, Ints]:
+    """The stream times that each clock went through, in rising order."""
+    found: dict[int, list[int]] = {}
     for i in taken.tolist():
-        clocks.setdefault(int(columns.clocks[i]), []).append(int(columns.stream_time[i]))
-    sorted_clocks = {c: np.unique(times) for c, times in clocks.items()}
-    for batch in run(iter(pa.table(table).to_batches())):
-        close = groups.micros(batch.column("window_close")).tolist()
-        for values, closes in zip(zip(*(c.to_pylist() for c in batch.columns), strict=True), close, strict=True):
-            row, *rest = values
-            made = (*(rows[row][c] for c in shape_.carried), *(_bare(v, shape_.time) for v in rest))
-            if not final:
-                yield made
-                continue
-            there = sorted_clocks[int(columns.clocks[row])]
-            at = int(np.searchsorted(there, closes))
-            if at < len(there):
-                made = (*made, shape_.time.fromInternal(int(there[at])), "close")
-            elif call["at_end"] == "emit":
-                made = (*made, shape_.time.fromInternal(int(there[-1])), "end")
-            else:
-                continue
-            yield tuple(made[i] for i in shape_.places)
+        found.setdefault(int(columns.clocks[i]), []).append(int(columns.stream_time[i]))
+    return {clock: np.unique(times) for clock, times in found.items()}
+
+
+def _released(call: Bound, close: int, stream_times: Ints) -> tuple[int, str] | None:
+    """When a final row leaves, and why; None where it stays."""
+    at = int(np.searchsorted(stream_times, close))
+    if at < len(stream_times):
+        return int(stream_times[at]), "close"
+    return (int(stream_times[-1]), "end") if call["at_end"] == "emit" else None
 
 
 def _plain(kind: T.DataType) -> pa.DataType | None:

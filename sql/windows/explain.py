@@ -82,7 +82,7 @@ def _in_sentences(call: Bound, frame: Frame, stream_time: Column, apart: Column,
         .when(end > was_end, F.concat(F.lit(" and moved its end from "), was_end.cast("string"), F.lit(" to "), end.cast("string")))
         .otherwise(F.concat(F.lit(" and ends at "), end.cast("string"), F.lit("; its bounds stay")))
     )
-    closes = expression(moment(of_sessions(gap, grace).last(microseconds(quoted(END_THEN), kind), plus), kind))
+    closes = expression(moment(of_sessions(gap, grace).end_of_grace(microseconds(quoted(END_THEN), kind), plus), kind))
     sentences: dict[str, list[Column | str]] = {
         "opened": [f"opened a session: no live session of its key lay within {duration_in_words(gap)} of it"],
         "joined": ["joined the session that began at ", was_start, moved],
