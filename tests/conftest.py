@@ -126,6 +126,13 @@ def as_users(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[No
         yield
 
 
+@pytest.fixture(scope="module")
+def as_users_in_all(request: pytest.FixtureRequest, thorough: bool) -> None:
+    """The same where all tests run, and where a file is named; a short run interprets these plans, too, for a third less CPU."""
+    if thorough:
+        request.getfixturevalue("as_users")
+
+
 @pytest.fixture
 def many_rows(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
     """As `as_users`, for one test: where there are many rows, interpreted plans take ten times as long as to compile them."""

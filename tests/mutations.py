@@ -950,9 +950,16 @@ MUTATIONS = [
         "pa.array(micros[order], mask=~moves[order])", "pa.array(micros[order])", "tests/sql/udtf/test_udtf.py",
     ),
     Mutation(
-        "kernels travel to workers that have not the pack", "sql/rows/shipping.py",
+        "kernels travel to workers that have not the pack", "sql/rows/kernels.py",
         'pkgutil.walk_packages(streamtime.udfs.__path__, "streamtime.udfs.")', 'pkgutil.iter_modules(streamtime.udfs.__path__, "streamtime.udfs.")',
         "tests/whole/test_install.py -k travel",
+    ),
+    Mutation(
+        "the code of kernels is pickled once, whatever calls say", "sql/rows/kernels.py", "@functools.lru_cache(maxsize=256)\ndef _code(",
+        "@functools.lru_cache(maxsize=0)\ndef _code(", "tests/sql/rows/test_kernels.py",
+    ),
+    Mutation(
+        "a worker reads a code once", "udfs/arrays/worker.py", "if code not in library:", "if library.clear() is None:", "tests/sql/rows/test_kernels.py",
     ),
     Mutation(
         "what is made for one analysis goes with it", "sql/rows/columns.py", "if not all(map(lasts, columns)):", "if not columns:", "tests/sql/rows/test_columns.py",

@@ -20,7 +20,7 @@ from streamtime.door.parser import ParserDoor
 from streamtime.shelf import FUNCTIONS
 from streamtime.sql.call.errors import unlogged
 from streamtime.sql.call.remote import is_remote
-from streamtime.sql.rows import shipping
+from streamtime.sql.rows import kernels
 from streamtime.sql.udtf import handler
 
 _doors: dict[int, tuple[AnalyzerDoor, ParserDoor]] = {}  # one of each per Spark application, by the identity of its gateway
@@ -112,10 +112,10 @@ def _register_udtfs(spark: SparkSession) -> Registration:
         said = ""
     else:
         said = workers.settle(spark.sparkContext)
-    shipping.ship_by_value()
+    kernels.ship_by_value()
     specs = [s for s in FUNCTIONS if s.local is not None]
     for name in [m for m in sys.modules if m.startswith("streamtime.sql.")]:
-        shipping.by_value(sys.modules[name])
+        kernels.by_value(sys.modules[name])
     for one in specs:
         # rows one by one are 3 times faster than Arrow here, since every group of rows would pay for a batch of its own
         spark.udtf.register(one.name, cast(UserDefinedTableFunction, make_udtf(handler.handler(one), useArrow=False)))

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
-from pyspark import SparkContext
+from pyspark import SparkContext, cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import pandas_udf
 
 from streamtime.sql.rows.columns import expression, named
-from streamtime.sql.rows.shipping import Shipped
 from streamtime.udfs.arrays import as_pandas
 from streamtime.udfs.arrays.worker import spare_the_collector
 
@@ -106,11 +105,11 @@ def application() -> Hashable:
 
 @functools.lru_cache(maxsize=256)
 def _function(kernel: Kernel, kinds: tuple[pa.DataType, ...], returns: T.DataType, _application: Hashable) -> Callable[..., Column]:
-    run = Shipped(functools.partial(as_pandas.run, kernel, kinds))
+    cloudpickle.register_pickle_by_value(as_pandas)  # type: ignore[no-untyped-call]
 
     def over(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         spare_the_collector()
-        return run(batches)
+        return as_pandas.run(kernel, kinds, batches)
 
     integers: T.DataType = T.LongType()
     if isinstance(returns, T.StructType):

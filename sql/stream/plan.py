@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.rows import kernels, shipping
+from streamtime.sql.rows import kernels
 from streamtime.sql.rows.columns import arrow_type, has_collation, must_travel, named, nullable
 from streamtime.sql.rows.keys import told_apart
 from streamtime.sql.rows.typed import collated
@@ -208,7 +208,7 @@ def _run(
     seconds: Sequence[Seconds] = (),
 ) -> DataFrame:
     """The blobs that come out, with the metrics observed on the way."""
-    shipping.ship_by_value(packing, checkpoint, buckets, meeting)
+    kernels.ship_by_value(packing, checkpoint, buckets, meeting)
     grouped = packed.groupBy("bucket")
     if not hasattr(grouped, "transformWithStateInPandas"):
         fix = "Use Spark 4.1 or later, or run the stream in the process of the server."
@@ -258,7 +258,7 @@ def _packed(
     schema = [f for f in rows.schema.fields if f.name in sent]
     for field in schema:
         must_travel(call, None, f"column `{field.name}`", field.dataType, "to Python on a stream")
-    shipping.ship_by_value(packing)
+    kernels.ship_by_value(packing)
     return _with_number(kernels.packed(rows, packer(_asked(call)), PACKED)), [_marked(call, frame, f) for f in schema]
 
 

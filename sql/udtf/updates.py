@@ -145,10 +145,10 @@ def _as_table(shape_: Shape, rows: list[tuple[Any, ...]], columns: Columns, take
 
 def _stream_times(taken: Ints, columns: Columns) -> dict[int, Ints]:
     """The stream times that each clock went through, in rising order."""
-    found: dict[int, list[int]] = {}
+    of_clock: dict[int, list[int]] = {}
     for i in taken.tolist():
-        found.setdefault(int(columns.clocks[i]), []).append(int(columns.stream_time[i]))
-    return {clock: np.unique(times) for clock, times in found.items()}
+        of_clock.setdefault(int(columns.clocks[i]), []).append(int(columns.stream_time[i]))
+    return {clock: np.unique(times) for clock, times in of_clock.items()}
 
 
 def _released(call: Bound, close: int, stream_times: Ints) -> tuple[int, str] | None:

@@ -17,7 +17,7 @@ from support import ROOT, TESTS
 
 SLOW: dict[str, int] = json.loads((TESTS / "seconds.json").read_text())["slow"]  # the seconds of each test of more than one
 CAUGHT = Counter(record.caught for record in mutations.records().values() if record.caught and record.short)  # how many rules each test
-AFFORDED = 6  # seconds for a function of which no case is quick
+AFFORDED = 4  # seconds for a function of which no case is quick
 A_RULE = 4  # seconds for each rule that a test caught
 LARGE = {60: 16, 20: 9, 5: 4}  # of more cases than so many, so manyeth ones are short
 MANY, EACH = 50, 4  # the same of seeds that do not ask Spark

@@ -17,7 +17,7 @@ def spare_the_collector() -> None:
 
 
 def opened(code: bytes, what: bytes) -> Any:
-    """What `streamtime.sql.rows.shipping` has pickled in two parts; a worker that has read this code before keeps it."""
+    """What `streamtime.sql.rows.kernels` has pickled in two parts; a worker that has read this code before keeps it."""
     import io
     import pickle
     import sys

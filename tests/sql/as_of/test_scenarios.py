@@ -21,7 +21,10 @@ from support.reference import as_of as slow
 from streamtime.sql.as_of import lookup, waiting
 from streamtime.sql.rows import scans
 
-pytestmark = [pytest.mark.usefixtures("as_users"), pytest.mark.short("random rows of every nastiness, judged by the slow definition")]
+pytestmark = [
+    pytest.mark.usefixtures("as_users_in_all"),
+    pytest.mark.short("random rows of every nastiness, judged by the slow definition"),
+]
 
 SECOND = 1_000_000
 FIRST, LAST = -62_135_596_800 * SECOND, 253_402_300_800 * SECOND - 1  # the years 1 to 9999

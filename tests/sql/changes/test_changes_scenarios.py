@@ -16,7 +16,10 @@ from support.inputs import nasty
 from support.inputs.nasty import DAY, HIGHEST, NAN, SECOND, interval
 from support.reference import changes as slow
 
-pytestmark = [pytest.mark.usefixtures("as_users"), pytest.mark.short("random rows of every nastiness, judged by the slow definition")]
+pytestmark = [
+    pytest.mark.usefixtures("as_users_in_all"),
+    pytest.mark.short("random rows of every nastiness, judged by the slow definition"),
+]
 
 OPTIONS = (  # versioned, retention, keys, order, clock_by
     (False, None, ["s", "k"], ["off"], []),

@@ -13,7 +13,10 @@ from support.inputs import nasty
 from support.inputs.nasty import HIGHEST, SECOND, interval
 from support.reference import deduplicate as reference_deduplicate
 
-pytestmark = [pytest.mark.usefixtures("as_users"), pytest.mark.short("random rows of every nastiness, judged by the slow definition")]
+pytestmark = [
+    pytest.mark.usefixtures("as_users_in_all"),
+    pytest.mark.short("random rows of every nastiness, judged by the slow definition"),
+]
 
 LENGTHS = (0, 1, SECOND, 3 * SECOND, 86_400 * SECOND, 366_000 * 86_400 * SECOND, HIGHEST)
 KEYS = (["s", "k"], ["s", "d"], ["s", "t"], ["d", "s", "k"])

@@ -11,7 +11,10 @@ from support.inputs import nasty
 from support.inputs.nasty import HIGHEST, SECOND, interval
 from support.reference import sessionize as slow
 
-pytestmark = [pytest.mark.usefixtures("as_users"), pytest.mark.short("random rows of every nastiness, judged by the slow definition")]
+pytestmark = [
+    pytest.mark.usefixtures("as_users_in_all"),
+    pytest.mark.short("random rows of every nastiness, judged by the slow definition"),
+]
 
 OPTIONS = (  # gap, grace, keys, order, clock_by
     (3 * SECOND, None, ["s", "k"], ["off"], ["s", "c"]),

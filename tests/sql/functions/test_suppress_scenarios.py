@@ -12,7 +12,10 @@ from support.inputs import nasty
 from support.inputs.nasty import HIGHEST, SECOND, interval
 from support.reference.suppress import Fate, Suppress
 
-pytestmark = [pytest.mark.usefixtures("as_users"), pytest.mark.short("random rows of every nastiness, judged by the slow definition")]
+pytestmark = [
+    pytest.mark.usefixtures("as_users_in_all"),
+    pytest.mark.short("random rows of every nastiness, judged by the slow definition"),
+]
 
 FOR_EVER = 366_000 * 86_400 * SECOND
 LIMITS: tuple[dict[str, Any], ...] = (

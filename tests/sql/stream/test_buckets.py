@@ -23,7 +23,7 @@ from support import TESTS, reference
 from support.inputs.micro_batches import KEYS, MOMENT, STEP, Stream, moment, plan, some_stream, table
 from support.reference import deduplicate as reference_deduplicate
 
-from streamtime.sql.rows import shipping
+from streamtime.sql.rows import kernels
 from streamtime.sql.rows.frame import LEFT_OUT
 from streamtime.sql.stream import buckets, checkpoint, meeting, packing
 from streamtime.sql.stream.buckets import REASON, STREAM_TIME
@@ -162,7 +162,7 @@ def test_each_row_is_in_the_bucket_of_its_keys_upper_bits_and_the_first_blob_say
 
 def test_what_runs_on_workers_needs_no_package_of_ours_and_is_there_soon() -> None:
     """A blob of rows is made where `streamtime` cannot be imported; pandas, which takes a second, is not until rows leave."""
-    shipping.ship_by_value(packing, checkpoint, buckets, meeting)
+    kernels.ship_by_value(packing, checkpoint, buckets, meeting)
     judge = buckets.Judge(plan(Deduplicate(within=10 * STEP), results=("kept",)))
     blobs = [cloudpickle.dumps(made) for made in (packing.packer(16), packing.unpack, judge, buckets.Hold, meeting.Meet)]
     script = (

@@ -9,27 +9,27 @@ import sys
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from streamtime.sql.rows import shipping
+from streamtime.sql.rows import kernels
 from streamtime.udfs.arrays.beside import Beside
 from streamtime.udfs.arrays.blobs import Named
 from streamtime.udfs.deduplicate import Deduplicate
 from streamtime.udfs.sessions.rules import FirstInSession
 
-shipping.ship_by_value()
+kernels.ship_by_value()
 KERNELS = [*(Deduplicate(within=within) for within in (10, 20)), FirstInSession(gap=10, grace=0)]
 
 
 def shipped() -> list[bytes]:
-    return [cloudpickle.dumps(shipping.Shipped(kernel.run)) for kernel in KERNELS]
+    return [cloudpickle.dumps(kernels.Shipped(kernel.run)) for kernel in KERNELS]
 
 
 def test_the_code_of_kernels_is_pickled_once_whatever_their_calls_say() -> None:
     shipped()
-    before = shipping._code.cache_info()
+    before = kernels._code.cache_info()
     shipped()
-    after = shipping._code.cache_info()
+    after = kernels._code.cache_info()
     assert (after.misses, after.hits) == (before.misses, before.hits + len(KERNELS))
-    parts = [shipping.Shipped(kernel.run).__reduce__()[1] for kernel in KERNELS]
+    parts = [kernels.Shipped(kernel.run).__reduce__()[1] for kernel in KERNELS]
     assert parts[0][0] == parts[1][0] != parts[2][0]
     assert all(len(said) < 1_000 < len(code) for code, said in parts)
 
@@ -47,7 +47,7 @@ def test_a_worker_that_has_not_the_pack_reads_each_code_once_and_what_each_call_
 
 def test_kernels_within_kernels_are_found_and_other_functions_travel_as_they_are() -> None:
     beside = Named(Beside(KERNELS[0], "kept", 1).run, ("c0",))
-    code, said = shipping.Shipped(beside.run).__reduce__()[1]
+    code, said = kernels.Shipped(beside.run).__reduce__()[1]
     assert len(said) < 1_000 < len(code)
-    (doubled,) = [pickle.loads(cloudpickle.dumps(shipping.Shipped(lambda batch: pa.array([v * 2 for v in batch.to_pylist()]))))]
+    (doubled,) = [pickle.loads(cloudpickle.dumps(kernels.Shipped(lambda batch: pa.array([v * 2 for v in batch.to_pylist()]))))]
     assert doubled(pa.array([1, 2])).to_pylist() == [2, 4]
