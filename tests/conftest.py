@@ -87,6 +87,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
                 # as it is; but where nobody says so, code that is interpreted asks the environment for each value of each row
                 "spark.sql.types.framework.enabled": "false",
                 "spark.databricks.delta.snapshotPartitions": "1",
+                "spark.databricks.delta.writeChecksumFile.enabled": "false",  # beside each commit, from one query more
                 "spark.sql.ui.explainMode": "simple",  # plans are described for a UI that is not there, each time they change
                 "spark.sql.warehouse.dir": str(folder / "warehouse"),
                 "spark.local.dir": str(folder),
