@@ -952,7 +952,7 @@ MUTATIONS = [
     Mutation(
         "kernels travel to workers that have not the pack", "sql/rows/kernels.py",
         'pkgutil.walk_packages(streamtime.udfs.__path__, "streamtime.udfs.")', 'pkgutil.iter_modules(streamtime.udfs.__path__, "streamtime.udfs.")',
-        "tests/whole/test_install.py -k travel",
+        "tests/sql/rows/test_kernels.py",
     ),
     Mutation(
         "the code of kernels is pickled once, whatever calls say", "sql/rows/kernels.py", "@functools.lru_cache(maxsize=256)\ndef _code(",

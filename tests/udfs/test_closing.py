@@ -55,7 +55,7 @@ def test_a_window_is_closed_from_its_close_on(kind: str) -> None:
         for end in TIMES[1:]:
             close = closing.close(end)
             assert close == min(end + closing.after, HIGHEST)
-            assert closing.last(end) == min(end + closing.patience, HIGHEST)
+            assert closing.end_of_grace(end) == min(end + closing.patience, HIGHEST)
             if close < HIGHEST:
                 assert end < closing.closed_before(close)
                 assert not end < closing.closed_before(close - 1)
@@ -68,7 +68,7 @@ def test_arrays_and_sql_text_say_what_numbers_say(kind: str) -> None:
 
     times = np.array(TIMES, np.int64)
     for closing, _, _ in cases(kind):
-        for say in (closing.close, closing.last):
+        for say in (closing.close, closing.end_of_grace):
             assert say(times).tolist() == [say(t) for t in TIMES] == [value(say(str(t), text.plus)) for t in TIMES]
         numbers = [closing.closed_before(t) for t in TIMES]
         assert closing.closed_before(times).tolist() == numbers

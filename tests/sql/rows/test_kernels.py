@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import subprocess
 import sys
+from pathlib import Path
+from types import FunctionType
 
 import pyarrow as pa
 from pyspark import cloudpickle
 
+import streamtime.udfs
 from streamtime.sql.rows import kernels
 from streamtime.udfs.arrays.beside import Beside
 from streamtime.udfs.arrays.blobs import Named
@@ -51,3 +55,16 @@ def test_kernels_within_kernels_are_found_and_other_functions_travel_as_they_are
     assert len(said) < 1_000 < len(code)
     (doubled,) = [pickle.loads(cloudpickle.dumps(kernels.Shipped(lambda batch: pa.array([v * 2 for v in batch.to_pylist()]))))]
     assert doubled(pa.array([1, 2])).to_pylist() == [2, 4]
+
+
+def test_all_of_the_kernels_code_can_be_read_where_the_pack_is_not() -> None:
+    """Wherever its file lies: what is not sent by value would be looked for in the pack."""
+    home = Path(streamtime.udfs.__path__[0])
+    names = [".".join(("streamtime.udfs", *path.relative_to(home).with_suffix("").parts)) for path in sorted(home.rglob("*.py"))]
+    modules = [importlib.import_module(name.removesuffix(".__init__")) for name in names]
+    code = [one for m in modules for one in vars(m).values() if isinstance(one, type | FunctionType) and one.__module__ == m.__name__]
+    assert len(modules) > 30
+    assert len(code) > 200
+    script = "import pickle, sys; sys.modules['streamtime'] = None; print(len(pickle.load(sys.stdin.buffer)))"
+    done = subprocess.run([sys.executable, "-c", script], input=cloudpickle.dumps(code), capture_output=True, check=False)
+    assert done.stdout.decode() == f"{len(code)}\n", done.stderr.decode()
