@@ -1,7 +1,7 @@
 """Spark's daemon of Python workers, which has imported what they need before it forks them.
 
-As Spark has it, each worker imports it anew, a second of CPU for each, and collects it as garbage after each task. Tests with a process of
-their own have Spark as it is.
+As Spark has it, each worker imports it anew: a second of CPU for each, and a lane of tests has dozens. Tests with a process of their own have
+Spark as it is.
 """
 
 from __future__ import annotations
