@@ -73,9 +73,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     folder = tmp_path_factory.mktemp("spark")
     classes_are_found_once()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv(
-            "PYTHONPATH", os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
-        )  # of the JVM, and of workers
+        patched.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)  # of the JVM, and of workers
         session = streamtime.session(
             cores=2,
             memory="4g",

@@ -232,8 +232,8 @@ MUTATIONS = [
     ),
     # sessions
     Mutation("W2: rows at a distance of `gap` are one session", "udfs/sessions/rules.py", "while first and live[first - 1][1] + gap >= start:", "while first and live[first - 1][1] + gap > start:", "tests/udfs/sessions tests/udfs/test_kernels.py"),
-    Mutation("W3: a session is closed past its end, gap and grace", "udfs/sessions/rules.py", "while live and live[0][1] < oldest:", "while live and live[0][1] <= oldest:", "tests/udfs/sessions tests/udfs/test_kernels.py"),
-    Mutation("W3: a row is judged after merging", "udfs/sessions/rules.py", "        if not near:\n", "        if not near or end < oldest:\n", "tests/udfs/sessions tests/udfs/test_kernels.py"),
+    Mutation("W3: a session is closed past its end, gap and grace", "udfs/sessions/rules.py", "while live and live[0][1] < oldest_end:", "while live and live[0][1] <= oldest_end:", "tests/udfs/sessions tests/udfs/test_kernels.py"),
+    Mutation("W3: a row is judged after merging", "udfs/sessions/rules.py", "        if not near:\n", "        if not near or end < oldest_end:\n", "tests/udfs/sessions tests/udfs/test_kernels.py"),
     Mutation("W2: the fast path joins at a distance of `gap` too", "udfs/sessions/rules.py", "(begins[1:] > groups.plus(reach[:-1], gap))", "(begins[1:] >= groups.plus(reach[:-1], gap))", "tests/udfs/sessions tests/udfs/test_kernels.py"),
     # windows
     Mutation("W1: at end plus grace a window is closed", "udfs/closing.py", "return edge if self.end_inside else plus(edge, 1)", "return edge", "tests/udfs/test_closing.py"),

@@ -7,6 +7,7 @@ import weakref
 from dataclasses import dataclass
 from typing import cast
 
+from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf as make_udtf
@@ -115,7 +116,7 @@ def _register_udtfs(spark: SparkSession) -> Registration:
     kernels.ship_by_value()
     specs = [s for s in FUNCTIONS if s.local is not None]
     for name in [m for m in sys.modules if m.startswith("streamtime.sql.")]:
-        kernels.by_value(sys.modules[name])
+        cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
     for one in specs:
         # rows one by one are 3 times faster than Arrow here, since every group of rows would pay for a batch of its own
         spark.udtf.register(one.name, cast(UserDefinedTableFunction, make_udtf(handler.handler(one), useArrow=False)))

@@ -55,7 +55,6 @@ def with_column(df: DataFrame, name: str, kernel: Kernel, columns: list[Column],
 
 def mapped(df: DataFrame, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: T.StructType) -> DataFrame:
     """`mapInArrow` over columns of any names: PySpark's own takes each for SQL, and knows none with a dot or a backquote."""
-    ship_by_value()
     columns = df.columns
     return df.toDF(*[f"c{i}" for i in range(len(columns))]).mapInArrow(Shipped(Named(run, tuple(columns)).run), schema)
 
@@ -78,7 +77,6 @@ def packed(df: DataFrame, packer: Packer, blobs: T.StructType) -> DataFrame:
 @functools.lru_cache(maxsize=256)
 def _function(kernel: Kernel, single: bool, returns: T.DataType, _application: Hashable) -> Callable[..., Column]:
     """The Spark function of a kernel: made once per application, since to pickle it takes as long as a small query."""
-    ship_by_value()
     run = Shipped(kernel.run)
 
     def over_single(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
@@ -102,6 +100,7 @@ class Shipped(Generic[Given, Made]):
     """A function that workers call; there it is the function itself."""
 
     def __init__(self, function: Callable[[Given], Made]) -> None:
+        ship_by_value()
         self.function = function
         self.__name__ = getattr(function, "__name__", "function")  # Spark's plans show it
 
@@ -122,10 +121,11 @@ class _Pickler(cloudpickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)  # type: ignore[no-untyped-call]
         self.named: dict[type | FunctionType, int] = {}
+        self.by_value = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
 
     def persistent_id(self, one: object) -> int | None:
         """None where it is to be pickled as it is."""
-        if not isinstance(one, type | FunctionType) or one.__module__ not in _by_value or _in_its_module(one) is not one:
+        if not isinstance(one, type | FunctionType) or one.__module__ not in self.by_value or _in_its_module(one) is not one:
             return None
         return self.named.setdefault(one, len(self.named))
 
@@ -143,21 +143,12 @@ def _code(named: tuple[type | FunctionType, ...]) -> bytes:
     return bytes(cloudpickle.dumps(named))  # type: ignore[no-untyped-call]
 
 
-_by_value: set[str] = set()  # the names of modules
-
-
-def by_value(module: ModuleType) -> None:
-    """Send what is in this module with each query from now on."""
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    _by_value.add(module.__name__)
-
-
 @functools.cache
 def ship_by_value(*others: ModuleType) -> None:
     """Send the kernels, and other modules that run on workers, with each query from now on."""
     import streamtime.udfs
 
     for module in pkgutil.walk_packages(streamtime.udfs.__path__, "streamtime.udfs."):
-        by_value(importlib.import_module(module.name))
+        cloudpickle.register_pickle_by_value(importlib.import_module(module.name))  # type: ignore[no-untyped-call]
     for other in others:
-        by_value(other)
+        cloudpickle.register_pickle_by_value(other)  # type: ignore[no-untyped-call]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
-from pyspark import SparkContext, cloudpickle
+from pyspark import SparkContext
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import pandas_udf
@@ -105,8 +105,6 @@ def application() -> Hashable:
 
 @functools.lru_cache(maxsize=256)
 def _function(kernel: Kernel, kinds: tuple[pa.DataType, ...], returns: T.DataType, _application: Hashable) -> Callable[..., Column]:
-    cloudpickle.register_pickle_by_value(as_pandas)  # type: ignore[no-untyped-call]
-
     def over(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         spare_the_collector()
         return as_pandas.run(kernel, kinds, batches)

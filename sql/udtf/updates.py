@@ -137,9 +137,7 @@ def _as_table(shape_: Shape, rows: list[tuple[Any, ...]], columns: Columns, take
     }
     asked = [t.kernel.column for t in shape_.aggregates if t.kernel.column]
     for number, (column, (_, kind)) in enumerate(zip(asked, shape_.arguments, strict=True)):
-        known = pa.decimal128(kind.precision, kind.scale) if isinstance(kind, T.DecimalType) else None
-        known = pa.float64() if isinstance(kind, T.DoubleType) else known
-        table[column] = pa.array([rows[i][-1][number] for i in taken.tolist()], known or _plain(kind))
+        table[column] = pa.array([rows[i][-1][number] for i in taken.tolist()], _plain(kind))
     return pa.table(table)
 
 
@@ -161,7 +159,10 @@ def _released(call: Bound, close: int, stream_times: Ints) -> tuple[int, str] | 
 
 def _plain(kind: T.DataType) -> pa.DataType | None:
     """The Arrow type of Python values; None where pyarrow finds it by itself."""
+    if isinstance(kind, T.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
     plain: dict[type[T.DataType], pa.DataType] = {
+        T.DoubleType: pa.float64(),
         T.LongType: pa.int64(),
         T.BooleanType: pa.bool_(),
         T.StringType: pa.string(),

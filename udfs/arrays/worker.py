@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
+import pickle
+import sys
+from types import ModuleType
 from typing import Any
 
 
@@ -18,12 +22,8 @@ def spare_the_collector() -> None:
 
 def opened(code: bytes, what: bytes) -> Any:
     """What `streamtime.sql.rows.kernels` has pickled in two parts; a worker that has read this code before keeps it."""
-    import io
-    import pickle
-    import sys
-    from types import ModuleType
-
-    library = sys.modules.setdefault("streamtime_on_a_worker", ModuleType("streamtime_on_a_worker")).__dict__.setdefault("library", {})
+    name = "streamtime_on_a_worker"
+    library = vars(sys.modules.setdefault(name, ModuleType(name))).setdefault("library", {})
     if code not in library:
         library[code] = pickle.loads(code)
 

@@ -34,15 +34,15 @@ class Sessions:
     near: list[Session] = field(default_factory=list)  # those that it merged with, as they were: of a row two at most
     at: int = 0  # the place of its session among the live ones
 
-    def take(self, start: int, end: int, oldest: int, known_by: int = 0) -> Session | None:
+    def take(self, start: int, end: int, oldest_end: int, known_by: int = 0) -> Session | None:
         """The session that a row, or a session that comes in, is in after merging with all within `gap` [W2]; None where it is late [W3].
 
-        It is known by what the first of those was known by, else by `known_by`. A session that ends before `oldest` is closed.
+        It is known by what the first of those was known by, else by `known_by`. A session that ends before `oldest_end` is closed.
         """
         live, gap = self.live, self.gap
         if self.over:
             self.over = []
-        while live and live[0][1] < oldest:  # a closed session is final: no row joins it
+        while live and live[0][1] < oldest_end:  # a closed session is final: no row joins it
             self.over.append(live.pop(0))
         last = len(live) if not live or live[-1][0] <= end + gap else bisect_left(live, (end + gap + 1,))
         first = last
@@ -51,7 +51,7 @@ class Sessions:
         self.at = first
         self.near = near = live[first:last]
         if not near:
-            if end < oldest:
+            if end < oldest_end:
                 return None
             session = (start, end, known_by)
             live.insert(first, session)
@@ -62,7 +62,7 @@ class Sessions:
         return session
 
 
-def walked(gap: int, group: Ints, times: Ints, oldest: Ints, live: dict[int, list[Session]]) -> tuple[Ints, dict[int, list[Session]]]:
+def walked(gap: int, group: Ints, times: Ints, oldest_ends: Ints, live: dict[int, list[Session]]) -> tuple[Ints, dict[int, list[Session]]]:
     """Rows that come by group, each group's in processing order, one by one; and each group's live sessions before, and after.
 
     Of each row what it did, its session's start and end right after it, and the start and end of the session that it joined before it,
@@ -70,11 +70,11 @@ def walked(gap: int, group: Ints, times: Ints, oldest: Ints, live: dict[int, lis
     """
     sessions, before, living = Sessions(gap), -1, dict[int, list[Session]]()
     steps = list[int]()
-    for key, time, earliest in zip(group.tolist(), times.tolist(), oldest.tolist(), strict=True):
+    for key, time, oldest_end in zip(group.tolist(), times.tolist(), oldest_ends.tolist(), strict=True):
         if key != before:
             sessions.live, before = sorted(live.get(key, [])), key
             living[key] = sessions.live
-        session = sessions.take(time, time, earliest)
+        session = sessions.take(time, time, oldest_end)
         if session is None:
             steps += (LATE, time, time, LOWEST, LOWEST)
         elif near := sessions.near:
@@ -100,7 +100,7 @@ class RowByRow:
         """A session that ends before this is closed [W3]."""
         return int(of_sessions(self.gap, self.grace).closed_before(stream_time))
 
-    def oldest_open_end(self, stream_times: Ints) -> Ints:
+    def oldest_ends(self, stream_times: Ints) -> Ints:
         """A session that ends before this is closed when the row comes."""
         closed: Ints = of_sessions(self.gap, self.grace).closed_before(stream_times)
         return closed
@@ -110,7 +110,7 @@ class RowByRow:
         live: dict[int, list[Session]] = {}
         for key, end, start in zip(owner.tolist(), *held.tolist(), strict=True):
             live.setdefault(key, []).append((start, end, 0))
-        steps, live = walked(self.gap, group, groups.micros(times), self.oldest_open_end(np.full(len(group), stream_time)), live)
+        steps, live = walked(self.gap, group, groups.micros(times), self.oldest_ends(np.full(len(group), stream_time)), live)
         entries = [(key, end, start) for key, sessions in live.items() for start, end, _ in sessions]
         return steps, np.array(entries, np.int64).reshape(-1, 3).T
 
@@ -124,8 +124,8 @@ class RowByRow:
             rows = np.flatnonzero(groups.valid((times, *identity), length))
             if len(rows):
                 starts = boundaries.starts([c.take(pa.array(rows)) for c in identity], len(rows))
-                group, stream_times = groups.numbered(starts), self.oldest_open_end(groups.micros(stream_time)[rows])
-                steps[:, rows], living = walked(self.gap, group, groups.micros(times)[rows], stream_times, {} if starts[0] else {0: live})
+                group, oldest_ends = groups.numbered(starts), self.oldest_ends(groups.micros(stream_time)[rows])
+                steps[:, rows], living = walked(self.gap, group, groups.micros(times)[rows], oldest_ends, {} if starts[0] else {0: live})
                 live = living[int(group[-1])]
             yield steps, times.type
 
@@ -190,8 +190,8 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, stream_times: Ints, li
     if count:
         low, high = (np.concatenate((edge, times)) for edge in live)
         of = np.concatenate((np.full(count, group[0]) if owner is None else owner, group))
-    oldest = of_sessions(gap, grace).closed_before(stream_times)
-    before = np.concatenate((np.full(count, LOWEST), oldest))
+    oldest_ends = of_sessions(gap, grace).closed_before(stream_times)
+    before = np.concatenate((np.full(count, LOWEST), oldest_ends))
     if groups.falls(group, stream_times).any():  # a key's rows follow several clocks: what one of them closed stays closed
         order, session = np.argsort(of, kind="stable"), np.empty(len(of), np.int64)
         given = (values[order] for values in (of, low, high, before))
@@ -221,27 +221,27 @@ def judge(gap: int, grace: int, group: Ints, times: Ints, stream_times: Ints, li
                 starts, ends = (np.concatenate(pair) for pair in zip((starts, ends), edges, strict=True))
     last = np.unique(session[of == group[-1]])
     last = last[last >= 0]
-    return Fates(session[count:], session[:count], last[ends[last] >= oldest[-1]], starts, ends)
+    return Fates(session[count:], session[:count], last[ends[last] >= oldest_ends[-1]], starts, ends)
 
 
-def _rising(gap: int, group: Ints, low: Ints, high: Ints, oldest: Ints) -> tuple[Ints, Ints, Ints, list[int]]:
+def _rising(gap: int, group: Ints, low: Ints, high: Ints, oldest_ends: Ints) -> tuple[Ints, Ints, Ints, list[int]]:
     """Rows in rising order: one joins the session of the row before, unless that is too far away or closed."""
-    numbers, accepted = np.full(len(low), -1), np.flatnonzero(high >= oldest)
-    group, low, high, oldest = (values[accepted] for values in (group, low, high, oldest))
+    numbers, accepted = np.full(len(low), -1), np.flatnonzero(high >= oldest_ends)
+    group, low, high, oldest_ends = (values[accepted] for values in (group, low, high, oldest_ends))
     opened = np.ones(len(accepted), bool)
-    opened[1:] = (group[1:] != group[:-1]) | (high[:-1] < oldest[1:]) | (low[1:] > groups.plus(high[:-1], gap))
+    opened[1:] = (group[1:] != group[:-1]) | (high[:-1] < oldest_ends[1:]) | (low[1:] > groups.plus(high[:-1], gap))
     numbers[accepted] = np.cumsum(opened) - 1
     return numbers, low[opened], high[np.flatnonzero(np.append(opened, True)[1:])], []
 
 
-def _one_by_one(gap: int, group: Ints, low: Ints, high: Ints, oldest: Ints) -> tuple[Ints, Ints, Ints, list[int]]:
+def _one_by_one(gap: int, group: Ints, low: Ints, high: Ints, oldest_ends: Ints) -> tuple[Ints, Ints, Ints, list[int]]:
     """Rows in any order; those with a length are sessions that came in. Gives the live sessions of the last group as well."""
     starts, ends, into, numbers = list[int](), list[int](), list[int](), list[int]()
     sessions, before = Sessions(gap), -1  # known by their numbers
-    for key, start, end, earliest in zip(group.tolist(), low.tolist(), high.tolist(), oldest.tolist(), strict=True):
+    for key, start, end, oldest_end in zip(group.tolist(), low.tolist(), high.tolist(), oldest_ends.tolist(), strict=True):
         if key != before:
             sessions.live, before = [], key
-        session = sessions.take(start, end, earliest, len(starts))
+        session = sessions.take(start, end, oldest_end, len(starts))
         if session is None:
             numbers.append(-1)
             continue

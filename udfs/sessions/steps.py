@@ -33,9 +33,9 @@ class SessionSteps(RowByRow):
         """Why a row is dropped."""
         return ("late",)
 
-    def oldest_open_end(self, stream_times: Ints) -> Ints:
+    def oldest_ends(self, stream_times: Ints) -> Ints:
         """A session that ends before this is closed when the row comes."""
-        return super().oldest_open_end(stream_times) if self.grace is not None or self.close else np.full(len(stream_times), LOWEST)
+        return super().oldest_ends(stream_times) if self.grace is not None or self.close else np.full(len(stream_times), LOWEST)
 
     def step(self, group: Ints, columns: Sequence[pa.Array], owner: Ints, held: Ints, stream_time: int) -> Step:
         """One micro-batch of a stream (`streamtime.udfs.state.Transition`); columns are the time alone."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from types import FunctionType
 
 import pyarrow as pa
 from pyspark import cloudpickle
+from support.bare import said_without_the_pack
 
 import streamtime.udfs
 from streamtime.sql.rows import kernels
@@ -40,13 +39,11 @@ def test_the_code_of_kernels_is_pickled_once_whatever_their_calls_say() -> None:
 
 def test_a_worker_that_has_not_the_pack_reads_each_code_once_and_what_each_call_says() -> None:
     script = (
-        "import pickle, sys; sys.modules['streamtime'] = None\n"
-        "runs = [pickle.loads(one) for one in pickle.load(sys.stdin.buffer) for _ in range(2)]\n"
+        "runs = [pickle.loads(one) for one in given for _ in range(2)]\n"
         "print([getattr(run.__self__, 'within', None) for run in runs], end=' ')\n"
         "print(len({type(run.__self__) for run in runs}), len(sys.modules['streamtime_on_a_worker'].library))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], input=pickle.dumps(shipped()), capture_output=True, check=False)
-    assert done.stdout.decode() == "[10, 10, 20, 20, None, None] 2 2\n", done.stderr.decode()
+    assert said_without_the_pack(script, shipped()) == "[10, 10, 20, 20, None, None] 2 2\n"
 
 
 def test_kernels_within_kernels_are_found_and_other_functions_travel_as_they_are() -> None:
@@ -65,6 +62,4 @@ def test_all_of_the_kernels_code_can_be_read_where_the_pack_is_not() -> None:
     code = [one for m in modules for one in vars(m).values() if isinstance(one, type | FunctionType) and one.__module__ == m.__name__]
     assert len(modules) > 30
     assert len(code) > 200
-    script = "import pickle, sys; sys.modules['streamtime'] = None; print(len(pickle.load(sys.stdin.buffer)))"
-    done = subprocess.run([sys.executable, "-c", script], input=cloudpickle.dumps(code), capture_output=True, check=False)
-    assert done.stdout.decode() == f"{len(code)}\n", done.stderr.decode()
+    assert said_without_the_pack("print(len(pickle.loads(given)))", cloudpickle.dumps(code)) == f"{len(code)}\n"

@@ -7,10 +7,7 @@ keys whose hashes share a half, slices merged wrongly, timers never set.
 from __future__ import annotations
 
 import json
-import pickle
 import random
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +17,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 from support import TESTS, reference
+from support.bare import said_without_the_pack
 from support.inputs.micro_batches import KEYS, MOMENT, STEP, Stream, moment, plan, some_stream, table
 from support.reference import deduplicate as reference_deduplicate
 
@@ -166,15 +164,13 @@ def test_what_runs_on_workers_needs_no_package_of_ours_and_is_there_soon() -> No
     judge = buckets.Judge(plan(Deduplicate(within=10 * STEP), results=("kept",)))
     blobs = [cloudpickle.dumps(made) for made in (packing.packer(16), packing.unpack, judge, buckets.Hold, meeting.Meet)]
     script = (
-        "import pickle, sys; sys.modules['streamtime'] = None\n"
         "import pyarrow as pa\n"
-        "packer, unpack, judge, *_ = map(pickle.loads, pickle.load(sys.stdin.buffer))\n"
+        "packer, unpack, judge, *_ = map(pickle.loads, given)\n"
         "print('pandas' in sys.modules, end=' ')\n"
         f"(batch,) = packer.pack(iter(pa.table({{{KEY_HASH!r}: [1, 2, 3]}}).to_batches()))\n"
         "print(sum(rows.num_rows for rows in unpack(iter([batch]))), type(judge).__name__)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], input=pickle.dumps(blobs), capture_output=True, check=False)
-    assert done.stdout.decode() == "False 3 Judge\n", done.stderr.decode()
+    assert said_without_the_pack(script, blobs) == "False 3 Judge\n"
 
 
 def test_a_checkpoint_of_another_form_is_refused_though_the_number_of_buckets_is_the_same() -> None:
