@@ -8,7 +8,10 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
@@ -37,6 +40,25 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = off
+"""
+# Spark's own prints a traceback whenever a worker that had nothing to do for a minute, or of whose rows no more are asked for, is left
+DAEMON_MODULE = "streamtime_daemon"
+DAEMON = """\
+from pyspark import daemon
+
+talk = daemon.worker
+
+
+def worker(*arguments):
+    try:
+        return talk(*arguments)
+    except BrokenPipeError:  # nobody listens any more
+        return 1
+
+
+daemon.worker = worker
+if __name__ == "__main__":
+    daemon.manager()
 """
 # Resolves from Maven Central alone: a half-filled local Maven repository cannot get in the way
 IVY = """\
@@ -67,7 +89,7 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
     java.check()
     _require_delta()
     spark_has = spark_version(pyspark.__version__)
-    folder = cache_folder()
+    folder, modules = cache_folder(), quiet_daemon()
     log4j = folder / "log4j2.properties"
     log4j.write_text(LOG4J)
     given = dict(settings or {})
@@ -90,6 +112,8 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
     }
     if spark_has.python_sockets:
         made["spark.python.unix.domain.socket.enabled"] = "true"  # 40 ms less per task that calls Python
+        if workers_find(modules):
+            made["spark.python.daemon.module"] = DAEMON_MODULE
     if spark_has.early_parameters:  # which Delta 4.4.0's parser does not pass on; this lets the analyzer bind them, as before Spark 4.1
         made["spark.sql.legacy.parameterSubstitution.constantsOnly"] = "true"
     made |= given
@@ -97,7 +121,8 @@ def session(cores: int | str = "*", memory: str = "2g", settings: dict[str, str]
     builder = SparkSession.builder.master(f"local[{cores}]")
     for key, value in made.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with python_path(modules):  # of the JVM, whose workers have it, too
+        spark = builder.getOrCreate()
     register(spark)
     return spark
 
@@ -119,6 +144,41 @@ def _require_delta() -> None:
             "Spark runs in this process already, without Delta Lake, which it cannot be given any more. Call streamtime.session() in a new "
             "process (in a notebook: restart the kernel), before there is any other session."
         )
+
+
+def quiet_daemon() -> Path:
+    """The folder with DAEMON's module. Another process may read it just now."""
+    module = cache_folder() / "python" / f"{DAEMON_MODULE}.py"
+    if not module.exists() or module.read_text() != DAEMON:
+        module.parent.mkdir(exist_ok=True)
+        fresh = module.with_name(f"{os.getpid()}.part")
+        fresh.write_text(DAEMON)
+        fresh.replace(module)
+    return module.parent
+
+
+def workers_find(modules: Path) -> bool:
+    """Whether Python workers will look for modules in a folder: a JVM that runs has the environment with which it was started."""
+    if os.pathsep in str(modules):  # which no path of folders can say
+        return False
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return True
+    jvm: Any = SparkContext._jvm
+    return str(modules) in (jvm.System.getenv("PYTHONPATH") or "").split(os.pathsep)
+
+
+@contextmanager
+def python_path(modules: Path) -> Iterator[None]:
+    """What is started meanwhile looks for Python modules in this folder, too."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [before, str(modules)]))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def jvm_option(name: str, value: object) -> str:

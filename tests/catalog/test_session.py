@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
+import sys
 import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pyspark
 import pytest
 from py4j.java_gateway import JavaPackage
 from pyspark import SparkContext
@@ -33,6 +37,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.made: dict[str, str] = {}
+        self.python_path: list[str] = []  # of Spark
 
     def master(self, _: str) -> Builder:
         return self
@@ -42,6 +47,7 @@ class Builder:
         return self
 
     def getOrCreate(self) -> SparkSession:
+        self.python_path = os.environ["PYTHONPATH"].split(os.pathsep)
         raise Started
 
 
@@ -91,8 +97,67 @@ def test_a_jvm_that_runs_without_delta_lake_says_where_to_go(builder: Builder, m
     with pytest.raises(RuntimeError, match=r"without Delta Lake.* in a new process \(in a notebook: restart the kernel\)"):
         session()
     without.DeltaSparkSessionExtension = object()
+    jvm.System = SimpleNamespace(getenv=lambda _: None)
     with pytest.raises(Started):
         session()
+
+
+@pytest.fixture
+def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Spark's, after the one of `session` was imported from where it is."""
+    from pyspark import daemon
+
+    monkeypatch.setattr(daemon, "worker", daemon.worker)
+    monkeypatch.syspath_prepend(str(sessions.quiet_daemon()))
+    yield daemon
+    sys.modules.pop(sessions.DAEMON_MODULE, None)
+
+
+def test_a_worker_to_which_nobody_listens_ends_without_a_word_and_what_else_goes_wrong_is_told(daemon: ModuleType) -> None:
+    went: list[Exception] = [BrokenPipeError(32, "Broken pipe"), ConnectionResetError(104, "Connection reset by peer")]
+
+    def talk(sock: object, authenticated: bool) -> int:
+        if authenticated:
+            raise went.pop(0)
+        return 0
+
+    daemon.worker = talk  # type: ignore[attr-defined]
+    importlib.import_module(sessions.DAEMON_MODULE)
+    assert [daemon.worker(None, False), daemon.worker(None, True)] == [0, 1]
+    with pytest.raises(ConnectionResetError):
+        daemon.worker(None, True)
+
+
+def test_spark_is_started_where_its_workers_find_that_daemon(builder: Builder, odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, mine = "spark.python.daemon.module", str(odd / "mine")
+    here = sessions.spark_version(pyspark.__version__)
+    monkeypatch.setattr(sessions, "spark_version", lambda _: replace(here, python_sockets=False))
+    with pytest.raises(Started):
+        session()
+    assert module not in builder.made  # workers of Spark 4.0 have TCP sockets, and end without a word
+    monkeypatch.setattr(sessions, "spark_version", lambda _: replace(here, python_sockets=True))
+    for before in (None, mine):
+        monkeypatch.delenv("PYTHONPATH", raising=False) if before is None else monkeypatch.setenv("PYTHONPATH", before)
+        with pytest.raises(Started):
+            session()
+        assert builder.python_path == [*filter(None, [before]), str(odd / "cache" / "python")]
+        assert (odd / "cache" / "python" / f"{builder.made.pop(module)}.py").read_text() == sessions.DAEMON
+        assert os.environ.get("PYTHONPATH") == before
+    with pytest.raises(Started):
+        session(settings={module: "my.own"})
+    assert builder.made.pop(module) == "my.own"
+    monkeypatch.setenv("STREAMTIME_CACHE", str(odd / f"a{os.pathsep}b"))
+    with pytest.raises(Started):
+        session()
+    assert module not in builder.made
+
+
+def test_a_jvm_that_was_started_without_it_has_sparks_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    path: list[str | None] = [None, "/elsewhere", os.pathsep.join(["/elsewhere", "/modules"])]
+    jvm = SimpleNamespace(System=SimpleNamespace(getenv=lambda _: path.pop(0)))
+    monkeypatch.setattr(SparkContext, "_gateway", object())
+    monkeypatch.setattr(SparkContext, "_jvm", jvm)
+    assert [sessions.workers_find(Path("/modules")) for _ in range(3)] == [False, False, True]
 
 
 def options(text: str) -> list[str]:

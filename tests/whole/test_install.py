@@ -48,8 +48,7 @@ def test_the_quickstart_tells_its_story_and_its_postconditions_hold(stories: Sai
         assert f"  ok     {table}: each row of alerts came out or was dropped, and no other did" in out
     page = DATA_DOCS.read_text()
     assert all(table in page for table in ("flights", "weather", "pages", "incidents", "first_flights", "daily_weather"))
-    ours = [line for line in errors.splitlines() if str(ROOT) in line and ".venv" not in line]
-    assert not ours  # PySpark's own worker daemon may complain of a broken pipe while it is shut down
+    assert "Traceback" not in errors, errors  # nor do PySpark's workers leave one when they are told to end
 
 
 @pytest.mark.long("tests/whole/test_golden.py")
