@@ -295,7 +295,7 @@ MUTATIONS = [
     Mutation("D8: lateness falls with stream time", "sql/rows/outcome.py", 'call.options.get("keep") == "last"', "False", "tests/sql/rows/test_outcome.py"),
     Mutation("C4: a column with a collation breaks its own ties", "sql/rows/frame.py", "done = {r.name for r in equal if not has_collation(r.type)}", "done = {r.name for r in equal}", "tests/sql/rows/test_ties.py"),
     Mutation("C4: zeros of ORDER BY are told apart in the end", "sql/rows/frame.py", "if o.ref.name in own and has_floating(o.ref.type)", "if False", "tests/sql/rows/test_ties.py"),
-    Mutation("S7: sessions and sliding windows close after their end", "sql/suppress/batch.py", "after >= closes", "after >= made", "tests/sql/functions/test_suppress.py -k close_before_that"),
+    Mutation("S7: sessions and sliding windows close after their end", "sql/suppress/batch.py", "after + made * corrected >= closes", "after >= made", "tests/sql/functions/test_suppress.py -k close_before_that"),
     Mutation("J4: ties are an error where a match depends on them", "sql/as_of/lookup.py", "functools.reduce(operator.and_, good, field(MATCH, TIED))", "field(MATCH, TIED)", "tests/sql/functions/test_as_of_join.py -k equal_times"),
     Mutation("who decided is told to the microsecond", "sql/suppress/spread.py", '({"ignoreNullFields": "false"} | AS_JSON)', '{"ignoreNullFields": "false"}', "tests/sql/suppress/test_spread.py"),
     Mutation("C12: a row that takes no part opens no window", "sql/windows/explain.py", "named(START), late, takes_part)", "named(START), late)", "tests/sql/functions/test_updates_sql.py -k without_a_time"),
@@ -711,15 +711,15 @@ MUTATIONS = [
     ),
     Mutation(
         "few rows: they lie in other tasks once offsets are comparable under a collation", "sql/rows/frame.py",
-        "together=self.together and not apart", "together=self.together", "tests/sql/rows/test_scans.py",
+        "together=self.together and not shuffled", "together=self.together", "tests/sql/rows/test_scans.py",
     ),
     Mutation(
         "suppress: rows that leave as they come lie in all tasks", "sql/suppress/spread.py",
-        "F.coalesce(named(ASIDE), apart.ranges.apart)", "apart.ranges.apart", "tests/sql/suppress/test_spread.py",
+        "F.coalesce(named(ASIDE), divided.ranges.partition_label)", "divided.ranges.partition_label", "tests/sql/suppress/test_spread.py",
     ),
     Mutation(
         "windows: those that stay open lie in all tasks", "sql/windows/release.py",
-        "F.when(never, anywhere).otherwise(self.ranges.apart)", "self.ranges.apart", "tests/sql/windows/test_final_windows.py",
+        "F.when(never, anywhere).otherwise(self.ranges.partition_label)", "self.ranges.partition_label", "tests/sql/windows/test_final_windows.py",
     ),
     Mutation(
         "W6: a stream time right below a close does not release it", "udfs/release.py",

@@ -1,4 +1,5 @@
-"""The rules of versions, V1 to V3, of which this is the one place; and, over Arrow batches, what each put is told when it comes.
+"""The rules of versions, V1 to V3: which put is accepted, which lookup is answered, when a version ends and is forgotten; and what each put
+is told when it comes, over Arrow batches.
 
 A version is valid until the next of its key begins, a tombstone or not (V1); in SQL, that is `lead` of the time, in order of time.
 Whether a put is refused, a lookup expired or a version gone are comparisons of microseconds: of numbers, of NumPy arrays, or of Spark's

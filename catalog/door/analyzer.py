@@ -4,6 +4,9 @@ How a call runs: the analyzer hands over the arguments. A plan that is a chain o
 (`streamtime.door.planframe`). Otherwise the rows of a TABLE argument become a DataFrame over a CTE reference whose definition is empty for
 now; the plan function builds on that; afterwards the empty definition is dropped and the real one put in its place. So a plan may use
 its input several times, and Spark itself re-aliases, inlines and shares it. Errors leave as Spark's own AnalysisException.
+
+A call that reads the result of another was analysed after it. It may take its place: `Bound.made_by` says which call made the input
+(`streamtime.door.results`), and one plan is made for both; then the inner call's own plan is part of nothing.
 """
 
 from __future__ import annotations
@@ -332,11 +335,12 @@ class AnalyzerDoor:
     def session_of(self, active: Any) -> SparkSession:
         """A session of the JVM, as PySpark has it."""
         key = active.sessionUUID()
-        if key not in self.sessions:
+        session = self.sessions.get(key)
+        if session is None:
             if len(self.sessions) >= MOST_SESSIONS:  # a server's sessions come and go, and must not be kept alive from here
-                self.sessions.clear()
-            self.sessions[key] = SparkSession(SparkContext._active_spark_context, active)  # type: ignore[arg-type]
-        return self.sessions[key]
+                self.sessions.clear()  # maybe by another thread, right after this one's was put there
+            session = self.sessions[key] = SparkSession(SparkContext._active_spark_context, active)  # type: ignore[arg-type]
+        return session
 
     def _table(self, session: SparkSession, argument: Any, plan: Any, read: PlansRead, name: str | None) -> Table:
         cte = self.inputs.new_id()

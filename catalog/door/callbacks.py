@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -218,19 +219,26 @@ class Lobby:
 
     def _refuse(self, place: int) -> None:
         guest = self._leave(place)
-        try:
-            if not self.warned:
-                self.warned = True
-                logging.getLogger("streamtime").warning(REFUSED, "{}:{}".format(*guest.socket.getpeername()))
+        if not self.warned:
+            self.warned = True
+            logging.getLogger("streamtime").warning(REFUSED, _caller(guest.socket))
+        with suppress(OSError):
             guest.connection.close(True)
-        except OSError:
-            return
 
     def _leave(self, place: int) -> Guest:
         guest = self.waiting.pop(place)
         self.selector.unregister(place)
         del guest.connection.start  # the way back here
         return guest
+
+
+def _caller(called: Any) -> str:
+    """Who is at the other end of a socket, if anybody still is."""
+    try:
+        host, port = called.getpeername()
+    except OSError:
+        return "somebody who has gone"
+    return f"{host}:{port}"
 
 
 def _client(gateway: Any) -> Any:

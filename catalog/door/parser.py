@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from streamtime.door import janino
 from streamtime.door.analyzer import FREE_TEXT, AnalyzerDoor
 from streamtime.shelf import SPECS
+from streamtime.sql.call.errors import gist
 from streamtime.sql.syntax import as_of_rewrite
 from streamtime.sql.syntax.as_of_clauses import Refusal
 from streamtime.sql.syntax.as_of_rewrite import rewrite
@@ -296,6 +297,8 @@ class PlainView(TextFunction):
             message, place = str(error), PLACE.search(str(error))
             at = offset(text, int(place[1]), int(place[2])) if place else 0
             return _parse_exception(self.door, text, PLACE.sub("", message), at)
+        except Exception as error:  # the view would store the call, unlike what the session asks for
+            return _parse_exception(self.door, text, f"{views.SETTING} = plain: this view has no plain SQL. {gist(error)}", 0)
 
 
 class ParserDoor:

@@ -94,6 +94,7 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
     guard(spark.sparkContext._gateway)
     said = workers.settle(spark.sparkContext)
     if not already:
+        opened = doors is None
         if doors is None:
             doors = _opened(AnalyzerDoor(spark))
         try:
@@ -101,7 +102,8 @@ def register(spark: SparkSession, door: str | None = None) -> Registration:
             doors[1].join(spark)
             _self_test(spark)
         except BaseException:
-            _close(doors, spark)
+            if opened:  # else other sessions have them
+                _close(doors, spark)
             raise
         _doors[id(spark.sparkContext._gateway)] = doors
     return Registration(names, spark.version, already, workers=said)

@@ -86,7 +86,7 @@ class CallReader:
         output = given.get("output") or "rows"
         if output == "metrics":
             return "metrics count the rows of all keys"
-        why = spec.apart(given, ordered)
+        why = spec.across_keys(given, ordered)
         return FOLLOWS_CLOCK if not why and output in ("dropped", "all", "explain") and not ordered else why
 
     def in_time_order(self, call: Written, given: Given) -> bool:

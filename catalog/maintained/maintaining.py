@@ -191,7 +191,7 @@ class _Run:
         return tuple(columns[c.lower()] for c in self.query.columns if c.lower() in picked)
 
     @property
-    def apart(self) -> bool:
+    def unit_is_row(self) -> bool:
         """Whether a unit is one row."""
         root = self.query.root
         if self.key is not None:
@@ -358,7 +358,7 @@ class _Run:
     def _merge(self, receipt: Receipt, cut: Cut, judged: JudgedUnits | None) -> Receipt:
         units = cut.values.toDF(*self.units)
         few = cut.count <= FEW and all(nameable(f.dataType) for f in units.schema.fields)
-        if not self.apart:
+        if not self.unit_is_row:
             replaced = self.target.replace_few if few else self.target.replace_units
             return replaced(units, self._computed(cut), receipt, self._label(receipt))
         pieces, doubtful = ([], cut) if judged is None else ([judged.changes], judged.doubtful)

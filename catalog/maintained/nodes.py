@@ -51,13 +51,13 @@ class FunctionCall:
     columns: tuple[str, ...]
     kinds: Mapping[str, str]
     why: str  # why a key's rows depend on more than the rows of that key; '' where they do not
-    apart: frozenset[str]  # the key columns by whose values the call can be cut
+    cut_by: frozenset[str]  # the key columns by whose values the call can be cut
     sides: dict[str, tuple[str, ...]]  # of a join, the tables by whose names its columns are known around it, and the columns of each
 
     @property
     def units(self) -> frozenset[str]:
         """The columns by whose values the call can be cut."""
-        return self.apart
+        return self.cut_by
 
 
 @dataclass(frozen=True)

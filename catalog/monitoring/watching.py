@@ -36,6 +36,7 @@ class Watch:
         self.spark, self.table, self.log, self.every = spark, table, log, every
         self.lost = 0  # events for which there was no room, or that could not be read
         self._id, self._commits = uuid.uuid4().hex, 0
+        self._tried = 0  # of those that wait, how many a commit was tried of, of which nothing was heard
         self._news, self._writing = threading.Condition(), threading.Lock()
         self._waiting: list[events.Event] = []
         self._names: dict[str, str | None] = {}  # of the runs that go on
@@ -124,10 +125,13 @@ class Watch:
     def _write(self) -> None:
         """Append what waits, in one commit. What cannot be written now waits for the next one."""
         with self._writing:
-            with self._news:
-                some = list(self._waiting)
-            if not some or self.table is None:
-                return
+            if not self._tried or self._appended():
+                self._appended()
+
+    def _appended(self) -> bool:
+        """Whether all went well. What was tried before is tried as it was: Delta leaves out what it has of it."""
+        if self.table is not None and (some := self._waiting[: self._tried or len(self._waiting)]):
+            self._tried = len(some)
             try:
                 rows = [tuple(event.get(name) for name in events.NAMES) for event in some]
                 df = self.spark.createDataFrame(rows, self.spark.table(self.table).schema)
@@ -138,11 +142,12 @@ class Watch:
                 df.write.format("delta").mode("append").options(**once).saveAsTable(self.table)
             except Exception as problem:
                 self._complain(f"{self.table} cannot be written, which is tried again", problem)
-                return
-            self._commits += 1
+                return False
+            self._commits, self._tried = self._commits + 1, 0
             self._complained.clear()
             with self._news:
                 del self._waiting[: len(some)]
+        return True
 
     def _complain(self, what: str, problem: Exception) -> None:
         """Once, until it works again."""

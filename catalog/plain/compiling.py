@@ -19,8 +19,8 @@ from streamtime.door.inputs import Inputs
 from streamtime.plain import databricks
 from streamtime.plain.ctes import DEEP
 from streamtime.plain.expressions import Unprintable
+from streamtime.plain.hidden_calls import refuse_what_stays, unordered
 from streamtime.plain.printer import Printer
-from streamtime.plain.refusing import refuse_what_stays, unordered
 from streamtime.plain.tables import Given, Tables, with_tables
 from streamtime.shelf import SPECS
 from streamtime.sparks import spark_version

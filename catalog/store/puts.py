@@ -93,6 +93,7 @@ class Waiting:
     layout: Layout
     rows: Sequence[Values]
     batch: Batch | None
+    label: str | None = None  # by which its commit is found again, so that it is in none with others
     report: Report | None = None
     error: BaseException | None = None
 
@@ -114,7 +115,7 @@ class Writer:
 
     def put_rows(self, layout: Layout, rows: Sequence[Values], batch: Batch | None, label: str | None = None) -> Report:
         """Store these rows, in this order."""
-        mine = Waiting(layout, rows, batch)
+        mine = Waiting(layout, rows, batch, label)
         with self.gate:
             self.waiting.append(mine)
             self.gate.wait_for(lambda: mine.done or not self.busy)
@@ -122,9 +123,9 @@ class Writer:
             self.busy |= leads
         if leads:
             try:
-                if self.shared and batch is None:  # who came along last time has just been let go, and may be back at once
+                if self.shared and batch is None and label is None:  # who came along last time was just let go, and may be back
                     time.sleep(GATHER)
-                self._store(self._group(mine, alone=label is not None), label)
+                self._store(self._group(mine))
             finally:
                 self._let_go()
         if mine.error is not None:
@@ -148,17 +149,17 @@ class Writer:
             self.busy = False
             self.gate.notify_all()
 
-    def _group(self, mine: Waiting, alone: bool) -> list[Waiting]:
+    def _group(self, mine: Waiting) -> list[Waiting]:
         with self.gate:
             group = [mine]
-            if mine.batch is None and not alone:
-                group = [w for w in self.waiting if w.batch is None and w.layout == mine.layout][:SHARED]
+            if mine.batch is None and mine.label is None:
+                group = [w for w in self.waiting if w.batch is None and w.label is None and w.layout == mine.layout][:SHARED]
                 group = group if mine in group else [mine]
                 self.shared = len(group) > 1
             self.waiting = [w for w in self.waiting if w not in group]
         return group
 
-    def _store(self, group: list[Waiting], label: str | None = None) -> None:
+    def _store(self, group: list[Waiting]) -> None:
         judged: list[Report] = []
 
         def judge(clock: int | None) -> tuple[DataFrame | None, int | None]:
@@ -167,7 +168,7 @@ class Writer:
             return (self.session.createDataFrame(accepted, layout.schema) if accepted else None), reached
 
         try:
-            repeated = self.transact(group[0].layout, judge, group[0].batch, label, stays=True)
+            repeated = self.transact(group[0].layout, judge, group[0].batch, group[0].label, stays=True)
         except Exception as error:
             if len(group) > 1:  # one of them is wrong, and the others shall not fail with it
                 for waiting in group:

@@ -72,10 +72,10 @@ def past(call: Bound, keys: list[KeyPair], others: list[Conjunct], at: Expressio
     if not names:
         raise call.refuse("`on`", f"no key to look up in {call['history']}", "Add an equality with a column of it.")
     by_its_own = _by_its_own(call, names) if unit == TIMESTAMP else None
-    apart = "The times of its commits are asked, since it declares no event time. "
-    apart = apart + by_its_own if by_its_own else "Join on all the columns that tell rows apart."
+    fix = "The times of its commits are asked, since it declares no event time. "
+    fix = fix + by_its_own if by_its_own else "Join on all the columns that tell rows apart."
     try:
-        versions = history(call.session, call["history"], [quoted(n) for n in names], apart=apart)
+        versions = history(call.session, call["history"], [quoted(n) for n in names], fix=fix)
     except NoHistory as error:
         if by_its_own and " is a view" in error.problem:  # which declares nothing of its own
             by_its_own = by_its_own.replace(

@@ -83,13 +83,15 @@ def _in_ranges(waiting: _Waiting) -> DataFrame:
     """The same of one clock, by as many tasks as there are."""
     ranges = Ranges.of(waiting.frame.df.sparkSession)
     ranged = ranges.cut(_both(waiting).withColumn(SPAN, _span(waiting, ranges)), quoted(LIMIT), named(SPAN).getField("bounds"))
-    ranged = ranged.withColumns({FIRST: F.get(named(SPAN).getField("above"), named(RANGE)), APART: ranges.apart}).drop(SPAN, RANGE)
+    ranged = ranged.withColumns({FIRST: F.get(named(SPAN).getField("above"), named(RANGE)), APART: ranges.partition_label}).drop(
+        SPAN, RANGE
+    )
     return ranged.withColumn(RELEASE, F.least(_first_above([APART]), named(FIRST))).drop(FIRST, APART)
 
 
-def _first_above(apart: list[str]) -> Column:
+def _first_above(clocks: list[str]) -> Column:
     """The first arrival of a row that lets go at a row's limit or above."""
-    down = Window.partitionBy(*map(named, apart)).orderBy(
+    down = Window.partitionBy(*map(named, clocks)).orderBy(
         sorted_by(quoted(LIMIT), ascending=False, nulls_first=False), sorted_by(quoted(WAITS), ascending=False, nulls_first=False)
     )
     return F.min(named(RELEASE)).over(down.rowsBetween(Window.unboundedPreceding, 0))

@@ -89,7 +89,8 @@ def _read(spec: Spec, name: str, value: Value) -> Any:
     assert option is not None
     try:
         if value.python is None and value.type != "INTERVAL":
-            instead = f"Write {name} => {option.example}." if option.required else "Leave the option out for its default."
+            left_out = "Give it a value, or leave it out." if option.default_text == "none" else "Leave the option out for its default."
+            instead = f"Write {name} => {option.example}." if option.required else left_out
             raise Refused(f"a constant {option.kind.sql}", instead)
         return option.kind.read(value)
     except Refused as refused:

@@ -131,7 +131,9 @@ class Spec:
     local: Local | None = None  # as a Python UDTF; None: it cannot be one
     # Why the rows of a key depend on other rows than the key's own, by the options that are given and whether rows come in the order of
     # event time; '' where they do not. What is maintained is cut by keys.
-    apart: Callable[[Mapping[str, Any], bool], str] = lambda _given, _in_time_order: "its rows depend on more than the rows of their key"
+    across_keys: Callable[[Mapping[str, Any], bool], str] = lambda _given, _in_time_order: (
+        "its rows depend on more than the rows of their key"
+    )
     # Of what makes changes of windows: those that are the last ones, planned without the others; None: this call's cannot be.
     finals: Callable[[Bound], Finals | None] | None = None
 
@@ -237,22 +239,22 @@ class Bound:
         return tuple(Expression.parse(c) for c in self["clock_by"] or ())
 
 
-FOLLOWS_CLOCK = "it follows stream time, which runs over the rows of all keys"  # of `Spec.apart`; with `clock_by`, those of a clock
+FOLLOWS_CLOCK = "it follows stream time, which runs over the rows of all keys"  # of `Spec.across_keys`; with `clock_by`, those of a clock
 
 
-def apart_in_time_order(_given: Mapping[str, Any], in_time_order: bool) -> str:
+def across_keys_unless_in_time_order(_given: Mapping[str, Any], in_time_order: bool) -> str:
     """Of functions that ask stream time for what is late."""
     return "" if in_time_order else FOLLOWS_CLOCK
 
 
-def apart_without(*options: str) -> Callable[[Mapping[str, Any], bool], str]:
+def across_keys_with(*options: str) -> Callable[[Mapping[str, Any], bool], str]:
     """Of functions that ask stream time for the sake of these options alone."""
     return lambda given, _in_time_order: FOLLOWS_CLOCK if any(given.get(o) is not None for o in options) else ""
 
 
-def apart_of_updates(given: Mapping[str, Any], in_time_order: bool) -> str:
+def across_keys_of_updates(given: Mapping[str, Any], in_time_order: bool) -> str:
     """Of functions whose windows close by stream time where only final rows leave."""
-    return FOLLOWS_CLOCK if given.get("emit") == "final" else apart_in_time_order(given, in_time_order)
+    return FOLLOWS_CLOCK if given.get("emit") == "final" else across_keys_unless_in_time_order(given, in_time_order)
 
 
 CLAUSE_OPTIONS = ("keys", "order_by")

@@ -161,7 +161,7 @@ def _events(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelNa
     """The second state: each left row that a change touches, with what it names then."""
     texts = dict(zip(names.on, (r.text for r in both[1].frame.keys), strict=True))
     frame = keyed(call, both, df, [*names.on, APART], [*names.ordered, OF_RIGHT, NUMBER, COMES], [*names.ties, *df.columns], texts)
-    frame, apart = frame.comparable(refs_of(df, names.key))
+    frame, row_identity = frame.comparable(refs_of(df, names.key))
     carried = [*names.ordered, OF_RIGHT, *names.left, TIME, PLACE]
     versioned = (both[1].versioned,)
     log = LogColumns(TIME, ALIVE, PLACE, None, (), versioned, versioned, call["retention"])
@@ -174,7 +174,7 @@ def _events(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelNa
     frame, identity = frame.comparable(frame.keys)
     state = KeyState(identity, options, aside, AS_THEY_ARE)
     leaving = Leaving([c.name for c in frame.columns], behind_watermark(fields))
-    return released(call, frame, holder, state, leaving, is_watermarked=True, step="right", apart=apart)
+    return released(call, frame, holder, state, leaving, is_watermarked=True, step="right", row_identity=row_identity)
 
 
 def _changes(call: Bound, both: tuple[Side, Side], df: DataFrame, names: TravelNames, options: dict[str, Any]) -> DataFrame:

@@ -179,7 +179,7 @@ def _parts(told: ToldChanges, df: DataFrame) -> DataFrame:
 def _met(told: ToldChanges, df: DataFrame) -> DataFrame:
     """By the right side's key: what left rows meet, and how many a right row has."""
     frame = told.keyed(df, [*told.on, APART], told.both[1].frame.keys)
-    frame, apart = frame.comparable(refs_of(df, told.whose))
+    frame, row_identity = frame.comparable(refs_of(df, told.whose))
     carried = [c.name for c in frame.columns if c.name not in told.whose]
     by_right = (*told.order, OF_RIGHT, PASSES, PLACE, TIME)  # what the next state needs of a change of the right side
     log = LogColumns(TIME, ALIVE, PLACE, None, (), (False,), (False,))
@@ -187,7 +187,7 @@ def _met(told: ToldChanges, df: DataFrame) -> DataFrame:
     holder = References(log, marks, tuple(carried), tuple(told.whose), (), (THERE, MATCH, MATCH_TIME, EVENT), MANY, by_right)
     time = frame.time.type
     made = {THERE: T.BooleanType(), MATCH: T.BooleanType(), MATCH_TIME: time, EVENT: T.LongType(), MANY: T.LongType()}
-    return _passed(told, frame, holder, [*carried, *told.whose], made, "right", apart)
+    return _passed(told, frame, holder, [*carried, *told.whose], made, "right", row_identity)
 
 
 def _judged(told: ToldChanges, df: DataFrame) -> DataFrame:
@@ -209,11 +209,11 @@ def _passed(
     columns: Sequence[str],
     made: dict[str, T.DataType],
     step: str,
-    apart: Sequence[str] = (),
+    row_identity: Sequence[str] = (),
 ) -> DataFrame:
     """What a holder lets go, and rows that pass it, of which nothing is made."""
     fields = [*fields_of(frame.df.schema, columns), *(T.StructField(n, kind) for n, kind in made.items())]
     frame, identity = frame.comparable(frame.keys)
     state = KeyState(identity, told.options, F.when(named(PASSES), ""), ())
     leaving = Leaving([c.name for c in frame.columns], behind_watermark(fields), list(made.items()), columns)
-    return released(told.call, frame, holder, state, leaving, is_watermarked=True, step=step, apart=apart)
+    return released(told.call, frame, holder, state, leaving, is_watermarked=True, step=step, row_identity=row_identity)

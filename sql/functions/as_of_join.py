@@ -135,7 +135,7 @@ from streamtime.sql.as_of.options import OPTIONS
 from streamtime.sql.as_of.sides import Sides, clock_keys, sides, without_tables
 from streamtime.sql.as_of.stream import looked_up_in_stream, over_stream
 from streamtime.sql.call.errors import gist, unlogged
-from streamtime.sql.call.spec import METRICS, Example, Spec, apart_without, refuse_wall
+from streamtime.sql.call.spec import METRICS, Example, Spec, across_keys_with, refuse_wall
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import PREFIX
 from streamtime.sql.rows.outcome import REPORT, lateness, outcome
@@ -272,7 +272,7 @@ SPEC = Spec(
     rules="C1, C4-C9, C11, C12, J1-J6, S10 (KIP-914)",
     page=__doc__,
     plan=plan,
-    apart=apart_without("arrival", "retention", "grace"),
+    across_keys=across_keys_with("arrival", "retention", "grace"),
     check=check,
     tables=2,
     qualified=True,

@@ -93,7 +93,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration, Flag, Text
-from streamtime.sql.call.spec import COMMON, METRICS, Example, Local, Option, Spec, apart_in_time_order
+from streamtime.sql.call.spec import COMMON, METRICS, Example, Local, Option, Spec, across_keys_unless_in_time_order
 from streamtime.sql.call.values import Expression
 from streamtime.sql.plain import arrivals
 from streamtime.sql.rows import kernels
@@ -271,9 +271,9 @@ def _for_ever(call: Bound, frame: Frame, time: Column) -> tuple[Frame, Column]:
     return frame.with_df(frame.df.withColumn(KEPT, kept)), stream_time
 
 
-def apart_of(given: Mapping[str, Any], in_time_order: bool) -> str:
+def across_keys_of(given: Mapping[str, Any], in_time_order: bool) -> str:
     """For ever needs no stream time."""
-    return apart_in_time_order(given, in_time_order or given.get("within") is None)
+    return across_keys_unless_in_time_order(given, in_time_order or given.get("within") is None)
 
 
 SPEC = Spec(
@@ -282,7 +282,7 @@ SPEC = Spec(
     rules="C1-C9, C11, C12, D1-D8, D10 (KIP-655)",
     page=__doc__,
     plan=plan,
-    apart=apart_of,
+    across_keys=across_keys_of,
     local=Local(judges.deduplicate, details=("kept_time",)),
     check=check,
     options=(

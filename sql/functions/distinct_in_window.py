@@ -88,7 +88,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Duration
-from streamtime.sql.call.spec import COMMON, METRICS, Example, Local, Option, Spec, apart_in_time_order
+from streamtime.sql.call.spec import COMMON, METRICS, Example, Local, Option, Spec, across_keys_unless_in_time_order
 from streamtime.sql.rows.columns import expression, named
 from streamtime.sql.rows.frame import LEFT_OUT, PREFIX, prepare
 from streamtime.sql.rows.outcome import outcome
@@ -208,7 +208,7 @@ SPEC = Spec(
     rules="C1-C9, C11, C12, D9, W1-W3, W7 (KIP-655, its dropped alternative)",
     page=__doc__,
     plan=plan,
-    apart=apart_in_time_order,
+    across_keys=across_keys_unless_in_time_order,
     local=Local(
         judges.distinct_in_window, details=("window_start", "window_end"), adds=("window_start", "window_end"), without_key="null_key"
     ),

@@ -93,7 +93,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from streamtime.sql.call.kinds import Flag, Text
-from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Local, Option, Spec, apart_without
+from streamtime.sql.call.spec import KEYS, METRICS, NAME, ORDER_BY, TIME, WATERMARK, Example, Local, Option, Spec, across_keys_with
 from streamtime.sql.call.values import Expression
 from streamtime.sql.changes.given import ALIVE, CLOCK, OLD, changes_of, counted, of_order, refuse_computed
 from streamtime.sql.changes.options import CLOCKS, RETENTION, output, refuse_retention
@@ -175,7 +175,7 @@ SPEC = Spec(
     rules="C1, C3-C6, C8-C12, V8 (KIP-914)",
     page=__doc__,
     plan=plan,
-    apart=apart_without("retention"),
+    across_keys=across_keys_with("retention"),
     check=check,
     local=Local(judges.filter_changes, details=(), changes=True, makes=filtered_shape, without_key="null_key"),
     options=(CONDITION, KEYS, ORDER_BY, TIME, VERSIONED, RETENTION, DELETED, CLOCKS, WATERMARK, output("the changes"), NAME),

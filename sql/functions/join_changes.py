@@ -274,7 +274,7 @@ def _value(joined: Joined, upsert: Column, place: int, field: str) -> Column:
     return F.when(upsert & joined.there(place, now=True), joined.now(place, field))
 
 
-def apart_of(given: Mapping[str, Any], _in_time_order: bool) -> str:
+def across_keys_of(given: Mapping[str, Any], _in_time_order: bool) -> str:
     """By key, unless it forgets, or a row of the right side is in many rows."""
     if given.get("on") is not None:
         return "a change of the right side changes rows of many keys"
@@ -287,7 +287,7 @@ SPEC = Spec(
     rules="C1, C3-C6, C8-C12, J7, J8, V9 (KIP-914)",
     page=__doc__,
     plan=plan,
-    apart=apart_of,
+    across_keys=across_keys_of,
     check=check,
     tables=2,
     options=(

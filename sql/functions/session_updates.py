@@ -57,7 +57,8 @@ The same call works where the table is a stream. The open sessions of each key a
 - **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
   delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
 - **Final rows are those of batch**, however the stream is cut, if no row is later than `grace` and once the watermark has passed the
-  session (C5). Sums of DOUBLE can differ in their last digits, as the order of rows does.
+  session (C5). Sums of DOUBLE can differ in their last digits, as the order of rows does; so can averages of BIGINTs that add up to
+  more than 2^53.
 - **What follows** in the same query goes by `emit_time` with `emit => 'final'`, else by `change_time` (S8).
 - **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys and ORDER BY columns with a collation.
 
@@ -99,7 +100,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamtime.sql.call.spec import GAP, Example, Local, Spec, apart_of_updates
+from streamtime.sql.call.spec import GAP, Example, Local, Spec, across_keys_of_updates
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows import session_updates, updates
 from streamtime.sql.windows.reports import sessions
@@ -132,7 +133,7 @@ SPEC = Spec(
     rules="C1-C12, W2, W3, W5-W7, S2, S8 (KIP-94, KIP-328)",
     page=__doc__,
     plan=plan,
-    apart=apart_of_updates,
+    across_keys=across_keys_of_updates,
     local=Local(judges.sessions, details=("session_start", "session_end"), updates=kernel, without_key="null_key"),
     check=updates.check,
     options=(

@@ -102,7 +102,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from streamtime.sql.call.kinds import Choice, Duration
-from streamtime.sql.call.spec import COMMON, GAP, METRICS, OUTPUT, Example, Local, Option, Spec, apart_in_time_order
+from streamtime.sql.call.spec import COMMON, GAP, METRICS, OUTPUT, Example, Local, Option, Spec, across_keys_unless_in_time_order
 from streamtime.sql.plain import islands
 from streamtime.sql.rows import kernels
 from streamtime.sql.rows.clock import STREAM_TIME, with_stream_time
@@ -243,9 +243,9 @@ WORDS = replace(
 )
 
 
-def apart_of(given: Mapping[str, Any], in_time_order: bool) -> str:
+def across_keys_of(given: Mapping[str, Any], in_time_order: bool) -> str:
     """Without grace no row is late."""
-    return apart_in_time_order(given, in_time_order or given.get("grace") is None)
+    return across_keys_unless_in_time_order(given, in_time_order or given.get("grace") is None)
 
 
 SPEC = Spec(
@@ -254,7 +254,7 @@ SPEC = Spec(
     rules="C1-C9, C11, C12, W2-W4, W7 (KIP-94)",
     page=__doc__,
     plan=plan,
-    apart=apart_of,
+    across_keys=across_keys_of,
     local=Local(
         judges.sessionize,
         details=(),

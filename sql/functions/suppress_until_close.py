@@ -218,7 +218,7 @@ SPEC = Spec(
     rules="C1-C12, S1, S2, S4-S12, V9, W6 (KIP-328)",
     page=__doc__,
     plan=plan,
-    apart=lambda _given, _in_time_order: FOLLOWS_CLOCK,
+    across_keys=lambda _given, _in_time_order: FOLLOWS_CLOCK,
     local=Local(
         partial(judges.changes, FUNCTION),
         details=(),

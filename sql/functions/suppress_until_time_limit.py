@@ -160,7 +160,7 @@ SPEC = Spec(
     rules="C1-C12, S1, S3-S10, V9 (KIP-328)",
     page=__doc__,
     plan=plan,
-    apart=lambda _given, _in_time_order: FOLLOWS_CLOCK,
+    across_keys=lambda _given, _in_time_order: FOLLOWS_CLOCK,
     local=Local(
         partial(judges.changes, FUNCTION),
         details=(),

@@ -80,7 +80,7 @@ from pyspark.sql import functions as F
 
 from streamtime.sql.call.binding import refuse_clash
 from streamtime.sql.call.kinds import Choice, Duration
-from streamtime.sql.call.spec import CLOCK_BY, KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Local, Option, Spec, apart_without
+from streamtime.sql.call.spec import CLOCK_BY, KEYS, METRICS, NAME, ORDER_BY, TIME, Example, Local, Option, Spec, across_keys_with
 from streamtime.sql.changes.runs import in_runs
 from streamtime.sql.plain import known
 from streamtime.sql.rows import kernels
@@ -202,7 +202,7 @@ SPEC = Spec(
     rules="C1-C6, C8-C12, V1-V3, V5, V8 (KIP-889, KIP-914)",
     page=__doc__,
     plan=plan,
-    apart=apart_without("retention", "grace"),
+    across_keys=across_keys_with("retention", "grace"),
     local=Local(
         judges.versions,
         details=(),

@@ -61,7 +61,8 @@ The same call works where the table is a stream. The open windows of each key ar
 - **Stream time** is the watermark: how far all earlier micro-batches came, less a delay (C3). `watermark => INTERVAL 5 MINUTES` sets the
   delay. Without it, the watermark that the input already has counts; if it has none, the delay is zero.
 - **Final rows are those of batch**, however the stream is cut, if no row is later than `grace` and once the watermark has passed the
-  window (C5). Sums of DOUBLE can differ in their last digits, as the order of rows does.
+  window (C5). Sums of DOUBLE can differ in their last digits, as the order of rows does; so can averages of BIGINTs that add up to
+  more than 2^53, which a plain GROUP BY (below) gives exactly.
 - **What follows** in the same query goes by `emit_time` with `emit => 'final'`, else by `change_time` (S8).
 - **Errors**: `clock_by`, `at_end => 'emit'`, `output => 'metrics'` and `'explain'`, keys and ORDER BY columns with a collation.
 
@@ -104,12 +105,12 @@ not what `ORDER BY` begins with. Columns of Parquet or ORC files, behind nothing
 is less work: in event-time order the times, for when windows close. Where the input is a relation of 1 MB at most, one task finds stream
 time, and computes it once.
 
-Final rows of tumbling windows are a plain GROUP BY where that gives the same to the last digit; in event-time order, that computes its
-input once ([what it costs](../speed.md#final-windows)). For that, `ORDER BY` must be one column of fixed width (no text, no DOUBLE),
-ascending. There must be no `clock_by`. Keys must be no DOUBLEs, arrays or structs. The aggregates must be `count`, `sum` and `avg` of
-integers or of DECIMALs of up to 28 digits, or `min` and `max` of what has a fixed width. And rows must come in event-time order, or
-windows must be ten minutes long or longer. A sum of DOUBLEs depends on the order of rows, so a
-kernel adds it up: cast to DECIMAL for speed.
+Final rows of tumbling windows are a plain GROUP BY where that gives the same to the last digit, or an exact average; in event-time order,
+that computes its input once ([what it costs](../speed.md#final-windows)). For that, `ORDER BY` must be one column of fixed width (no text,
+no DOUBLE), ascending. There must be no `clock_by`. Keys must be no DOUBLEs, arrays or structs. The aggregates must be `count`, `sum` and
+`avg` of integers or of DECIMALs of up to 28 digits, or `min` and `max` of what has a fixed width. And rows must come in event-time order,
+or windows must be ten minutes long or longer. A sum of DOUBLEs depends on the order of rows, so a kernel adds it up: cast to DECIMAL for
+speed.
 
 On a stream: one entry for each key and open window. Sliding windows also keep the totals of each key and event time.
 
@@ -122,7 +123,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamtime.sql.call.kinds import Duration
-from streamtime.sql.call.spec import Example, Local, Option, Spec, apart_of_updates
+from streamtime.sql.call.spec import Example, Local, Option, Spec, across_keys_of_updates
 from streamtime.sql.udtf import judges
 from streamtime.sql.windows import sliding_updates, updates, window_updates
 from streamtime.sql.windows.membership import check_either, check_slide
@@ -167,7 +168,7 @@ SPEC = Spec(
     rules="C1-C12, W1, W5-W7, S2, S8 (KIP-328)",
     page=__doc__,
     plan=plan,
-    apart=apart_of_updates,
+    across_keys=across_keys_of_updates,
     finals=updates.finals,
     local=Local(judges.windows, details=("window_start", "window_end"), updates=kernel, without_key="null_key"),
     check=check,

@@ -194,7 +194,8 @@ def _with_first(rows: DataFrame, rising: WindowSpec, gap: int) -> DataFrame:
 def with_steps(
     frame: Frame, identity: Sequence[str], gap: int, grace: int | None, totals: Sequence[SessionTotal] = (), final: bool = False
 ) -> Frame:
-    """With what each row did to the sessions of its key: `LATE`, and as numbers the four times that `SessionSteps` gives.
+    """With what each row did to the sessions of its key: `LATE`, and as numbers the four times that `SessionSteps` gives; and with `ROW`,
+    the one order of rows that are equal in all columns: each window that sorts by these would give them another.
 
     Rows have stream time beside them, unless they come in event-time order. Without `grace` no session closes. With the state of each
     total right after the row. With `final`, only rows that `STANDS` is true of count: those after which nothing came to their session.
@@ -205,6 +206,7 @@ def with_steps(
     numbers = {AT: frame.time.name} | ({} if frame.in_time_order else {SINCE: STREAM_TIME})
     rows = frame.df.withColumns({n: F.when(takes_part, expression(microseconds(quoted(of), kind))) for n, of in numbers.items()})
     if frame.in_time_order:
+        rows = rows.withColumn(ROW, F.row_number().over(Window.partitionBy(*keys).orderBy(*order)))
         return frame.with_df(_risen(rows, keys, order, gap, None, totals))
     several = frame.several_clocks
     rising = Window.partitionBy(*keys).orderBy(named(AT).asc_nulls_first())
@@ -233,10 +235,12 @@ def with_steps(
 
 
 def _risen(
-    rows: DataFrame, apart: Sequence[Column], order: Sequence[Column], gap: int, grace: int | None, totals: Sequence[SessionTotal]
+    rows: DataFrame, island: Sequence[Column], order: Sequence[Column], gap: int, grace: int | None, totals: Sequence[SessionTotal]
 ) -> DataFrame:
-    """Where times never fall: a row goes on with the session of the row before it that was not late, if that is near and not closed."""
-    so_far = Window.partitionBy(*apart).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
+    """Where times never fall: a row goes on with the session of the row before it that was not late, if that is near and not closed. `ROW`
+    numbers the rows of an `island` in this order.
+    """
+    so_far = Window.partitionBy(*island).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
     closes = None if grace is None else expression(of_sessions(gap, grace).closed_before(quoted(SINCE), plus, minus))
     late = F.lit(False) if closes is None else F.coalesce(named(AT) < closes, F.lit(False))
     before = F.last(F.when(~late, named(AT)), ignorenulls=True).over(so_far.rowsBetween(Window.unboundedPreceding, -1))
@@ -245,7 +249,7 @@ def _risen(
     opened = F.when(named(WAS_END).isNull() & ~named(LATE), named(AT))
     start = F.when(named(LATE) | named(AT).isNull(), named(AT)).otherwise(F.last(opened, ignorenulls=True).over(so_far))
     rows = rows.withColumn(START, start)
-    session = Window.partitionBy(*apart, named(LATE), named(START)).orderBy(*order)
+    session = Window.partitionBy(*island, named(LATE), named(START)).orderBy(named(ROW))
     made = {WAS_START: F.when(named(WAS_END).isNotNull(), named(START))}
     if totals:
         made |= {t.name: t.running(session.rowsBetween(Window.unboundedPreceding, 0)) for t in totals}

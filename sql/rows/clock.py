@@ -61,17 +61,17 @@ def with_stream_time(frame: Frame, moves: Column, clock_by: tuple[Ref, ...], rev
     return frame.with_df(running.drop(RANGE))
 
 
-def _so_far(frame: Frame, moves: Column, apart: Sequence[Column], reverse: bool, last: int) -> Column:
+def _so_far(frame: Frame, moves: Column, clocks: Sequence[Column], reverse: bool, last: int) -> Column:
     """The extreme of the times so far, by Spark's own operators, for where no kernel may run; `last` is 0, or -1 without the row itself."""
-    order = Window.partitionBy(*apart).orderBy(*frame.sort(within_key=False, reverse=reverse))
+    order = Window.partitionBy(*clocks).orderBy(*frame.sort(within_key=False, reverse=reverse))
     return (F.min if reverse else F.max)(moves).over(order.rowsBetween(Window.unboundedPreceding, last))
 
 
 def with_time_before_by(frame: Frame, moves: Column, clocks: Sequence[str]) -> tuple[DataFrame, Column]:
     """The same by Spark's own operators for clocks that run apart, by values of these columns; and what a clock comes to in the end."""
-    apart = [named(n) for n in clocks]
-    rows = frame.df.withColumn(BEFORE, _so_far(frame, moves, apart, reverse=False, last=-1))
-    return rows, F.max(moves).over(Window.partitionBy(*apart))
+    its_clock = [named(n) for n in clocks]
+    rows = frame.df.withColumn(BEFORE, _so_far(frame, moves, its_clock, reverse=False, last=-1))
+    return rows, F.max(moves).over(Window.partitionBy(*its_clock))
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _in_ranges(frame: Frame, moves: Column, reverse: bool, movers: Column | None
     by = None if number is None else sorted_by(number, ascending=ascending)  # one number, fast; the sort behind the shuffle merges
     if frame.kernels:
         ranged = ranged if by is None else presorted(ranged, by)
-        ranged = ranged.repartition(ranges.apart).sortWithinPartitions(*frame.sort(within_key=False, reverse=reverse))
+        ranged = ranged.repartition(ranges.partition_label).sortWithinPartitions(*frame.sort(within_key=False, reverse=reverse))
     elif by is not None:
         ranged = ranged.sortWithinPartitions(by)
     return Clocked(ranged, ranges, starts, F.get(starts, turn))

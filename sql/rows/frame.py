@@ -209,8 +209,8 @@ class Frame:
         """The frame with these columns in a form that a kernel can compare for equality, each computed once, and their names."""
         computed = {r.name: f"{PREFIX}equal_{r.name}" for r in refs if not direct(r.type)}
         missing = {n: equality(r.name, r.type) for r in refs if (n := computed.get(r.name)) and n not in self.df.columns}
-        apart = any(has_collation(r.type) for r in refs if computed.get(r.name) in missing)  # rows go where equal values are
-        frame = replace(self, df=self.df.withColumns(missing), together=self.together and not apart) if missing else self
+        shuffled = any(has_collation(r.type) for r in refs if computed.get(r.name) in missing)  # rows go where equal values are
+        frame = replace(self, df=self.df.withColumns(missing), together=self.together and not shuffled) if missing else self
         return frame, [computed.get(r.name, r.name) for r in refs]
 
     def with_df(self, df: DataFrame) -> Frame:

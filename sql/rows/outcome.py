@@ -56,24 +56,24 @@ def explained(
     call: Bound,
     frame: Frame,
     stream_time: Column,
-    apart: Column,
+    left_out: Column,
     outcome: Column,
     bounds: dict[str, Column],
     sentences: dict[str, list[Column | str]],
 ) -> DataFrame:
     """`output => 'explain'`: every input row, then `outcome`, `stream_time`, the bounds right after the row, and `explanation`.
 
-    `apart` is why a row takes no part, or null; `outcome` and `bounds` are those of rows that do; `sentences` has the parts of the sentence
-    for each outcome.
+    `left_out` is why a row takes no part, or null; `outcome` and `bounds` are those of rows that do; `sentences` has the parts of the
+    sentence for each outcome.
     """
-    sentence = F.when(apart == "null_time", NULL_TIME).when(apart == "null_key", NULL_KEY)
+    sentence = F.when(left_out == "null_time", NULL_TIME).when(left_out == "null_key", NULL_KEY)
     for word, parts in sentences.items():
         texts = [F.lit(p) if isinstance(p, str) else p.cast("string") for p in parts]
         sentence = sentence.when(outcome == word, F.concat(*texts))
     columns = {
-        "outcome": F.coalesce(apart, outcome),
+        "outcome": F.coalesce(left_out, outcome),
         "stream_time": F.when(frame.has_time, stream_time),
-        **{name: F.when(apart.isNull(), bound) for name, bound in bounds.items()},
+        **{name: F.when(left_out.isNull(), bound) for name, bound in bounds.items()},
         "explanation": sentence,
     }
     refuse_clash(call, frame.originals, tuple(columns))
@@ -92,9 +92,9 @@ def lateness(frame: Frame, stream_time: Column, falls: bool = False) -> Column:
         now, then = F.unix_micros(later), F.unix_micros(earlier)
         late = F.coalesce(F.try_subtract(now, then) / 1e6, now / 1e6 - then / 1e6)
     else:  # no function counts its microseconds without asking for a time zone
-        apart = F.try_subtract(later, earlier)
+        between = F.try_subtract(later, earlier)
         sizes = (("DAY", 86_400), ("HOUR", 3_600), ("MINUTE", 60), ("SECOND", 1))
-        days, hours, minutes, seconds = (F.extract(F.lit(unit), apart).cast("double") * size for unit, size in sizes)
+        days, hours, minutes, seconds = (F.extract(F.lit(unit), between).cast("double") * size for unit, size in sizes)
         late = days + hours + minutes + seconds
     return F.when(frame.has_time, F.when(late <= 0, 0.0).otherwise(late))
 

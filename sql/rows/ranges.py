@@ -50,7 +50,7 @@ class Ranges:
         return Ranges(min(max(partitions, FEWEST), MOST), partitions)
 
     @property
-    def apart(self) -> Column:
+    def partition_label(self) -> Column:
         """What to repartition by: one value for each range, spread evenly over the partitions."""
         return expression(f"get(array{even_labels(self.count, self.partitions)}, {quoted(RANGE)})")
 

@@ -240,7 +240,7 @@ class Holding:
     # the column that has it
     output: str  # rows, dropped or all
     wall: bool = False  # stream time is the clock on the wall
-    apart: tuple[str, ...] = ()  # columns that tell rows of a group apart: the holder gets the two numbers of these (`HALVES`)
+    row_identity: tuple[str, ...] = ()  # columns that tell rows of a group apart: the holder gets the two numbers of these (`HALVES`)
     passing: tuple[str, ...] = ()  # the columns of a row that passes aside, where such rows leave beside what the holder lets go
     columns: tuple[str, ...] = ()  # those of a row that comes to the holder, in order; none: not known
 
@@ -281,8 +281,8 @@ class Hold(Bucket):
             order = sorted_rows(list(told), self.plan.order, self.plan.ties, taken)
             group, distinct = grouped(told[:, order])
             ordered = taken.take(pa.array(order)).drop_columns([KEY_HASH, ASIDE, *self.plan.keys])
-            if self.plan.apart:
-                halves = numbers(ordered, self.plan.apart, state.index.secret)
+            if self.plan.row_identity:
+                halves = numbers(ordered, self.plan.row_identity, state.index.secret)
                 for name, half in zip(HALVES, halves, strict=True):
                     ordered = ordered.append_column(name, pa.array(half))
             owner, held = live(state, distinct, threshold)

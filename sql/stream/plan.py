@@ -158,15 +158,15 @@ def released(
     wall: bool = False,
     is_watermarked: bool = False,
     step: str = "",
-    apart: Sequence[str] = (),
+    row_identity: Sequence[str] = (),
 ) -> DataFrame:
     """What a function that holds rows, or results of them, lets go.
 
     In a report, rows that never came to it have `REASON` and `STREAM_TIME`. `is_watermarked`: the rows have been given their watermark.
-    `step` names one of several within a call. `apart` are columns, comparable, that tell rows of one key apart.
+    `step` names one of several within a call. `row_identity` are columns, comparable, that tell rows of one key apart.
     """
     told = told_apart(state.identity, frame.df.schema)
-    of_rows = told_apart(apart, frame.df.schema, "row") if apart else {}
+    of_rows = told_apart(row_identity, frame.df.schema, "row") if row_identity else {}
     packed, sent = _packed(call, frame, state, told | of_rows, leaving.columns, is_watermarked)
     plan = Holding(
         function=call.spec.name,
@@ -180,7 +180,7 @@ def released(
         results=tuple((name, kind if isinstance(kind, str) else arrow_type(kind)) for name, kind in leaving.results),
         output=call["output"],
         wall=wall,
-        apart=tuple(of_rows),
+        row_identity=tuple(of_rows),
         passing=tuple(leaving.passing),
         columns=tuple(f.name for f in sent),
     )
@@ -251,8 +251,8 @@ def _packed(
     df = frame.df if is_watermarked else watermarked(call, frame, F.coalesce(state.aside, F.lit("")) == "")
     sent = list(dict.fromkeys([*columns, frame.time.name, *(o.ref.name for o in frame.order), *frame.ties()]))
     code = F.coalesce(*(F.when(state.aside == reason, i) for i, reason in enumerate(("", *state.reasons))), F.lit(TAKES_PART))
-    apart = [*(o.ref.name for o in frame.order), *frame.ties()]
-    alone = F.xxhash64(frame.time.column, *map(named, apart), F.lit(1))  # rows aside belong to no key: they are spread evenly
+    order_columns = [*(o.ref.name for o in frame.order), *frame.ties()]
+    alone = F.xxhash64(frame.time.column, *map(named, order_columns), F.lit(1))  # rows aside belong to no key: they are spread evenly
     hashed = F.when(code != TAKES_PART, alone).otherwise(F.xxhash64(F.lit(0), *map(named, state.identity)))
     rows = df.withColumns({ASIDE: code.cast("int"), KEY_HASH: hashed} | told).select(*map(named, sent), KEY_HASH, *told, ASIDE)
     schema = [f for f in rows.schema.fields if f.name in sent]

@@ -1,7 +1,8 @@
 """What the two functions of suppress share: their options, how rows come to the buffer, and what is made of its decisions.
 
-Stream time runs over all rows and the buffer is one, so the rows of a clock go through one task, sorted in processing order, and through
-one kernel, which holds and releases them (`streamtime.udfs.suppress.buffer`).
+A buffer without bounds is divided by key, once each row has stream time beside it (`spread`). One with bounds is one buffer: the rows of a
+clock go through one task, sorted in processing order, and through one kernel, which holds and releases them
+(`streamtime.udfs.suppress.buffer`).
 """
 
 from __future__ import annotations
@@ -130,26 +131,34 @@ def closing(call: Bound, schema: T.StructType) -> tuple[str, int]:
             raise call.refuse("`window_end`", f"is missing, and the input has no column `{CLOSE}`: when a window closes is not known", fix)
         return quoted(given.name), 0
     after, end = (of_time_windows(grace) if gap is None else of_sessions(gap, grace)).after, plain(call["window_end"])
-    if given is not None and call["until"] == "close" and not (end is not None and call.names.same(end, CLOSE)):
+    there = end is None or call.names.among(end, [f.name for f in schema.fields])  # else it is refused for that
+    if given is not None and there and not (end is not None and call.names.same(end, CLOSE)):
         _refuse_earlier(call, given, grace, after, end)
     return call["window_end"], after
 
 
 def _refuse_earlier(call: Bound, given: T.StructField, grace: int, after: int, end: str | None) -> None:
-    """Where the function that made the windows lets them change for longer (rule S7)."""
+    """Where the function that made the windows lets them change for longer (rule S7); with until => 'end', where its sessions do (S12)."""
     made, closes = (given.metadata.get(key) for key in (GRACE_KEY, AFTER_KEY))
     if type(made) is not int:  # anybody can write into the metadata of a column
         return
     name, fix = f"`{given.name}`", f"Leave window_end, grace and gap out: `{given.name}` is used then."
-    if grace < made:
-        problem = f"{grace / 1e6:g} s is less than the {made / 1e6:g} s that made {name}: a window could change after it came out (S7)"
+    corrected = call["until"] == "end"
+    if grace < made and not corrected:
+        given_grace = f"{grace / 1e6:g} s is" if call["grace"] is not None else "is missing, and so 0 s:"
+        problem = f"{given_grace} less than the {made / 1e6:g} s that made {name}: a window could change after it came out (S7)"
         raise call.refuse("`grace`", problem, fix)
-    if type(closes) is not int or after >= closes or not call.names.among(end, ENDS):
+    if type(closes) is not int or after + made * corrected >= closes or not call.names.among(end, ENDS):
         return
     if closes > made + 1:
-        came = "is missing" if call["gap"] is None else f"{call['gap'] / 1e6:g} s is too short"
-        problem = f"{came}: one of {(closes - made - 1) / 1e6:g} s made {name}, and a session could change after it came out (S7)"
+        came, gap = "is missing" if call["gap"] is None else f"{call['gap'] / 1e6:g} s is too short", (closes - made - 1) / 1e6
+        problem = f"{came}: one of {gap:g} s made {name}, and a session could change after it came out (S7)"
+        if corrected:
+            problem = f"{came}: one of {gap:g} s made {name}, and before that a session has not ended (S12)"
+            fix = f"Write gap => INTERVAL {gap:g} SECONDS."
         raise call.refuse("`gap`", problem, fix)
+    if corrected:
+        return
     problem = f"these windows close a microsecond after their end and `grace`, as {name} says: one could change after it came out (S7)"
     raise call.refuse("`window_end`", problem, fix)
 

@@ -97,11 +97,11 @@ def as_json(frame: Frame) -> Column:
 
 
 def _explained(
-    call: Bound, changelog: Changelog, until: Until, at_end: str, rows: DataFrame, apart: TimedRanges | Sequence[str]
+    call: Bound, changelog: Changelog, until: Until, at_end: str, rows: DataFrame, divided: TimedRanges | Sequence[str]
 ) -> DataFrame:
     """Every row, with what became of it, and whose coming decided that: its own, the next of its key, or who moved stream time."""
     frame = changelog.frame
-    clocks = [] if isinstance(apart, TimedRanges) else apart
+    clocks = [] if isinstance(divided, TimedRanges) else divided
     key = [named(c) for c in (*changelog.identity, *clocks, TAKEN)]
     following = Window.partitionBy(*key).orderBy(*frame.sort())
     rows = rows.withColumns(
@@ -109,7 +109,7 @@ def _explained(
     )
     decided = _decided(changelog, until, at_end, _placed(call, changelog, until, rows, clocks))
     columns = list(dict.fromkeys([*(c.name for c in frame.columns), frame.time.name, frame.order[0].ref.name]))
-    rows = _timed(decided, apart, [*columns, OUTCOME, ARRIVED, EMIT_REASON, CAME, DUE, BY, NEXT_AT, NEXT_BY], every=True)
+    rows = _timed(decided, divided, [*columns, OUTCOME, ARRIVED, EMIT_REASON, CAME, DUE, BY, NEXT_AT, NEXT_BY], every=True)
     went, replaced, later = named(OUTCOME).isin(*WENT), named(OUTCOME) == "replaced", named(CAME).isNull()
     at_once = (named(ARRIVED) >= named(DUE)) & (named(DUE) < HIGHEST)
     decided_by = F.when(replaced, named(NEXT_BY)).when(went & later, named(RELEASE).getField(BY))
@@ -128,8 +128,8 @@ def _when() -> Column:
 
 def _placed(call: Bound, changelog: Changelog, until: Until, rows: DataFrame, clocks: Sequence[str]) -> DataFrame:
     """The rows of each key together and in order, with the stream time before the next one, and when each is due."""
-    frame, apart = changelog.frame, [*clocks, *([] if call["output"] == "rows" else [TAKEN])]
-    key = [named(c) for c in (*changelog.identity, *apart)]
+    frame, beside_key = changelog.frame, [*clocks, *([] if call["output"] == "rows" else [TAKEN])]
+    key = [named(c) for c in (*changelog.identity, *beside_key)]
     following = F.lead(named(BEFORE)).over(Window.partitionBy(*key).orderBy(*frame.sort()))
     # of exact copies either may be first: here, or where stream time was counted
     following = F.when(following.isNotNull(), F.greatest(following, named(BEFORE), named(AT)))
@@ -140,7 +140,7 @@ def _placed(call: Bound, changelog: Changelog, until: Until, rows: DataFrame, cl
     own = limited if until.limited else f"if({quoted(AT)} IS NULL, NULL, {HIGHEST}L)"
     rows = rows.withColumns({NEXT: following, OWN: expression(own)})
     if not frame.kernels:
-        return places.with_due(rows, [*changelog.identity, *apart], frame.sort(), BEFORE, OWN, DUE)
+        return places.with_due(rows, [*changelog.identity, *beside_key], frame.sort(), BEFORE, OWN, DUE)
     return kernels.with_column(rows, DUE, Places(), [named(BEFORE), named(OWN), *key], T.LongType())
 
 
@@ -163,28 +163,28 @@ def _decided(changelog: Changelog, until: Until, at_end: str, rows: DataFrame) -
     return rows.withColumns({EMIT_REASON: F.when(out, why), CAME: F.when(went, came)})
 
 
-def _timed(rows: DataFrame, apart: TimedRanges | Sequence[str], columns: list[str], every: bool) -> DataFrame:
+def _timed(rows: DataFrame, divided: TimedRanges | Sequence[str], columns: list[str], every: bool) -> DataFrame:
     """The rows that came out, or every row, with `RELEASE`: the first stream time at or above when they were due, and who moved it there.
 
-    `apart` is how moments are divided among tasks: in ranges of time, or by these columns of clocks.
+    `divided` is how moments are divided among tasks: in ranges of time, or by these columns of clocks.
     """
     out = named(OUTCOME) == "released"
     late = named(OUTCOME).isin(*WENT) & named(CAME).isNull()
     by = [named(BY)] if BY in columns else []
     row = F.struct(*map(named, columns))
     moved = named(TAKEN) & (named(BEFORE).isNull() | (named(AT) > named(BEFORE)))
-    clocks = [] if isinstance(apart, TimedRanges) else [named(c).alias(f"{APART}_{i}") for i, c in enumerate(apart)]
+    clocks = [] if isinstance(divided, TimedRanges) else [named(c).alias(f"{APART}_{i}") for i, c in enumerate(divided)]
     anywhere = F.lit(None).cast("int")  # where nothing is looked up for a row
-    if isinstance(apart, TimedRanges):
-        anywhere = F.when(~late, apart.ranges.aside(hash_of_all(rows.select(*map(named, columns)).schema)))
+    if isinstance(divided, TimedRanges):
+        anywhere = F.when(~late, divided.ranges.aside(hash_of_all(rows.select(*map(named, columns)).schema)))
     one = F.struct(F.when(late, named(DUE)).otherwise(named(ARRIVED)).alias(MOMENT), row.alias(ROW), *clocks, *by, anywhere.alias(ASIDE))
     other = F.struct(named(AT).alias(MOMENT), F.when(F.lit(False), row).alias(ROW), *clocks, *by, F.lit(None).cast("int").alias(ASIDE))
     both = F.array(F.when(moved, other), F.when(F.lit(every) | out, one))
     moments = rows.select(F.explode(both).alias(ROW)).where(named(ROW).isNotNull()).select(f"{ROW}.*")
-    if isinstance(apart, TimedRanges):
-        bounds = F.slice(apart.starts, 2, apart.ranges.count - 1)
-        moments = apart.ranges.cut(moments, quoted(MOMENT), bounds, above=True).withColumn(
-            APART, F.coalesce(named(ASIDE), apart.ranges.apart)
+    if isinstance(divided, TimedRanges):
+        bounds = F.slice(divided.starts, 2, divided.ranges.count - 1)
+        moments = divided.ranges.cut(moments, quoted(MOMENT), bounds, above=True).withColumn(
+            APART, F.coalesce(named(ASIDE), divided.ranges.partition_label)
         )
     is_row = named(ROW).isNotNull()
     together = [named(name) for name in moments.columns if name.startswith(APART)]

@@ -87,12 +87,12 @@ def history(
     keys: Sequence[str] | None = None,
     first: Moment | None = None,
     last: Moment | None = None,
-    apart: str = "Name the columns that tell rows apart: keys => ARRAY(..).",
+    fix: str = "Name the columns that tell rows apart: keys => ARRAY(..).",
 ) -> History:
     """The versions of a Delta table by commit, as a DataFrame that is not run yet.
 
     `keys` are columns, as SQL names them (None: those that the table declares); `first` and `last` are commits, both included;
-    `apart` is what to do where a key has several rows. Raises CallError.
+    `fix` is what to do where a key has several rows. Raises CallError.
     """
     name = table_name(table, NAME)
     log = log_of(session, name)
@@ -105,11 +105,11 @@ def history(
         raise CallError(NAME, None, f"the table {name} has a column {listed(taken)}, which this call adds", "Rename it in the table.")
     declaration = _declaration(session, name) if keys is None else None
     keys = [quoted(k) for k in declaration.key] if declaration is not None else keys or ()
-    rows = _versions(name, feed, columns, _keys(session, name, columns, keys), not (log.complete and start == log.start), apart)
+    rows = _versions(name, feed, columns, _keys(session, name, columns, keys), not (log.complete and start == log.start), fix)
     return History(rows, start, log.times[start], declaration)
 
 
-def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: list[str], partial: bool, apart: str) -> DataFrame:
+def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: list[str], partial: bool, fix: str) -> DataFrame:
     kinds = {f.name: f.dataType for f in columns}
     is_old, row = F.col(CHANGE).isin("delete", "update_preimage"), F.struct(*[named(f.name) for f in columns])
     one = F.min if all(orderable(k) for k in kinds.values()) else lambda c: F.first(c, ignorenulls=True)
@@ -130,7 +130,7 @@ def _versions(name: str, feed: DataFrame, columns: list[T.StructField], keys: li
     shown = F.concat_ws(", ", *[F.concat(F.lit(f"{k} = "), i.cast("string")) for k, i in zip(keys, by_key, strict=True)])
     problem = F.concat(
         F.lit(f"{NAME}: the commit "), F.col(VERSION).cast("string"), F.lit(f" of {name} wrote "), F.col("written").cast("string"),
-        F.lit(" rows of the key "), shown, F.lit(f": one is expected. {apart}"),
+        F.lit(" rows of the key "), shown, F.lit(f": one is expected. {fix}"),
     )  # fmt: skip
     equal = F.lit(True)
     for f in columns:

@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from streamtime.sql.call.names import plain
 from streamtime.sql.rows.columns import arrow_type
 from streamtime.sql.syntax.text import quoted
+from streamtime.sql.udtf.filtered import of_place
 from streamtime.sql.windows.aggregates import ARGUMENT, Typed, parse, types
 from streamtime.sql.windows.release import EMIT_REASON, EMIT_TIME
 from streamtime.sql.windows.updates import behind_the_result, carried_columns, fields_of, final_order, moment
@@ -126,7 +127,7 @@ def changed(
 
 def _as_table(shape_: Shape, rows: list[tuple[Any, ...]], columns: Columns, taken: Ints, instant: pa.DataType) -> pa.Table:
     """The rows at these places, as the kernel takes them."""
-    order = [tuple(repr(rows[i][c]) for c in shape_.ordered) for i in taken.tolist()]
+    order = [tuple(of_place(rows[i][c]) for c in shape_.ordered) for i in taken.tolist()]
     numbers = {o: n for n, o in enumerate(dict.fromkeys(order))}
     table = {
         ROW: pa.array(taken),

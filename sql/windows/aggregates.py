@@ -75,6 +75,12 @@ def items(tokens: list[Token]) -> Iterator[list[Token]]:
     yield item
 
 
+CLAUSES = {  # that may stand behind an aggregate elsewhere: what to write here
+    "FILTER": "Write the condition into the argument: {0}(if(condition, {1}, NULL)) AS {0}.",
+    "OVER": "Leave it out: each window has totals of its own.",
+}
+
+
 def _one(call: Bound, text: str, tokens: list[Token], known: str) -> WrittenAggregate:
     if not tokens:
         raise call.refuse(ARGUMENT, "expected an aggregate before or after a comma, got nothing", SHAPE)
@@ -98,6 +104,9 @@ def _one(call: Bound, text: str, tokens: list[Token], known: str) -> WrittenAggr
         raise call.refuse(ARGUMENT, f"DISTINCT does not merge (`{written}`)", "Deduplicate the TABLE argument first.")
     if rest and rest[0].token_type == TokenType.ALIAS:
         rest = rest[1:]
+    if rest and (clause := rest[0].text.upper()) in CLAUSES:
+        some = text[inside[0].start : inside[-1].end + 1] if inside and inside[0].text != "*" else "1"
+        raise call.refuse(ARGUMENT, f"{clause} has no place here (`{written}`)", CLAUSES[clause].format(function, some))
     if len(rest) != 1:
         fix = f"Add AS and a name: {text[tokens[0].start : tokens[close].end + 1]} AS {function}."
         raise call.refuse(

@@ -63,8 +63,8 @@ def explained_in_stream(call: Bound, frame: Frame, grace: int | None, options: d
         KeyState(identity, options, frame.left_out, LEFT_OUT),
         Needs(results=steps(frame)),
     )
-    apart = F.when(named(REASON) != "late", named(REASON))
-    return _in_sentences(call, frame, named(STREAM_TIME), apart, F.coalesce(named(REASON) == "late", F.lit(False)), grace)
+    left_out = F.when(named(REASON) != "late", named(REASON))
+    return _in_sentences(call, frame, named(STREAM_TIME), left_out, F.coalesce(named(REASON) == "late", F.lit(False)), grace)
 
 
 def steps(frame: Frame) -> T.StructType:
@@ -72,7 +72,7 @@ def steps(frame: Frame) -> T.StructType:
     return T.StructType([T.StructField(f"{PREFIX}{edge}", frame.time.type) for edge in EDGES])
 
 
-def _in_sentences(call: Bound, frame: Frame, stream_time: Column, apart: Column, late: Column, grace: int | None) -> DataFrame:
+def _in_sentences(call: Bound, frame: Frame, stream_time: Column, left_out: Column, late: Column, grace: int | None) -> DataFrame:
     gap, kind = call["gap"], frame.time.type
     frame = frame.with_df(frame.df.withColumn(NOW, stream_time))
     was_start, was_end, start, end = (named(f.name) for f in steps(frame))
@@ -97,7 +97,7 @@ def _in_sentences(call: Bound, frame: Frame, stream_time: Column, apart: Column,
     elif frame.df.isStreaming:
         final = F.concat(F.lit("; stream time had passed "), closes.cast("string"), F.lit(", so it is final at once"))
         sentences["opened"].append(F.when(stream_time > closes, final).otherwise(""))
-    return explained(call, frame, stream_time, apart, word, {"session_start": start, "session_end": end}, sentences)
+    return explained(call, frame, stream_time, left_out, word, {"session_start": start, "session_end": end}, sentences)
 
 
 def explained_windows(

@@ -41,15 +41,15 @@ def newest_closed(at: str, slide: int, after: int) -> Column:
     return expression(f"try_subtract({floor_div(at, slide)}, {whole}L + CAST(pmod({at}, {slide}L) < {rest}L AS BIGINT))")
 
 
-def filled(by_step: DataFrame, apart: list[Column], slide: int, after: int) -> DataFrame:
+def filled(by_step: DataFrame, clocks: list[Column], slide: int, after: int) -> DataFrame:
     """A table by steps, with rows for the steps between: each takes what the next step with a row has, as `REACHED`.
 
     That goes only as far back as a window can be closed after its rows.
     """
-    before = F.lag(named(STEP)).over(Window.partitionBy(*apart).orderBy(named(STEP)))
+    before = F.lag(named(STEP)).over(Window.partitionBy(*clocks).orderBy(named(STEP)))
     farthest = -(-after // slide)
     gap = F.sequence(F.coalesce(named(BEFORE) + 1, named(STEP)), F.least(named(STEP), F.coalesce(named(BEFORE), named(STEP)) + farthest))
-    return by_step.withColumn(BEFORE, before).select(*apart, F.explode(gap).alias(REACHED), named(FIRST))
+    return by_step.withColumn(BEFORE, before).select(*clocks, F.explode(gap).alias(REACHED), named(FIRST))
 
 
 def is_few(slide: int, after: int) -> bool:

@@ -65,11 +65,11 @@ def final_rows(call: Bound, frame: Frame, asked: Sequence[WrittenAggregate], fie
         made = _of_some_step(made, asked)
     if rows is None:
         return None
-    apart = list(dict.fromkeys([*(k.name for k in frame.keys), STEP]))
+    window_key = list(dict.fromkeys([*(k.name for k in frame.keys), STEP]))
     if call.last_changes:  # those of rows that are equal in key and ORDER BY are numbered; Spark drops this where nobody asks
-        rows, apart = _ranked(rows)
+        rows, window_key = _ranked(rows)
         made[TIES] = F.count(F.lit(1)) - F.max(named(RANK))  # how many stand beside the last
-    groups = rows.df.groupBy(*map(named, apart))
+    groups = rows.df.groupBy(*map(named, window_key))
 
     def grouped(more: dict[str, Column]) -> DataFrame:
         return groups.agg(*[column.alias(name) for name, column in (made | more).items()])
@@ -97,8 +97,8 @@ def _ranked(rows: Frame) -> tuple[Frame, list[str]]:
     """Each row with its rank in its window, by ORDER BY; and the columns that a window's rows share. One shuffle is for rank and totals."""
     by, keys = rows.order[0].ref, [k.name for k in rows.keys]
     df, keys = sorted_runs(rows.df, keys, coarse(by.name, by.type)) if keys else (rows.df, keys)
-    apart = list(dict.fromkeys([*keys, STEP]))
-    return rows.with_df(df.withColumn(RANK, F.rank().over(Window.partitionBy(*map(named, apart)).orderBy(named(by.name))))), apart
+    window_key = list(dict.fromkeys([*keys, STEP]))
+    return rows.with_df(df.withColumn(RANK, F.rank().over(Window.partitionBy(*map(named, window_key)).orderBy(named(by.name))))), window_key
 
 
 def _of_some_step(made: dict[str, Column], asked: Sequence[WrittenAggregate]) -> dict[str, Column]:
@@ -149,8 +149,8 @@ def _of_sessions(call: Bound, frame: Frame, sums: Sequence[Column], fields: Sequ
     else:
         needed = [*frame.keys, frame.order[0].ref, frame.time, *frame.extras.get("aggregates", ())]
         df = frame.only(takes_part).df.select(*map(named, dict.fromkeys(ref.name for ref in needed)))
-        apart = df.repartition(*keys) if keys else df.repartition(1)
-        taking = frame.with_df(whole(apart) if frame.kernels else apart)
+        by_key = df.repartition(*keys) if keys else df.repartition(1)
+        taking = frame.with_df(whole(by_key) if frame.kernels else by_key)
     rows = taking.df.withColumn(AT, expression(microseconds(quoted(frame.time.name), frame.time.type)))
     if keys:
         rows, by = sorted_runs(rows, [k.name for k in frame.keys], coarse(frame.time.name, frame.time.type))

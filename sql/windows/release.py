@@ -142,8 +142,8 @@ def _merged_with_times(rows: DataFrame, clocks: DataFrame, cut: EvenCut) -> Data
     times = cut.ranged(clocks).select(named(RANGE), expression(at).alias(NUMBER))
     pieces = kernels.packed(times, Packer(Pieces(), AT_ONCE, SIZE), PIECES)
     finals = _finals(rows, [])
-    closes = cut.apart(cut.ranged(finals), rows).withColumn(NUMBER, expression(f"greatest({at}, -{HIGHEST}L) - 1L"))
-    both = pieces.select(F.explode(RANGES).alias(RANGE), NUMBER, TIMES).withColumn(APART, cut.ranges.apart).drop(RANGE)
+    closes = cut.with_partition_label(cut.ranged(finals), rows).withColumn(NUMBER, expression(f"greatest({at}, -{HIGHEST}L) - 1L"))
+    both = pieces.select(F.explode(RANGES).alias(RANGE), NUMBER, TIMES).withColumn(APART, cut.ranges.partition_label).drop(RANGE)
     both = both.withColumn(ROW, F.lit(None).cast(finals.schema[ROW].dataType)).withColumn(MOMENT, F.lit(None).cast(kind))
     both = both.unionByName(closes.drop(RANGE).withColumn(TIMES, F.lit(None).cast("binary")))
     both = both.repartition(named(APART)).sortWithinPartitions(named(NUMBER).desc())
@@ -156,7 +156,7 @@ def _sorted_with_times(rows: DataFrame, clocks: DataFrame, cut: EvenCut) -> Data
     """The same, and stream times, by Spark's own operators."""
     both = cut.ranged(_together(rows, clocks, []))
     reached = _next_stream_time([named(APART)])
-    return cut.apart(both, rows).withColumn(RELEASE, F.coalesce(reached, F.get(cut.above(clocks), named(RANGE))))
+    return cut.with_partition_label(both, rows).withColumn(RELEASE, F.coalesce(reached, F.get(cut.above(clocks), named(RANGE))))
 
 
 def _together(rows: DataFrame, clocks: DataFrame, its: Sequence[Column]) -> DataFrame:
@@ -180,10 +180,10 @@ def _closes(df: DataFrame) -> Column:
     return expression(f"{quoted(MOMENT)} < {moment(f'{HIGHEST}L', df.schema[MOMENT].dataType)}")
 
 
-def _next_stream_time(apart: Sequence[Column]) -> Column:
+def _next_stream_time(clocks: Sequence[Column]) -> Column:
     """The smallest stream time at or above a moment, of those with the same values, by Spark's own operators."""
     is_time = named(ROW).isNull()
-    falling = Window.partitionBy(*apart).orderBy(named(MOMENT).desc(), is_time.desc()).rowsBetween(Window.unboundedPreceding, 0)
+    falling = Window.partitionBy(*clocks).orderBy(named(MOMENT).desc(), is_time.desc()).rowsBetween(Window.unboundedPreceding, 0)
     return F.last(F.when(is_time, named(MOMENT)), ignorenulls=True).over(falling)
 
 
@@ -213,13 +213,13 @@ class EvenCut:
         in_range = F.when(named(SPAN).getField("count") >= WORTH_CUTTING, cut.cast("int")).otherwise(F.lit(0))
         return df.withColumn(SPAN, self.span).withColumn(RANGE, in_range).drop(SPAN)
 
-    def apart(self, both: DataFrame, rows: DataFrame) -> DataFrame:
+    def with_partition_label(self, both: DataFrame, rows: DataFrame) -> DataFrame:
         """With what they are repartitioned by: one value for each range but the last. Nothing is looked up for what lies there, which is
         much where windows stay open long.
         """
         anywhere = self.ranges.aside(hash_of_all(rows.schema, quoted(ROW)))
         never = named(RANGE) == self.ranges.count - 1
-        return both.withColumn(APART, F.when(never, anywhere).otherwise(self.ranges.apart))
+        return both.withColumn(APART, F.when(never, anywhere).otherwise(self.ranges.partition_label))
 
     def above(self, clocks: DataFrame) -> Column:
         """For each range the smallest stream time in all ranges above it."""

@@ -12,7 +12,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from streamtime.sql.plain.islands import AT, END, LATE, STANDS, START, WAS_END, WAS_START, with_steps
+from streamtime.sql.plain.islands import AT, END, LATE, ROW, STANDS, START, WAS_END, WAS_START, with_steps
 from streamtime.sql.plain.totals import total
 from streamtime.sql.rows.changelog import CHANGE
 from streamtime.sql.rows.columns import expression, named
@@ -73,13 +73,11 @@ def _caused() -> Column:
 
 def _numbered(frame: Frame, changing: Changing) -> DataFrame:
     """A row for each change, with how many there were before its row, and before the key's rows that share the ORDER BY columns."""
-    each = Window.partitionBy(*map(named, changing.identity)).orderBy(*frame.sort())
+    each = Window.partitionBy(*map(named, changing.identity)).orderBy(*frame.sort(), named(ROW))
     rows = frame.df.withColumns({CAUSED: _caused(), COUNT: F.greatest(F.size(_caused()), F.lit(0))})
     begins = F.row_number().over(each) == 1
     for name in changing.updates.layout.ordered:
         begins = begins | ~named(name).eqNullSafe(F.lag(named(name)).over(each))
-        if isinstance(frame.df.schema[name].dataType, (T.FloatType, T.DoubleType)):
-            begins = begins | F.coalesce(F.isnan(named(name)), F.lit(False))  # of which no two are one
     before = each.rowsBetween(Window.unboundedPreceding, -1)
     rows = rows.withColumns({BEGINS: begins, SO_FAR: F.coalesce(F.sum(named(COUNT)).over(before), F.lit(0).cast("bigint"))})
     since = F.last(F.when(named(BEGINS), named(SO_FAR)), ignorenulls=True).over(each.rowsBetween(Window.unboundedPreceding, 0))

@@ -61,7 +61,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame:
     changes = F.when(inside, named(BEGUN) | named(ENDS)).otherwise(~named(BEGUN) & named(HAD))
     df = df.where(changes if frame.in_time_order else changes & (named(END) >= named(HORIZON)))
     rows, final = frame.with_df(df), call["emit"] == "final"
-    same = [named(NUMBER)] if final else shared(rows, changing)
+    same = [named(NUMBER)] if final else shared(changing)
     df = df.withColumn(SEQ, F.row_number().over(Window.partitionBy(*keys, *same).orderBy(*_turn())).cast("bigint") - 1)
     if final:
         df = df.withColumn(NEXT, F.lead(named(NUMBER)).over(each)).where(named(NEXT).isNull())

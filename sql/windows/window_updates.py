@@ -48,7 +48,7 @@ def plainly(call: Bound, changing: Changing) -> DataFrame:
     aggregates = [one for one, _ in changing.updates.layout.aggregates]
     made, results = states(rows.df, changing, aggregates, place, each.rowsBetween(Window.unboundedPreceding, 0))
     final = call["emit"] == "final"
-    same = [named(NUMBER)] if final else shared(rows, changing)  # a final row's number is among the changes of one row
+    same = [named(NUMBER)] if final else shared(changing)  # a final row's number is among the changes of one row
     seq = F.row_number().over(Window.partitionBy(*keys, *same).orderBy(named(NUMBER), named(START))).cast("bigint") - 1
     made |= {LATEST: F.max(rows.time.column).over(each.rowsBetween(Window.unboundedPreceding, 0)), SEQ: seq}
     if not final:
@@ -96,14 +96,9 @@ def _sum_by_time(gathered: str, function: str) -> str:
     return let("sorted", f"array_sort({gathered})", f"if(size(sorted) = 0, NULL, {text})")
 
 
-def shared(rows: Frame, changing: Changing) -> list[Column]:
-    """What is the same of a key's changes that are numbered together: the ORDER BY columns; no NaN is the same as another."""
-    same = []
-    for name in changing.updates.layout.ordered:
-        same.append(named(name))
-        if isinstance(rows.df.schema[name].dataType, (T.FloatType, T.DoubleType)):
-            same.append(F.when(F.isnan(named(name)), named(NUMBER)))
-    return same
+def shared(changing: Changing) -> list[Column]:
+    """What is the same of a key's changes that are numbered together: the ORDER BY columns, of which NaN equals itself."""
+    return [*map(named, changing.updates.layout.ordered)]
 
 
 def laid_out(rows: Frame, changing: Changing, results: dict[str, str]) -> list[Column]:

@@ -96,12 +96,12 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def here(spark: SparkSession) -> Iterator[SparkSession]:
+def here(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """A session on local[2] with the same input."""
     session = spark.newSession()
     session.sql("CREATE SCHEMA beside_the_cluster")
     session.sql("USE beside_the_cluster")
-    prepare(session)
+    prepare(session, {spec.name for spec in selected(request, "spec")})
     yield session
     session.sql("DROP SCHEMA beside_the_cluster CASCADE")
 

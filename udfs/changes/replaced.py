@@ -1,4 +1,7 @@
-"""AGGREGATE_CHANGES on a stream, first by the key of rows (rule J9): what each change takes out of a group, and what it puts into one."""
+"""The first of two steps on a stream, by the key of rows: what each change takes out of a group, and what it puts into one (rule J9).
+
+AGGREGATE_CHANGES adds that up by group; a join by a foreign key sends it to the key that it refers to.
+"""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class StreamBuffer:
         out.append(self._replaced(rows.filter(pa.array(replaced)), np.full(int(replaced.sum()), now)))
         if held.payload is not None:
             out.append(self._replaced(pa.Table.from_batches([held.payload]), held.matrix[CAME]))
-        counts = self._counts(drops, np.maximum(groups.difference(now, due[passes]), 0) if now > LOWEST else due[passes])
+        counts = self._counts(drops, np.maximum(groups.difference(now, due[passes]), 0) if now > LOWEST else due[passes] * 0)
         counts |= {"replaced_drop_total": int(replaced.sum()) + len(owner), "suppression_buffer_entered_total": int(stays.sum())}
         counts["suppression_buffer_left_total"] = len(owner)
         return Taken(pa.concat_tables(out), group[stays | leaves], Entries(numbers, only(payload)), counts)

@@ -151,6 +151,13 @@ def test_who_shows_no_token_costs_no_thread_and_may_not_stay(spark: SparkSession
     assert eventually(lambda: len(gateway.get_callback_server().connections) <= connections + 2)
 
 
+def test_who_has_gone_before_it_is_refused_is_refused_all_the_same() -> None:
+    with socket.socket() as gone:
+        assert callbacks._caller(gone) == "somebody who has gone"
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        assert callbacks._caller(client) == f"127.0.0.1:{server.getsockname()[1]}"
+
+
 class Body:
     """A Runnable."""
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from support.doors import CALL, STANDS
 
 import streamtime
+from streamtime.door import registration
 from streamtime.shelf import FUNCTIONS
 
 
@@ -144,7 +145,20 @@ def test_register_is_idempotent_and_says_what_it_did(spark: SparkSession) -> Non
     assert "FUNCTION_CATALOG()" in str(again)
 
 
-def test_unregister_leaves_nothing_behind(spark: SparkSession) -> None:
+class Forgetful(dict[str, SparkSession]):
+    """As another thread leaves it that has just seen too many sessions."""
+
+    def __setitem__(self, key: str, value: SparkSession) -> None:
+        return
+
+
+def test_sessions_that_another_thread_forgets_are_made_anew(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    analyzer, _ = registration._doors[id(spark.sparkContext._gateway)]
+    monkeypatch.setattr(analyzer, "sessions", Forgetful())
+    assert values(spark, f"SELECT v FROM {CALL.format('events')}") == ["a", "c", "d"]
+
+
+def test_unregister_leaves_nothing_behind(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     between = spark.newSession()
     between.sql("SELECT 1").collect()  # opens its registry
     gateway = spark.sparkContext._gateway
@@ -164,6 +178,16 @@ def test_unregister_leaves_nothing_behind(spark: SparkSession) -> None:
         streamtime.unregister(spark)  # twice is no error
     finally:
         assert not streamtime.register(spark).already
+
+    def stopped(_: SparkSession) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:  # whoever breaks off in one session leaves the others theirs
+        patched.setattr(registration, "_self_test", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            streamtime.register(between)
+    streamtime.register(between)
+    assert between.sql("SHOW FUNCTIONS LIKE 'deduplicate'").count() == 1
     assert values(spark, f"SELECT v FROM {CALL.format('events')}") == ["a", "c", "d"]
     assert spark.newSession().sql("SHOW FUNCTIONS LIKE 'deduplicate'").count() == 1
 

@@ -110,6 +110,47 @@ def test_a_table_that_cannot_be_written_is_said_once_and_holds_nothing_back(
     ]
 
 
+class HalfHeard(Broken):
+    """A table of which the end of a commit is not always heard. Delta leaves out a commit whose number it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: dict[str, list[Any]] = {}
+        self.unheard = 1
+        self.createDataFrame = self.made  # type: ignore[assignment]
+
+    def table(self, _: str) -> Any:
+        return SimpleNamespace(schema=None)
+
+    def made(self, rows: list[Any], _: object) -> Any:
+        def save(_: str) -> None:
+            self.commits.setdefault(writer.number, rows)
+            if self.unheard:
+                self.unheard -= 1
+                raise TimeoutError("no answer")
+
+        def options(txnAppId: str, txnVersion: str) -> Any:
+            writer.number = txnVersion
+            return writer
+
+        writer = SimpleNamespace(saveAsTable=save, options=options)
+        writer.format = writer.mode = lambda _: writer
+        return SimpleNamespace(write=writer)
+
+
+def test_events_that_come_before_a_commit_is_tried_again_are_not_lost() -> None:
+    spark = HalfHeard()
+    watch = watching.Watch(spark, "t", log=False, every=60)  # type: ignore[arg-type]
+    for number in range(3):
+        watch.heard(lambda number=number: events.progressed(TOLD | {"batchId": number}))  # type: ignore[misc]
+        if number != 1:
+            watch._write()
+    place = events.NAMES.index("batch")
+    assert [[row[place] for row in rows] for rows in spark.commits.values()] == [[0], [1, 2]]
+    watch._names.clear()
+    watch.close()
+
+
 LATE = """
 SELECT * FROM WINDOW_UPDATES(
   TABLE(SELECT * FROM DEDUPLICATE(TABLE(SELECT * FROM events) PARTITION BY (`k`, id) ORDER BY ts, within => INTERVAL 1 HOUR, watermark => INTERVAL 1 SECOND))

@@ -15,7 +15,7 @@ from support.programs.plain_session import said
 
 import streamtime
 from streamtime.plain import tables
-from streamtime.plain.refusing import unordered
+from streamtime.plain.hidden_calls import unordered
 from streamtime.sql.call.values import Value
 from streamtime.statements import calls, constants
 from streamtime.statements.calls import Statement
@@ -92,6 +92,30 @@ def test_values_that_say_themselves_what_they_are() -> None:
     assert [constants.said(Value(v, "", "")) for v in values] == written
 
 
+@pytest.mark.parametrize("order", ["ts", "off, time => 'ts'"])
+def test_changes_of_rows_that_are_equal_in_all_columns_are_numbered_as_they_were_added_up(spark: SparkSession, order: str) -> None:
+    """Each window that sorts such rows may give them an order of its own."""
+    rows = "SELECT 'a' AS k, 1 AS off, TIMESTAMP '2024-01-01' AS ts FROM range(4) UNION ALL SELECT 'a', 0, TIMESTAMP '2024-01-01 00:00:05'"
+    spark.sql(rows).createOrReplaceTempView("twins")
+    options = "gap => INTERVAL 2 SECONDS, grace => INTERVAL 1 HOUR, aggregates => 'count(*) AS n'"
+    call = f"SESSION_UPDATES(TABLE(twins) PARTITION BY k ORDER BY {order}, {options})"
+    made = spark.sql(
+        streamtime.compile(spark, f"SELECT n, change_type, change_seq FROM {call} WHERE session_start = TIMESTAMP '2024-01-01'")
+    )
+    assert sorted(map(tuple, made.collect())) == [(n, "upsert", n - 1) for n in (1, 2, 3, 4)]
+    spark.catalog.dropTempView("twins")
+
+
+ELSEWHERE = (  # where a view may stand, too
+    "TABLE {}",
+    "SELECT 1 UNION ALL TABLE {}",
+    "INSERT INTO t TABLE {}",
+    "SELECT * FROM ({})",
+    "SELECT * FROM range(1), ({} JOIN range(2))",
+    "SELECT * FROM (TABLE {}) AS x",
+)
+
+
 def test_calls_that_compiling_does_not_see_are_refused(spark: SparkSession, schema: str) -> None:
     spark.sql(f"CREATE TABLE {schema}.clicks ({CLICKS['clicks']}) USING parquet")
     spark.sql(f"CREATE VIEW {schema}.first AS SELECT * FROM {DEDUPLICATE.replace('clicks', f'{schema}.clicks')}")
@@ -103,6 +127,7 @@ def test_calls_that_compiling_does_not_see_are_refused(spark: SparkSession, sche
     for text, says in (
         (f"SELECT *\nFROM {schema}.first", rf"view {schema}\.first stores a call of it\. {anew}.*; line 2 pos 5"),
         (f"SELECT * FROM {DEDUPLICATE.replace('clicks', f'{schema}.first')}", rf"view {schema}\.first stores a call of it"),
+        *((text.format(f"{schema}.first"), rf"view {schema}\.first stores a call of it") for text in ELSEWHERE),
         (
             f"SELECT 1 FROM range(1), spark_catalog.{schema}.above",
             r"view first stores a call of it, and spark_catalog\..*\.above reads that",
@@ -114,6 +139,7 @@ def test_calls_that_compiling_does_not_see_are_refused(spark: SparkSession, sche
             streamtime.compile(spark, text)
     for text in (
         f"WITH first AS (SELECT 1) SELECT * FROM first, {schema}.clicks",
+        f"CREATE TABLE {schema}.first (k STRING)",  # Spark says what is there
         "EXECUTE IMMEDIATE 'SELECT 1'",
         "SELECT IDENTIFIER('a')",
     ):

@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import streamtime
+from streamtime.statements import views
 from streamtime.statements.views import is_persistent
 
 
@@ -57,18 +58,32 @@ def test_without_the_setting_a_view_stores_the_call(spark: SparkSession, clicks:
     spark.sql(f"CREATE VIEW {clicks}.called AS SELECT * FROM {first(clicks)}")
     assert first(clicks) in stored(spark, f"{clicks}.called")
     spark.sql("CREATE TEMP VIEW passing AS SELECT 1")
-    views = [r.viewName for r in spark.sql("SHOW VIEWS").collect()]
+    before = [r.viewName for r in spark.sql("SHOW VIEWS").collect()]
     for begin in (f"CREATE VIEW {clicks}.refused AS", f"ALTER VIEW {clicks}.called AS", f"/* l */ ALTER VIEW {clicks}.`called`"):
         with pytest.raises(AnalysisException, match=r"a persistent view stores its text.* SET streamtime.views = plain.*; line 1 pos \d\d"):
             streamtime.query(spark, f"{begin} SELECT * FROM {first(clicks)}")
     with pytest.raises(AnalysisException, match="nowhere"):
         streamtime.query(spark, f"ALTER VIEW {clicks}.nowhere AS SELECT * FROM {first(clicks)}")
-    assert [r.viewName for r in spark.sql("SHOW VIEWS").collect()] == views
+    assert [r.viewName for r in spark.sql("SHOW VIEWS").collect()] == before
     assert first(clicks) in stored(spark, f"{clicks}.called")
     streamtime.query(spark, f"ALTER VIEW passing AS SELECT * FROM {first(clicks)}")
     assert spark.table("passing").count() == 3
-    for name in {r.viewName for r in spark.sql("SHOW VIEWS").collect()} - {*views} | {"passing"}:
+    for name in {r.viewName for r in spark.sql("SHOW VIEWS").collect()} - {*before} | {"passing"}:
         spark.catalog.dropTempView(name)
+
+
+def test_whatever_goes_wrong_no_view_stores_a_call_unlike_what_is_asked_for(
+    spark: SparkSession, clicks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deep(*_: object) -> str:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(views, "as_plain", deep)
+    with pytest.raises(
+        AnalysisException, match=r"streamtime\.views = plain: this view has no plain SQL\. maximum recursion depth exceeded"
+    ):
+        spark.sql(f"CREATE VIEW {clicks}.called AS SELECT * FROM {first(clicks)}")
+    assert spark.sql(f"SHOW VIEWS IN {clicks}").count() == 0
 
 
 def test_what_is_no_view_that_lasts_is_left_alone(spark: SparkSession, clicks: str) -> None:

@@ -7,6 +7,7 @@ import decimal
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -75,6 +76,25 @@ def test_many_deletions_share_the_name_of_a_batch(spark: SparkSession, schema: s
     for key, at, problem in ((None, moment(3), "`k` is null"), ("c", None, "`t` is null")):
         with pytest.raises(CallError, match=f"delete: {problem}. Give the key, and the time"):
             table.delete(key, at)
+
+
+def test_a_deletion_among_puts_of_other_threads_says_what_was_there(spark: SparkSession, schema: str) -> None:
+    table = table_of(spark, schema)
+    table.put([("a", moment(1), "first"), ("b", moment(1), "second")])
+    writer = table._writer
+    with writer.gate:
+        writer.busy = True  # somebody writes, and both wait
+    with ThreadPoolExecutor(2) as pool:
+        put = pool.submit(table.put, [("c", moment(1), "third")])
+        deleted = pool.submit(table.delete, "b", moment(2))
+        until = time.monotonic() + 60
+        while len(writer.waiting) < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        writer._let_go()
+        was = deleted.result()
+        assert put.result().accepted == 1
+    assert (was and was.v) == "second"
+    assert [row and row.v for row in map(table.get, "abc")] == ["first", None, "third"]
 
 
 def test_batches_of_two_applications_have_two_names() -> None:

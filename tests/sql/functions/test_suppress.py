@@ -437,10 +437,27 @@ def test_a_smaller_grace_than_that_of_the_window_function_is_refused_and_an_equa
     message = r"`grace`: 119 s is less than the 120 s that made `window_close`: a window could change after it came out \(S7\)"
     with pytest.raises(AnalysisException, match=message):
         spark.sql(call.format(", window_end => 'window_end', grace => INTERVAL 119 SECONDS"))
-    with pytest.raises(AnalysisException, match="`grace`: 0 s is less than the 120 s"):
+    with pytest.raises(AnalysisException, match="`grace`: is missing, and so 0 s: less than the 120 s"):
         spark.sql(call.format(", window_end => 'window_end'"))
+    with pytest.raises(AnalysisException, match=r"no column `widow_end` in the input\. Did you mean `window_end`"):
+        spark.sql(call.format(", window_end => 'widow_end'"))
     assert spark.sql(call.format(", window_end => 'window_end', grace => INTERVAL 2 MINUTES")).count() == 1
     assert spark.sql(call.format("")).count() == 1
+
+
+def test_first_results_of_sessions_wait_for_the_gap_that_made_them(spark: SparkSession) -> None:
+    """S12: without it, each change would be a first result at once."""
+    rows = "TABLE(SELECT 'a' AS k, TIMESTAMP '2024-01-01' AS ts) PARTITION BY k ORDER BY ts, aggregates => 'count(*) AS n', grace => INTERVAL 1 MINUTE"
+    call = "SELECT * FROM SUPPRESS_UNTIL_CLOSE(TABLE(SELECT * FROM {}) PARTITION BY k ORDER BY ts, until => 'end', window_end => {})"
+    sessions = f"SESSION_UPDATES({rows}, gap => INTERVAL 30 MINUTES)"
+    early = "one of 1800 s made `window_close`, and before that a session has not ended (S12). Write gap => INTERVAL 1800 SECONDS."
+    for given, problem in (("", "is missing"), (", gap => INTERVAL '1799.5' SECOND", "1799.5 s is too short")):
+        with pytest.raises(AnalysisException, match=re.escape(f"`gap`: {problem}: {early}")):
+            spark.sql(call.format(sessions, f"'session_end'{given}"))
+    for given in ("'session_end', gap => INTERVAL 30 MINUTES", "'session_end + INTERVAL 30 MINUTES'"):
+        assert "emit_time" in spark.sql(call.format(sessions, given)).columns
+    for windows in ("size => INTERVAL 1 HOUR", "difference => INTERVAL 1 HOUR"):
+        assert "emit_time" in spark.sql(call.format(f"WINDOW_UPDATES({rows}, {windows})", "'window_end'")).columns
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,17 @@ def test_a_sum_that_does_not_fit_fails_and_says_what_to_cast(spark: SparkSession
         ("count(*)", "expected a name after `count(*)`, got none. Add AS and a name: count(*) AS count."),
         ("median(v) AS m", "`median` is not one of those that merge: count(..), sum(..), avg(..), min(..), max(..)"),
         ("count(DISTINCT v) AS n", "DISTINCT does not merge"),
+        (
+            "sum(v + 1) FILTER (WHERE v > 0) AS n",
+            "FILTER has no place here (`sum(v + 1) FILTER (WHERE v > 0) AS n`). "
+            "Write the condition into the argument: sum(if(condition, v + 1, NULL)) AS sum.",
+        ),
+        (
+            "count(*) filter (WHERE v > 0)",
+            "FILTER has no place here (`count(*) filter (WHERE v > 0)`). "
+            "Write the condition into the argument: count(if(condition, 1, NULL)) AS count.",
+        ),
+        ("sum(v) OVER () AS n", "OVER has no place here (`sum(v) OVER () AS n`). Leave it out: each window has totals of its own."),
         ("sum(k) AS n", "expected a number in `sum(k) AS n`, where the argument is STRING. Cast it: sum(CAST(k AS DOUBLE))."),
         ("sum(vv) AS n", "no column `vv` in the input. Did you mean `v`?"),
         ("sum(v AS n", "a parenthesis is not closed"),
@@ -276,13 +287,13 @@ def test_final_rows_leave_at_the_same_moments_whatever_the_type_of_time(spark: S
 @pytest.mark.parametrize(
     "order",
     [
-        "named_struct('at', ts, 'n', off)",
+        "double('NaN')",
         pytest.param("array(CAST(id AS DOUBLE), double('NaN'))", marks=pytest.mark.long("the same of arrays")),
-        pytest.param("double('NaN')", marks=pytest.mark.long("the same of a constant")),
+        pytest.param("named_struct('at', ts, 'n', off)", marks=pytest.mark.long("the same of structs")),
     ],
 )
 def test_rows_may_be_ordered_by_structs_arrays_and_nan(source: Source, order: str) -> None:
-    """Changes of rows that are equal in it are numbered on, in batch and in a stream."""
+    """Changes of rows that are equal in it are numbered on: in batch, in a stream, and in plain SQL."""
     rows = [("a", at(1), 1, 0), ("a", at(1), 1, 0), ("b", at(2), 2, 1), ("b", at(2), 2, 1)]
     source.spark.createDataFrame(rows, source.ddl).createOrReplaceTempView("files")
     source.add(rows)
@@ -293,6 +304,7 @@ def test_rows_may_be_ordered_by_structs_arrays_and_nan(source: Source, order: st
     found = Counter(map(tuple, source.spark.sql(union.format("files", "files")).collect()))
     assert found == Counter((f, k, n, n - 1) for f in "WS" for k in "ab" for n in (1, 2))
     assert Counter(map(tuple, source.run(union.format("events", "events")))) == found
+    assert Counter(map(tuple, source.spark.sql(streamtime.compile(source.spark, union.format("files", "files"))).collect())) == found
     finals = [f"SELECT k, n FROM {call.format(name, 'files', o)}" for name, o in calls]
     at_end = " UNION ALL ".join(f.removesuffix(")") + ", emit => 'final', at_end => 'emit')" for f in finals)
     assert Counter(map(tuple, source.spark.sql(at_end).collect())) == Counter({("a", 2): 2, ("b", 2): 2})

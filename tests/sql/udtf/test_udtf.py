@@ -395,7 +395,11 @@ def test_times_and_keys_of_other_types(spark: SparkSession, udtfs: None) -> None
         (4, [1], float("nan")),
     ]
     spark.createDataFrame(rows, "d INT, a ARRAY<INT>, f DOUBLE").selectExpr(
-        "a", "f", "date_add(DATE '2024-01-01', d) AS day", "TIMESTAMP_NTZ '1969-12-31 23:59:59.999999' + make_dt_interval(d) AS ntz"
+        "a",
+        "f",
+        "1 AS one",
+        "date_add(DATE '2024-01-01', d) AS day",
+        "TIMESTAMP_NTZ '1969-12-31 23:59:59.999999' + make_dt_interval(d) AS ntz",
     ).createOrReplaceTempView("t")
     both(spark, "SELECT * FROM DEDUPLICATE(TABLE(t), keys => ARRAY('array(f)'), order_by => ARRAY('day'), output => 'all')")
     for keys in ("'a'", "'f'", "'a', 'f'"):
@@ -408,6 +412,10 @@ def test_times_and_keys_of_other_types(spark: SparkSession, udtfs: None) -> None
                 spark,
                 f"SELECT * FROM SESSIONIZE(TABLE(t), keys => ARRAY({keys}), order_by => ARRAY('{time}'), gap => INTERVAL 1 DAY, output => 'all')",
             )
+    clauses = (
+        "TABLE(t), keys => ARRAY('one'), order_by => ARRAY('f'), time => 'day', size => INTERVAL 30 DAYS, aggregates => 'count(*) AS n'"
+    )
+    both(spark, f"SELECT n, change_seq FROM WINDOW_UPDATES({clauses})")  # 0.0 and -0.0 are numbered together, and so is NaN
 
 
 def test_register_says_that_this_door_is_open_and_what_it_is_not(spark: SparkSession) -> None:

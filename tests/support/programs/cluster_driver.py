@@ -57,7 +57,7 @@ def main(channel: str, master: str, shared: str, beginnings: str) -> None:
     """Questions of which each has its own test are asked if their names begin so."""
     folder, asked = Path(shared), ("the workers", "a versioned table", *json.loads(beginnings))
     spark = session(master, folder)
-    prepare(spark)
+    prepare(spark, {beginning.strip() for beginning in asked})
     for name, ask in questions():
         if not name.startswith(asked):
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -131,10 +131,16 @@ def questions() -> Iterator[tuple[str, Ask]]:
         yield f"stream {name}", lambda spark, folder, name=name, text=text: streamed(spark, folder / name, text)  # type: ignore[misc]
 
 
-def prepare(spark: SparkSession) -> None:
-    """The input, in the session and in its current schema."""
-    of_pages = [cut.sql for spec in FUNCTIONS if spec.name not in STATEMENTS for e in spec.examples for cut in script.statements(e.setup)]
-    for text in (ROWS, ORDERS, *FED, *of_pages):
+def prepare(spark: SparkSession, functions: Collection[str]) -> None:
+    """The input of what is asked of these functions, and of all else, in the session and in its current schema."""
+    of_pages = [
+        cut.sql
+        for spec in FUNCTIONS
+        if spec.name in functions and spec.name not in STATEMENTS
+        for e in spec.examples
+        for cut in script.statements(e.setup)
+    ]
+    for text in (ROWS, ORDERS, *(FED if "TABLE_HISTORY" in functions else ()), *of_pages):
         spark.sql(text)
 
 

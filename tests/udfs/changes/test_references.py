@@ -58,7 +58,7 @@ class Joining:
         self.matches = HoldingStream(
             Holding(
                 "F", matches, KEYS, {}, "t", (*by_n, By("number"), By("comes")), (By("t"), By("id")), (), (), "rows",
-                apart=("told_0", "told_1"),
+                row_identity=("told_0", "told_1"),
             )
         )  # fmt: skip
         self.joined = HoldingStream(Holding("F", joined, KEYS, {}, "t", (*by_n, By("event")), (), (), (), "rows"))

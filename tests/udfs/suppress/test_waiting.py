@@ -114,6 +114,16 @@ def test_a_held_row_leaves_by_its_timer_though_its_bucket_sees_no_more_rows() ->
     assert stream.run(table([]), 100 * STEP) == []
 
 
+def test_what_passes_before_stream_time_is_known_is_not_late() -> None:
+    holder = StreamBuffer(Until(wait=0), "t", COLUMNS, REASON, STREAM_TIME, "at", "why")
+    stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows"))
+    row: dict[str, Any] = {"k": "a", "t": 5 * STEP, "close": 0, "deleted": False, "id": 1}
+    assert [r["id"] for r in stream.run(table([row, row | {"k": "b", "t": 2 * STEP}]), 0)] == [1, 1]
+    assert stream.counts["suppression_overtime_sum"] == 0
+    stream.run(table([row | {"t": 3 * STEP}]), 7 * STEP)
+    assert stream.counts["suppression_overtime_sum"] == 4 * STEP
+
+
 def test_the_wall_clock_releases_too() -> None:
     holder = StreamBuffer(Until(close="close"), "t", COLUMNS, REASON, STREAM_TIME, "at", "why")
     stream = HoldingStream(Holding("F", holder, KEYS, {}, "t", (By("id"),), (), ("null_time",), (), "rows", wall=True))

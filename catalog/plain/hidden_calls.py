@@ -1,4 +1,7 @@
-"""What plain SQL would keep of the pack, or would not give twice: found in a statement's tokens, and refused in words."""
+"""Calls that compiling does not see, in views and in texts, so that plain SQL would keep them; and what would not be the same twice.
+
+Both are found in a statement's tokens, and refused in words.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from streamtime.sql.syntax.tokens import Span
 from streamtime.statements.calls import Malformed, Statement
 from streamtime.statements.query import MENTIONED, with_calls
 
+QUERY_FOLLOWS = ("", "(", "AS", "EXPLAIN", "UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT")
 NO_COUNT = ("ALL", "AS", "FROM", "AND", "OR", "ASC", "DESC", ",", ")", ".", "=", "")  # behind a column that is called so
 
 
@@ -105,7 +109,14 @@ def _names_a_relation(statement: Statement, i: int) -> bool:
         return False
     before = statement.words(max(i - 3, 0), min(i, 3))
     argument = before[-2:] == ["TABLE", "("] and before[:1] in (["("], [","], ["=>"])
-    return argument or before[-1:] in (["FROM"], ["JOIN"], ["USING"]) or (before[-1:] == [","] and statement.reads_a_relation(i))
+    return argument or before[-1:] == ["USING"] or statement.reads_a_relation(i) or _is_read_whole(statement, before)
+
+
+def _is_read_whole(statement: Statement, before: Sequence[str]) -> bool:
+    """Whether the word before is the query TABLE, and not the end of CREATE TABLE, say."""
+    *first, last = ["", "", *before]
+    inserted = statement.word(0) == "INSERT" and first[-1] not in ("INTO", "OVERWRITE")
+    return last == "TABLE" and (inserted or first[-1] in QUERY_FOLLOWS)
 
 
 def _with_a_call(spark: SparkSession, name: str, ctes: Collection[str], around: str = "") -> tuple[str, str] | None:
