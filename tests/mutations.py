@@ -654,6 +654,22 @@ MUTATIONS = [
         "V2: stream time moves within a put", "catalog/store/puts.py",
         "            clock = moved(clock, micros)\n            accepted[", "            accepted[", VERSIONED,
     ),
+    Mutation(
+        "V4: a deletion is in a commit of its own", "catalog/store/puts.py",
+        "if w.batch is None and w.label is None and w.layout", "if w.batch is None and w.layout", f"{PUTS} -k among_puts",
+    ),
+    Mutation(
+        "watch: what was tried is tried again as it was", "catalog/monitoring/watching.py",
+        "[: self._tried or len(self._waiting)]", "[: len(self._waiting)]", "tests/catalog/monitoring/test_watch.py -k not_lost",
+    ),
+    Mutation(
+        "S12: first results of sessions wait for the gap that made them", "sql/suppress/batch.py",
+        "    if closes > made + 1:", "    if closes > made + 1 and not corrected:", "tests/sql/functions/test_suppress.py -k first_results_of_sessions",
+    ),
+    Mutation(
+        "C10: plain SQL takes rows that are equal in one order", "sql/windows/session_updates.py",
+        "orderBy(*frame.sort(), named(ROW))", "orderBy(*frame.sort())", "tests/catalog/plain/test_whole_texts.py -k equal_in_all_columns",
+    ),
     Mutation("V7: a batch is stored once", "catalog/store/puts.py", "{APP: batch and batch[0], VERSION:", "{APP: None, VERSION:", VERSIONED),
     Mutation(
         "V2: where another writer moved stream time, rows are judged anew", "catalog/store/puts.py",
