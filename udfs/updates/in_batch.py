@@ -107,8 +107,8 @@ class Sorted:
     def _final(self, over: list[Entries]) -> Iterator[pa.RecordBatch]:
         if self.updates.layout.final:
             for entries in (some for some in over if len(some)):
-                rows = self.updates.release(entries, None)
-                yield from (rows.select(list(self.wanted)) if self.wanted else rows).to_batches()
+                if rows := self.updates.release(entries, None):  # not all that is carried on is a window
+                    yield from (rows.select(list(self.wanted)) if self.wanted else rows).to_batches()
 
 
 @dataclass(frozen=True)

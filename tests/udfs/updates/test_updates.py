@@ -120,9 +120,13 @@ def test_changes_and_final_rows_are_what_the_slow_definition_says(seed: int, mon
     judged = slowly(rows, [order])
     taking = [(r, c) for r, c in rows if slow.takes_part(r, [order])]
     taking.sort(key=lambda pair: pair[0]["k"])
-    out = list(Sorted(updates, ("k",), "clock").run(cut(random_, columns(taking))))
+    run = Sorted(updates, ("k",), "clock")
+    out = list(run.run(cut(random_, columns(taking))))
     got = [plain(row, order) for batch in out for row in batch.to_pylist()]
     if final:
+        fewer = replace(run, wanted=("window_close", "k")).run(cut(random_, columns(taking)))
+        some = [tuple(row.items()) for batch in fewer for row in batch.to_pylist()]
+        assert sorted(some) == sorted((("window_close", r["window_close"]), ("k", r["k"])) for batch in out for r in batch.to_pylist())
         wanted = [expected(c, order) for c, _ in slow.final(judged, rows)]
         assert sorted(got, key=repr) == sorted(wanted, key=repr), updates
     else:
