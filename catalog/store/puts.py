@@ -98,6 +98,11 @@ class Waiting:
     error: BaseException | None = None
 
     @property
+    def may_share(self) -> bool:
+        """Whether it may be in one commit with others."""
+        return self.batch is None and self.label is None
+
+    @property
     def done(self) -> bool:
         """Whether it had its turn."""
         return self.report is not None or self.error is not None
@@ -123,7 +128,7 @@ class Writer:
             self.busy |= leads
         if leads:
             try:
-                if self.shared and batch is None and label is None:  # who came along last time was just let go, and may be back
+                if self.shared and mine.may_share:  # who came along last time was just let go, and may be back
                     time.sleep(GATHER)
                 self._store(self._group(mine))
             finally:
@@ -152,8 +157,8 @@ class Writer:
     def _group(self, mine: Waiting) -> list[Waiting]:
         with self.gate:
             group = [mine]
-            if mine.batch is None and mine.label is None:
-                group = [w for w in self.waiting if w.batch is None and w.label is None and w.layout == mine.layout][:SHARED]
+            if mine.may_share:
+                group = [w for w in self.waiting if w.may_share and w.layout == mine.layout][:SHARED]
                 group = group if mine in group else [mine]
                 self.shared = len(group) > 1
             self.waiting = [w for w in self.waiting if w not in group]

@@ -89,9 +89,9 @@ def _in_ranges(waiting: _Waiting) -> DataFrame:
     return ranged.withColumn(RELEASE, F.least(_first_above([APART]), named(FIRST))).drop(FIRST, APART)
 
 
-def _first_above(clocks: list[str]) -> Column:
+def _first_above(divided_by: list[str]) -> Column:
     """The first arrival of a row that lets go at a row's limit or above."""
-    down = Window.partitionBy(*map(named, clocks)).orderBy(
+    down = Window.partitionBy(*map(named, divided_by)).orderBy(
         sorted_by(quoted(LIMIT), ascending=False, nulls_first=False), sorted_by(quoted(WAITS), ascending=False, nulls_first=False)
     )
     return F.min(named(RELEASE)).over(down.rowsBetween(Window.unboundedPreceding, 0))

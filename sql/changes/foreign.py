@@ -100,10 +100,10 @@ def judged(call: Bound) -> Both:
     one = together(call, both)
     df, columns = one.frame.df, (SIDE, *one.keys[0], *one.keys[1])
     df = df.withColumn(EQUAL, F.struct(*map(named, one.ordered), (named(SIDE) == SIDES[1]).alias("second"), *map(named, TIES)))
-    equal_rows = Window.partitionBy(*map(named, columns)).orderBy(named(EQUAL))
-    before, accepted = equal_rows.rowsBetween(Window.unboundedPreceding, -1), named(TIME).isNotNull() & ~named(OLD)
+    in_order = Window.partitionBy(*map(named, columns)).orderBy(named(EQUAL))
+    before, accepted = in_order.rowsBetween(Window.unboundedPreceding, -1), named(TIME).isNotNull() & ~named(OLD)
     df = applied(df, both, before, accepted, [F.when(named(SIDE) == side, named(TIME)) for side in SIDES])
-    df = df.withColumn(PLACE, F.struct(named(EQUAL), F.row_number().over(equal_rows).alias("copy")))
+    df = df.withColumn(PLACE, F.struct(named(EQUAL), F.row_number().over(in_order).alias("copy")))
     return replace(one, frame=one.frame.with_df(df))
 
 

@@ -144,23 +144,24 @@ def _refuse_earlier(call: Bound, given: T.StructField, grace: int, after: int, e
         return
     name, fix = f"`{given.name}`", f"Leave window_end, grace and gap out: `{given.name}` is used then."
     corrected = call["until"] == "end"
-    if grace < made and not corrected:
+    if corrected:  # what comes in the function's own grace corrects it
+        grace, after = made, after + made
+    if grace < made:
         given_grace = f"{grace / 1e6:g} s is" if call["grace"] is not None else "is missing, and so 0 s:"
         problem = f"{given_grace} less than the {made / 1e6:g} s that made {name}: a window could change after it came out (S7)"
         raise call.refuse("`grace`", problem, fix)
-    if type(closes) is not int or after + made * corrected >= closes or not call.names.among(end, ENDS):
+    if type(closes) is not int or after >= closes or not call.names.among(end, ENDS):
         return
     if closes > made + 1:
         came, gap = "is missing" if call["gap"] is None else f"{call['gap'] / 1e6:g} s is too short", (closes - made - 1) / 1e6
         problem = f"{came}: one of {gap:g} s made {name}, and a session could change after it came out (S7)"
         if corrected:
             problem = f"{came}: one of {gap:g} s made {name}, and before that a session has not ended (S12)"
-            fix = f"Write gap => INTERVAL {gap:g} SECONDS."
+            fix = f"Write gap => INTERVAL {gap:.6f}".rstrip("0").rstrip(".") + " SECONDS."  # every digit of a long one
         raise call.refuse("`gap`", problem, fix)
-    if corrected:
-        return
-    problem = f"these windows close a microsecond after their end and `grace`, as {name} says: one could change after it came out (S7)"
-    raise call.refuse("`window_end`", problem, fix)
+    if not corrected:
+        problem = f"these windows close a microsecond after their end and `grace`, as {name} says: one could change after it came out (S7)"
+        raise call.refuse("`window_end`", problem, fix)
 
 
 def planned(function: Suppression, call: Bound, frame: Frame, until: Until) -> DataFrame:

@@ -180,10 +180,10 @@ def _closes(df: DataFrame) -> Column:
     return expression(f"{quoted(MOMENT)} < {moment(f'{HIGHEST}L', df.schema[MOMENT].dataType)}")
 
 
-def _next_stream_time(clocks: Sequence[Column]) -> Column:
+def _next_stream_time(divided_by: Sequence[Column]) -> Column:
     """The smallest stream time at or above a moment, of those with the same values, by Spark's own operators."""
     is_time = named(ROW).isNull()
-    falling = Window.partitionBy(*clocks).orderBy(named(MOMENT).desc(), is_time.desc()).rowsBetween(Window.unboundedPreceding, 0)
+    falling = Window.partitionBy(*divided_by).orderBy(named(MOMENT).desc(), is_time.desc()).rowsBetween(Window.unboundedPreceding, 0)
     return F.last(F.when(is_time, named(MOMENT)), ignorenulls=True).over(falling)
 
 
